@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
         "links",
         "constituents",
         "selection",
+        "code_tokens",
         "ctc",
         "names",
         "config",
@@ -48,8 +49,8 @@ LAYERS: list[set[str]] = [
 
 FILES_THAT_SHARE_A_LAYER = [LAYERS[1], LAYERS[-1]]  # single files of one purpose; only a cycle is forbidden among them
 KNOWS_ONLY: dict[str, set[str]] = {
-    "search": {"errors", "types", "protocols", "tree", "chain", "ctc", "constituents", "selection"},
-    "metrics": {"errors", "types", "protocols", "tree", "links", "constituents", "selection"},
+    "search": {"errors", "types", "protocols", "tree", "chain", "ctc", "constituents", "selection", "code_tokens"},
+    "metrics": {"errors", "types", "protocols", "tree", "links", "constituents", "selection", "code_tokens", "chords"},
     "pages": {"errors", "files"},
 }
 OWNERS = {"typer": {"cli", "serving"}, "rich": {"cli", "serving", "progress"}, "fastapi": {"serving"}}

@@ -256,6 +256,7 @@ NAMES: dict[str, dict[str, str]] = {
         "no-repeat": "transduce.search.filters.ngrams:NoRepeat",
         "brackets": "transduce.search.filters.brackets:Brackets",
         "subsequence": "transduce.search.filters.subsequence:Subsequence",
+        "python": "transduce.search.filters.python:Python",
         "language-model": "transduce.search.filters.language:LanguageModelFilter",
     },
     "Allocation": {
@@ -288,6 +289,7 @@ NAMES: dict[str, dict[str, str]] = {
         "selection": "transduce.data.tokenizers.selection:Selection",
         "tree-tags": "transduce.data.tokenizers.trees:TreeTags",
         "tree-brackets": "transduce.data.tokenizers.trees:TreeBrackets",
+        "code": "transduce.data.tokenizers.code:Code",
         "numbers": "transduce.data.tokenizers.numbers:Numbers",
         "sound": "transduce.data.signals.sound:Sound",
         "picture": "transduce.data.signals.picture:Picture",
@@ -315,6 +317,10 @@ NAMES: dict[str, dict[str, str]] = {
         "clips": "transduce.recipes.origins.clips:Clips",
         "mnist": "transduce.recipes.origins.mnist:Mnist",
         "digit-strings": "transduce.recipes.origins.digit_strings:DigitStrings",
+        "django": "transduce.recipes.origins.python_code:Django",
+        "conala": "transduce.recipes.origins.python_code:Conala",
+        "chorales": "transduce.recipes.origins.chorales:Chorales",
+        "self-dialogues": "transduce.recipes.origins.dialogues:SelfDialogues",
         "picture-archive": "transduce.recipes.origins.archives:PictureArchive",
     },
 }

@@ -10,7 +10,9 @@ from transduce.errors import UserError
 from transduce.metrics.alignment_error import AlignmentErrorRate, LinkF1, LinkPrecision, LinkRecall
 from transduce.metrics.bleu import Bleu, Chrf, ChrfPlusPlus, Ter
 from transduce.metrics.brackets import BracketExact, BracketF1, BracketPrecision, BracketRecall
+from transduce.metrics.code import CodeExact, Parses
 from transduce.metrics.compression import KeptF1
+from transduce.metrics.diversity import Distinct1, Distinct2, MeanLength
 from transduce.metrics.error_rates import CharacterErrorRate, PhonemeErrorRate, WordErrorRate
 from transduce.metrics.exact import ExactMatch, ItemError, TokenAccuracy
 from transduce.metrics.forecast import (
@@ -27,6 +29,7 @@ from transduce.metrics.forecast import (
     YearlyScaledError,
 )
 from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
+from transduce.metrics.music import NatsPerStep
 from transduce.metrics.perplexity import BitsPerCharacter, Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.rouge import Rouge1, Rouge2, RougeL
 from transduce.metrics.sari import Sari
@@ -53,6 +56,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "perplexity_word": PerplexityWord,
     "perplexity_byte": PerplexityByte,
     "bits_per_character": BitsPerCharacter,
+    "nats_per_step": NatsPerStep,
     "token_accuracy": TokenAccuracy,
     "accuracy": Accuracy,
     "macro_f1": MacroF1,
@@ -61,6 +65,11 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "bracket_precision": BracketPrecision,
     "bracket_recall": BracketRecall,
     "bracket_exact": BracketExact,
+    "code_exact": CodeExact,
+    "parses": Parses,
+    "distinct1": Distinct1,
+    "distinct2": Distinct2,
+    "mean_length": MeanLength,
     "aer": AlignmentErrorRate,
     "link_precision": LinkPrecision,
     "link_recall": LinkRecall,

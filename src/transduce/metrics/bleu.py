@@ -6,6 +6,7 @@ Scores and signatures are sacreBLEU's: Post, "A Call for Clarity in Reporting BL
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
@@ -13,6 +14,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from transduce import code_tokens
 from transduce.errors import MissingPackageError, UserError
 from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
@@ -20,6 +22,7 @@ from transduce.types import Example, Prediction
 TOKENIZERS: Final = (
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K",
 )  # of sacreBLEU's BLEU, the default first  # fmt: skip
+CODE: Final = "code"  # our own tokenizer: code_tokens.py
 _PACKAGES: Final = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}
 
 
@@ -60,7 +63,7 @@ class SacreBleu:
 class Bleu(SacreBleu):
     """BLEU in percent on sacreBLEU's 13a tokens, cased (Papineni et al., ACL 2002). ``bleu:zh`` and the like choose
     another of sacreBLEU's tokenizers: ``none`` (white space), ``intl``, ``char``, ``zh``, ``ja-mecab``, ``ko-mecab``,
-    ``flores101``, ``flores200``, ``spBLEU-1K``.
+    ``flores101``, ``flores200``, ``spBLEU-1K``. ``bleu:code`` counts tokens of source code (``code_tokens.cut``).
 
     ``lowercase`` makes it uncased. Raises UserError for an unknown tokenizer, and as ``_scorer`` does.
     """
@@ -68,12 +71,26 @@ class Bleu(SacreBleu):
     name = "bleu"
 
     def __init__(self, tokenize: str = TOKENIZERS[0], lowercase: bool = False) -> None:
-        if tokenize not in TOKENIZERS:
-            raise UserError(f"no tokenizer {tokenize!r} for bleu; choose one of {', '.join(TOKENIZERS)}")
-        super().__init__(_scorer(tokenize, lowercase))
-        self._of_sentences = _scorer(tokenize, lowercase, effective_order=True)
+        if tokenize not in (*TOKENIZERS, CODE):
+            raise UserError(f"no tokenizer {tokenize!r} for bleu; choose one of {', '.join((*TOKENIZERS, CODE))}")
+        self._code = tokenize == CODE
+        theirs = "none" if self._code else tokenize
+        super().__init__(_scorer(theirs, lowercase))
+        self._of_sentences = _scorer(theirs, lowercase, effective_order=True)
         if tokenize != TOKENIZERS[0]:
             self.name = f"{Bleu.name}:{tokenize}"
+
+    @property
+    def signature(self) -> str:
+        """sacreBLEU's signature. For code, "tok" names our tokenizer."""
+        theirs = super().signature
+        return theirs.replace("tok:none", f"tok:{CODE}") if self._code else theirs
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        if self._code:
+            prediction = replace(prediction, text=_cut(prediction.text))
+            example = replace(example, references=tuple(map(_cut, references(example))))
+        return super().statistics(prediction, example)
 
     def sentence_score(self, row: Sequence[float]) -> float:
         """The score of sacreBLEU's ``sentence_bleu`` for one sentence's statistics: n-grams longer than the sentence do
@@ -82,6 +99,10 @@ class Bleu(SacreBleu):
         As a corpus of its own, a sentence of fewer than 4 tokens would get 0.
         """
         return float(self._of_sentences._compute_score_from_stats(list(row)).score)
+
+
+def _cut(code: str) -> str:
+    return " ".join(code_tokens.cut(code))
 
 
 def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> SacreBleuMetric:

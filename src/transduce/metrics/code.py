@@ -1,0 +1,72 @@
+"""Metrics of source code in Python: exact tokens, and the share of outputs that parse."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+
+from transduce import code_tokens
+from transduce.metrics.statistics import references
+from transduce.types import Example, Prediction
+
+
+class CodeExact:
+    """``code_exact``: the percentage of outputs that have the same tokens as one of their references.
+
+    Indentation and white space between tokens do not count. White space inside a string counts.
+    """
+
+    name = "code_exact"
+    higher_is_better = True
+    needs_forcing = False
+    signature = "unit:output|compared:python-tokens|indentation:ignored|refs:any"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        written = code_tokens.cut(prediction.text)
+        return float(any(code_tokens.cut(text) == written for text in references(example))), 1.0
+
+    def score(self, total: Sequence[float]) -> float:
+        counted, outputs = total
+        return 100.0 * counted / outputs
+
+
+class Parses:
+    """``parses``: the percentage of outputs that Python parses. References are not read.
+
+    A single line of a longer statement is completed first. ``pass`` follows a line that ends in ":", an ``if`` stands
+    before ``elif`` and ``else``, a ``try`` before ``except`` and ``finally``, a ``finally`` follows ``try:``, and a
+    function follows a decorator. An empty output does not parse.
+    """
+
+    name = "parses"
+    higher_is_better = True
+    needs_forcing = False
+    signature = "unit:output|parser:ast|lines:completed"
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        return float(parses(prediction.text)), 1.0
+
+    def score(self, total: Sequence[float]) -> float:
+        counted, outputs = total
+        return 100.0 * counted / outputs
+
+
+BEFORE = {"elif": "if x: pass\n", "else": "if x: pass\n", "except": "try: pass\n", "finally": "try: pass\n"}
+AFTER = {"try": "\nfinally: pass", "@": "\ndef f(): pass"}
+
+
+def parses(line: str) -> bool:
+    """True if Python parses the line, after it is completed as in ``Parses``."""
+    text = line.strip()
+    first = re.match(r"\w+|@|", text)
+    word = first[0] if first else ""
+    completed = f"{BEFORE.get(word, '')}{text}{' pass' if text.endswith(':') else ''}{AFTER.get(word, '')}"
+    try:
+        with warnings.catch_warnings():  # "\d" in a string is a warning
+            warnings.simplefilter("ignore")
+            ast.parse(completed)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deep
+        return False
+    return bool(text)
