@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
         "constituents",
         "selection",
         "code_tokens",
+        "chords",
         "ctc",
         "names",
         "config",

@@ -67,7 +67,7 @@ def test_kinds_of_tokens(text: str, kinds: list[str]) -> None:
 
 
 def test_a_rare_token_is_copied_by_its_placeholder() -> None:
-    units = Code(minimum_count=2, placeholders=50).learn(["call x with 'a'", "call x with 'b'"])
+    units = Code(minimum_count=2, slots=50).learn(["call x with 'a'", "call x with 'b'"])
     assert set(units.entries[4 + 4 * 50 :]) == {"call", "x", "with"}
     description, code = "call frobnicate with 'new one' and 42", "frobnicate ( 'new one' , 42 )"
     source, target = units.encode([description, code])
@@ -78,22 +78,22 @@ def test_a_rare_token_is_copied_by_its_placeholder() -> None:
     assert units.with_source(text, description) == "frobnicate <unk> 'new one' <unk> 42 <unk>"
     assert units.with_source("r <string 1>", "nothing") == "r <unk>"
     assert UNK not in source + target
-    assert Code(minimum_count=2, placeholders=0).learn(["a a b"]).encode(["a b"]) == [[4, UNK, EOS]]
+    assert Code(minimum_count=2, slots=0).learn(["a a b"]).encode(["a b"]) == [[4, UNK, EOS]]
 
 
 def test_the_tokenizer_is_saved_and_grows() -> None:
-    units = Code(minimum_count=1, placeholders=3).learn([CODE])
+    units = Code(minimum_count=1, slots=3).learn([CODE])
     assert units.decode(units.encode([CODE])[0]) == units.normalize(CODE)
     assert 'r"\\d+"' in units.normalize("  " + CODE)
     again = from_record(record_of(units))
     assert (again.fingerprint, again.encode([CODE])) == (units.fingerprint, units.encode([CODE]))
-    more = units.extended(Code(minimum_count=1, placeholders=3).learn(["brand new"]))
+    more = units.extended(Code(minimum_count=1, slots=3).learn(["brand new"]))
     assert more.encode([CODE]) == units.encode([CODE])
     assert more.decode(more.encode(["brand new"])[0]) == "brand new"
     assert [CODE[slice(*span)] for span in units.spans(CODE)][:-1] == cut(CODE)
     with pytest.raises(DataError, match="as many placeholders"):
-        units.extended(Code(placeholders=4).learn([]))
-    for wrong in ({"minimum_count": 0}, {"placeholders": -1}):
+        units.extended(Code(slots=4).learn([]))
+    for wrong in ({"minimum_count": 0}, {"slots": -1}):
         with pytest.raises(DataError, match="minimum_count = "):
             Code(**wrong)
 
@@ -113,7 +113,7 @@ def accepted(items: tuple[str, ...], nested: int) -> bool:
 @pytest.mark.parametrize("nested", [1, 2])
 def test_a_beam_with_room_for_all_writes_all_code_that_the_tokenizer_accepts(nested: int) -> None:
     """Against all outputs of up to 4 tokens and EOS."""
-    units = Code(minimum_count=1, placeholders=0).learn([" ".join(ENTRIES)])
+    units = Code(minimum_count=1, slots=0).learn([" ".join(ENTRIES)])
     longest = 5
     beam = Beam(size=2000, nbest=2000, max_length=longest, filters=(Python(nested),))
     source = Padded(torch.tensor([[4, EOS]]), torch.tensor([2]))
@@ -126,7 +126,7 @@ def test_a_beam_with_room_for_all_writes_all_code_that_the_tokenizer_accepts(nes
 
 
 def test_the_filter_allows_placeholders_that_the_source_has() -> None:
-    units = Code(minimum_count=2, placeholders=7).learn(["x x ( ("])
+    units = Code(minimum_count=2, slots=7).learn(["x x ( ("])
     rule = with_run(Beam(filters=(Python(),)), _never, units, units).filters[0]
     source = "alpha 'beta' 3rd ?"
     (ids,) = units.encode([source])
@@ -139,7 +139,7 @@ def test_the_filter_allows_placeholders_that_the_source_has() -> None:
 
 
 def test_the_filter_needs_code_and_its_vocabulary() -> None:
-    words = Code(minimum_count=1, placeholders=0).learn(["no brackets"])
+    words = Code(minimum_count=1, slots=0).learn(["no brackets"])
     with pytest.raises(UserError, match=r'needs outputs of code: set data.units.joint or data.units.target to "code"'):
         with_run(Beam(filters=(Python(),)), _never, words, words)
     with pytest.raises(UserError, match="does not know its vocabulary yet"):

@@ -33,10 +33,11 @@ ELSEWHERE = (
     "entity_f1",  # test_label_metrics.py
     *("aer", "link"),  # test_alignment_error.py
     *("rouge", "sari"),  # test_summary_metrics.py
+    "kept_f1",  # test_selection.py
     "bracket",  # test_constituents.py
     *("code_exact", "parses"),  # test_code.py
     "nats_per_step",  # test_music.py
-    *("distinct", "mean_length"),  # test_replies.py
+    *("distinct", "mean_length"),  # test_diversity.py
 )
 OF_TEXT = [name for name in METRICS if not name.startswith(ELSEWHERE)]
 WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_", "bits_"))]
@@ -266,7 +267,7 @@ def test_perplexity_beyond_floats_is_infinite() -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_only_probabilities_of_the_reference_ask_for_forcing(name: str) -> None:
     assert metric(name).name == name
-    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_", "bits_", "log_score"))
+    assert metric(name).needs_forcing is name.startswith(("perplexity", "token_", "bits_", "log_score", "nats_"))
 
 
 # ------------------------------------------------------------------ empty and bad input

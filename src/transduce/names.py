@@ -320,7 +320,6 @@ NAMES: dict[str, dict[str, str]] = {
         "django": "transduce.recipes.origins.python_code:Django",
         "conala": "transduce.recipes.origins.python_code:Conala",
         "chorales": "transduce.recipes.origins.chorales:Chorales",
-        "self-dialogues": "transduce.recipes.origins.dialogues:SelfDialogues",
         "picture-archive": "transduce.recipes.origins.archives:PictureArchive",
     },
 }

@@ -126,27 +126,26 @@ class Code:
     """A unit for source code and for descriptions of code: names, strings, numbers, operators of Python and single
     other characters. White space between tokens is not kept; decoding writes one space. A string literal is one token.
 
-    Tokens rarer than ``minimum_count`` share ``placeholders`` ids for each kind of token (name, string, number, other).
+    Tokens rarer than ``minimum_count`` share ``slots`` ids for each kind of token (name, string, number, other).
     A hash of the token's spelling chooses the placeholder. As ``joint`` unit with the decoder ``pointer``, a
-    model copies such tokens from the source into the output. With ``placeholders`` = 0 rare tokens are unknown. Raises
-    DataError if ``minimum_count`` is below 1 or ``placeholders`` is not between 0 and 10,000.
+    model copies such tokens from the source into the output. With ``slots`` = 0 rare tokens are unknown. Raises
+    DataError if ``minimum_count`` is below 1 or ``slots`` is not between 0 and 10,000.
     """
 
     minimum_count: int = 3
-    placeholders: int = 100
+    slots: int = 100
 
     signal = False
     tokenizer = CodeTokenizer
 
     def __post_init__(self) -> None:
-        if self.minimum_count < 1 or not 0 <= self.placeholders <= 10_000:
+        if self.minimum_count < 1 or not 0 <= self.slots <= 10_000:
             raise DataError(
-                f"minimum_count = {self.minimum_count}, placeholders = {self.placeholders}: expected at least 1, and 0 "
-                "to 10000"
+                f"minimum_count = {self.minimum_count}, slots = {self.slots}: expected at least 1, and 0 to 10000"
             )
 
     def learn(self, texts: Iterable[str]) -> CodeTokenizer:
         counts = Counter(token for text in texts for token in code_tokens.cut(text))
         kept = [token for token, count in counts.items() if count >= self.minimum_count]
         kept = [token for token in kept if token not in SPECIALS and not _PLACEHOLDER.fullmatch(token)]
-        return CodeTokenizer(sorted(kept, key=lambda token: (-counts[token], token)), self.placeholders)
+        return CodeTokenizer(sorted(kept, key=lambda token: (-counts[token], token)), self.slots)
