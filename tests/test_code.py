@@ -197,7 +197,7 @@ def test_a_model_copies_names_that_it_has_never_seen(tmp_path: Path) -> None:
     settings: dict[str, Any] = {f"data.{split}.path": str(tmp_path / "a.jsonl") for split in ("train", "valid", "test")}
     settings |= small | {"data.cache": str(tmp_path / "cache"), "training.steps": 90, "training.precision": "float32"}
     settings |= {"training.optimizer.rate": 0.01, "training.validation.every": 90, "training.schedule.warmup": 5}
-    settings |= {"data.units.joint.minimum_count": 50, "data.units.joint.placeholders": 40, "search.max_length": 12}
+    settings |= {"data.units.joint.minimum_count": 50, "data.units.joint.slots": 40, "search.max_length": 12}
     trained = api.train("code-django", tmp_path / "run", settings, device="cpu", progress=False)
     assert trained("call brand_new with other") == "brand_new ( other )"
     again = load(tmp_path / "run")

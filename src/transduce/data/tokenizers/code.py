@@ -80,6 +80,14 @@ class CodeTokenizer(Recorded):
             [tokens.get(token, SPECIALS[UNK]) if _PLACEHOLDER.fullmatch(token) else token for token in written]
         )
 
+    def without_source(self, text: str, source: str) -> str:
+        """The text itself: its rare tokens become placeholders by their spelling alone."""
+        return text
+
+    def placeholders(self) -> tuple[int, ...]:
+        """None: no id stands for the next word of the source."""
+        return ()
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [self._entries[i] for i in checked(ids, len(self))]
 
