@@ -75,11 +75,12 @@ class Teacher:
     def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
         """True if the distributions are computed once: every epoch reads the same words, and all distributions, in
         float16, need at most ``room`` GiB. Words differ between epochs with another ``objective.forcing`` than teacher
-        forcing; augmentation changes sources.
+        forcing; augmentation changes sources, and hallucination both sides.
         """
         tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
         gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
-        same_words = objective.forcing == TeacherForcing() and not training.augmentation
+        changed = training.augmentation or training.hallucination
+        same_words = objective.forcing == TeacherForcing() and not changed
         return same_words and gibibytes <= self.settings.room
 
     def lines(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> list[str]:

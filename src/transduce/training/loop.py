@@ -155,6 +155,8 @@ class Loop:
         for _ in range(self.training.accumulate):
             batch, place = next(self.fetched)
             batch = augmented(self.training.augmentation, batch, place.epoch, self.training.seed)
+            if self.training.hallucination:
+                batch = self.training.hallucination(batch, place.epoch, self.training.seed)
             with self.autocast():
                 loss, self.carry = self.trainable(batch.to(self.device), progress, self.carry)
             loss.total.backward()

@@ -25,6 +25,7 @@ from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
+from transduce.training.augmentation.hallucination import Hallucination
 from transduce.training.budget import Budget, Clock
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
 from transduce.training.tuning.options import Tuning
@@ -84,7 +85,8 @@ class Training:
     counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter; do
     not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. A language model
     with ``streams`` reads the text as one document instead, and ``batching`` then changes nothing. The
-    ``augmentation`` list changes the source signals in its order, anew in each epoch. ``clip`` bounds the gradient's
+    ``augmentation`` list changes the source signals in its order, anew in each epoch; ``hallucination`` invents words
+    in texts (None: no words). ``clip`` bounds the gradient's
     norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine computes it faster, else float32. The state
     is saved after every ``checkpoint_every`` updates (default: at each validation; ten times in the budget if there are
     none), and at the end. Then the last ``average`` validated models are averaged (1: no average), and the average
@@ -100,6 +102,7 @@ class Training:
     batching: Batching = field(default_factory=Batching)
     streams: Streams | None = None
     augmentation: tuple[Augmentation, ...] = ()
+    hallucination: Hallucination | None = None
     accumulate: int = 1
     optimizer: Optimizer = field(default_factory=Adam)
     schedule: Schedule = field(default_factory=InverseSquareRoot)
@@ -189,7 +192,7 @@ class Settings:
 
     def _check_counted(self, model: str) -> None:
         """Raises ConfigError for a setting that needs gradients, because a counted model has none: distillation,
-        freezing, augmentation, or an objective that is not in ``MEASURES``.
+        freezing, augmentation, hallucination, or an objective that is not in ``MEASURES``.
         """
         given = {
             "objective": self.objective not in MEASURES,
@@ -197,6 +200,7 @@ class Settings:
             "training.freeze": bool(self.training.freeze),
             "training.streams": self.training.streams is not None,
             "training.augmentation": bool(self.training.augmentation),
+            "training.hallucination": self.training.hallucination is not None,
         }
         for key in (key for key, is_set in given.items() if is_set):
             raise config.ConfigError(key, f"{model} is counted, and not trained by gradients: leave {key} out")
