@@ -22,8 +22,8 @@ class Hallucination:
     """Invents words in training batches, for tasks such as inflection, where a target repeats a part of its source
     (Anastasopoulos and Neubig 2019; Silfverberg et al. 2017).
 
-    The stem of a pair is what source and target share: all runs of at least ``shortest`` equal tokens in the same order,
-    found by the longest run first (Ratcliff and Obershelp 1988). In a ``share`` of the pairs, drawn anew in each epoch,
+    The stem of a pair is what source and target share: all runs of at least ``shortest`` equal tokens, in the same
+    order, the longest run first (Ratcliff and Metzener 1988). In a ``share`` of the pairs, drawn anew in each epoch,
     each token of the stem becomes a random token, the same on both sides. So a model learns which endings belong to
     which features, and not to which stems. Random tokens are drawn evenly from all that both vocabularies have.
 
