@@ -38,9 +38,8 @@ export class Panel {
     this.root.setAttribute("aria-label", `Output of ${this.model.name}`);
     this.part("about").textContent = `${model}, ${search}: reads ${reads}, writes ${writes}${languages}`;
     const textual = ["text", "numbers"].includes(reads);
-    this.part("show-attention").hidden = reads === "nothing";
-    this.part("show-tree").hidden = !(this.model.stepwise && textual);
-    this.part("views").hidden = this.part("show-attention").hidden && this.part("show-tree").hidden;
+    this.showView("attention", this.model.stepwise && reads !== "nothing");
+    this.showView("tree", this.model.stepwise && textual);
   }
 
   // Answers a new input: {text, file, name}.
@@ -191,6 +190,14 @@ export class Panel {
       if (!place.hidden) await this.shown(place, draw);
     });
     this.draws = { ...this.draws, [name]: draw };
+  }
+
+  // Shows or hides a view with its button. A model that does not have the view closes it.
+  showView(name, has) {
+    this.part(`show-${name}`).hidden = !has;
+    if (has) return;
+    this.part(name).hidden = true;
+    this.part(`show-${name}`).setAttribute("aria-expanded", "false");
   }
 
   async refreshViews() {

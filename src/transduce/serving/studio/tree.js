@@ -2,11 +2,12 @@
 
 import { element, shown } from "./page.js";
 
-export function drawTree(place, found) {
+export function drawTree(place, found, pruned = false) {
   const children = new Map();
   let root = 0;
   found.nodes.forEach((node, number) => {
     if (node.parent === null) root = number;
+    else if (node.fate === "pruned" && !pruned) return;
     else children.set(node.parent, [...(children.get(node.parent) ?? []), number]);
   });
   const better = (one, other) => found.nodes[other].best - found.nodes[one].best || found.nodes[other].total - found.nodes[one].total;
@@ -24,7 +25,10 @@ export function drawTree(place, found) {
     if (below.length) made.append(element("ul", {}, ...below.map(item)));
     return made;
   };
+  const box = element("input", { type: "checkbox", checked: pruned });
+  box.addEventListener("change", () => drawTree(place, found, box.checked));
   place.replaceChildren(
+    element("label", { className: "check" }, box, " Show what was pruned"),
     element("p", { className: "help" }, "Each line extends the line above it. The number is the log-probability so far."),
     element("ul", {}, item(root)),
   );
