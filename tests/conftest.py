@@ -65,6 +65,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def trained(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory, finished. Read it; who would change it takes ``own_run``."""
+    torch.set_num_threads(1)  # an earlier test may have set another number
     run = tmp_path_factory.mktemp("runs") / "reverse"
     api.train("reverse", run, tiny, device="cpu", progress=False)
     return run

@@ -231,7 +231,7 @@ INSTANT, AUTOREGRESSIVE = type(build(PARALLEL["instant, lstm to dense"])), type(
             "Search",
             Beam,
             INSTANT,
-            r"search: Beam asks its model to extend, .*Instant.* 'length-beam' or 'labels' or 'gaps'$",
+            r"search: Beam asks its model to extend, .*Instant.* 'length-beam' or 'labels' or",
         ),
         ("search", "Search", LengthBeam, AUTOREGRESSIVE, r"to emit, which EncoderDecoder .* to 'greedy' or 'beam' or"),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
     more = Facts(1, 1 if tokenizers.joint else 2, 0, 3 if words else 0)
     sides = {more.source_vocabulary: spelling, more.target_vocabulary: target, more.source_words: ("unknown", *words)}
     grown: dict[str, Any] = {name: size + more.sizes[name] for name, size in facts.sizes.items()}
-    shapes, larger = _shapes(table, facts), _shapes(table, Facts(**grown))
+    shapes, larger = _shapes(table, facts), _shapes(table, replace(facts, **grown))
     return {
         name: Axis(number, sides.get(after - before, ()))
         for name, shape in larger.items()
