@@ -60,6 +60,7 @@ OWNERS = {"typer": {"cli", "serving"}, "rich": {"cli", "serving", "progress"}, "
 FACADE = "transduce"  # __init__.py: names resolved when they are first used, so its imports point upwards
 COLLECTIONS = {
     "transduce.config",
+    "transduce.inspect",
     "transduce.protocols",
 }  # packages whose __init__.py only collects the names of their modules
 

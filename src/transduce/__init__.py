@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce import recipes
+    from transduce import inspect, recipes
     from transduce.answers.answer import Answer, Output
     from transduce.answers.request import Extras, Request
     from transduce.api import train
@@ -42,6 +42,7 @@ __all__ = [
     "UserError",
     "Workers",
     "distance",
+    "inspect",
     "load",
     "recipes",
     "register",
@@ -67,10 +68,12 @@ _PLACES = {
     "train": "transduce.api",
 }
 
+_PACKAGES = ("inspect", "recipes")  # used by their own names, as in transduce.inspect.record
+
 
 def __getattr__(name: str) -> Any:
-    if name == "recipes":
-        return importlib.import_module("transduce.recipes")
+    if name in _PACKAGES:
+        return importlib.import_module(f"transduce.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'transduce' has no attribute {name!r}")
     return getattr(importlib.import_module(_PLACES[name]), name)
