@@ -9,11 +9,13 @@ from transduce.pages import drawing
 from transduce.pages.markup import Markup, element, joined
 from transduce.pages.palette import variables
 
+LONG = 120  # characters of a title; longer ones are set in a smaller size
+
 STYLE = """
 body { max-width: 72rem; margin: 3rem auto 5rem; padding: 0 1.5rem; background: var(--paper); color: var(--ink);
   font: 15px/1.55 system-ui, sans-serif; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { body { margin-top: 1.5rem; padding: 0 1rem; } tr > :first-child { max-width: 40vw; } }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0; } h1.long { font-size: 1.1rem; max-width: 46rem; }
 h2 { font-size: 1.1rem; margin: 2.6rem 0 .6rem; }
 p { margin: .3rem 0 .8rem; max-width: 46rem; } .faint, figcaption, summary { color: var(--faint); }
 small, figcaption { font-size: .85rem; } summary { cursor: pointer; margin-top: .8rem; }
@@ -42,7 +44,8 @@ def document(title: str, about: str, *sections: Markup, style: str = "", heading
     """
     sheet = "\n".join([variables(), STYLE, drawing.STYLE, style])
     head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
-    top = element("h1", heading or title), element("p", about, class_="faint")
+    size = {"class_": "long"} if len(title) > LONG else {}
+    top = element("h1", heading or title, **size), element("p", about, class_="faint")
     body = element("body", element("main", *top, *sections))
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 

@@ -6,13 +6,13 @@ import re
 
 LIGHT = {
     "ink": "#1f2933",
-    "faint": "#6b7785",
+    "faint": "#586470",
     "rule": "#e1e5ea",
     "paper": "#ffffff",
     "card": "#f6f8fa",
     "blue": "#1d4ed8",
-    "orange": "#e8590c",
-    "green": "#0f8a5f",
+    "orange": "#c2410c",
+    "green": "#0b7a53",
     "red": "#c2255c",
     "violet": "#7048e8",
     "ochre": "#b08900",
@@ -23,7 +23,7 @@ LIGHT = {
 }
 DARK = {
     "ink": "#e4e7eb",
-    "faint": "#98a4b3",
+    "faint": "#a9b4c1",
     "rule": "#323c48",
     "paper": "#161b22",
     "card": "#1e252e",
