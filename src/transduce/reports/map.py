@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from transduce.pages.drawing import Drawing, text
+from transduce.pages.drawing import Drawing, path, text
 from transduce.pages.markup import Markup, element
 from transduce.pages.page import document, notes, section
 from transduce.representations.maps import Map
@@ -15,10 +15,17 @@ SIDE, MARGIN, KEY = 620, 16, 22  # pixels: the plane, around it, a line of the k
 HUES = ("blue", "orange", "green", "red", "violet", "ochre", "teal", "grey")
 NAMED = 40  # texts are written beside the points up to this number of points
 CUT = 30  # characters of a text beside a point
+SHAPES = (
+    "m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",  # a circle
+    "m-4.5 -4.5h9v9h-9z",  # a square
+    "m0 -6l6 10.5h-12z",  # a triangle
+    "m0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5z",  # a square on its corner
+)
+"""SVG commands around the middle of a point: labels also differ in shape, for those who see fewer colours."""
 
 STYLE = "\n".join(
     [f"svg .hue{number} {{ fill: var(--{hue}); }}" for number, hue in enumerate(HUES)]
-    + ["svg circle { fill-opacity: .75; stroke: var(--paper); }", "svg .name { font-size: 11px; }"]
+    + ["svg .point { fill-opacity: .8; stroke: var(--paper); }", "svg .name { font-size: 11px; }"]
 )
 
 
@@ -37,7 +44,7 @@ def map_page(found: Map, title: str) -> str:
 
 def drawing(found: Map) -> Drawing:
     """The points with their texts as tooltips, and a key of the labels. The eight most frequent labels have colours of
-    their own up to the seventh; all others share the last. A map of at most 40 points has the texts beside them.
+    their own up to the seventh, and four shapes in turn; all others share the last. A map of at most 40 points has the texts beside them.
     """
     labels = [label for label, _ in Counter(found.labels).most_common()]
     hues = {label: min(number, len(HUES) - 1) for number, label in enumerate(labels)}
@@ -48,8 +55,7 @@ def drawing(found: Map) -> Drawing:
     parts = []
     for label, sentence, (x, y) in zip(found.labels, found.texts, places_N2.tolist(), strict=True):
         told = element("title", f"{sentence} ({label})" if label else sentence)
-        point = element("circle", told, cx=x, cy=high - y, r=5, class_=f"hue{hues[label]}")
-        parts.append(point)
+        parts.append(_point(x, high - y, hues[label], told))
         if len(found.texts) <= NAMED:
             short = sentence if len(sentence) <= CUT else f"{sentence[: CUT - 1]}…"
             parts.append(text(x + 8, high - y, short, class_="name"))
@@ -65,8 +71,9 @@ def _key(labels: list[str], hues: dict[str, int], below: float) -> list[Markup]:
     parts = []
     for line, label in enumerate(named):
         y = float(np.round(below + KEY * (line + 0.5), 1))
-        parts += [
-            element("circle", cx=MARGIN, cy=y, r=5, class_=f"hue{hues.get(label, len(HUES) - 1)}"),
-            text(MARGIN + 12, y, label),
-        ]
+        parts += [_point(MARGIN, y, hues.get(label, len(HUES) - 1)), text(MARGIN + 12, y, label)]
     return parts
+
+
+def _point(x: float, y: float, hue: int, *told: Markup) -> Markup:
+    return path(f"M{x:.1f} {y:.1f}{SHAPES[hue % len(SHAPES)]}", *told, class_=f"point hue{hue}")
