@@ -44,7 +44,8 @@ def map_page(found: Map, title: str) -> str:
 
 def drawing(found: Map) -> Drawing:
     """The points with their texts as tooltips, and a key of the labels. The eight most frequent labels have colours of
-    their own up to the seventh, and four shapes in turn; all others share the last. A map of at most 40 points has the texts beside them.
+    their own up to the seventh, and four shapes in turn; all others share the last. A map of at most 40 points has the
+    texts beside them.
     """
     labels = [label for label, _ in Counter(found.labels).most_common()]
     hues = {label: min(number, len(HUES) - 1) for number, label in enumerate(labels)}
