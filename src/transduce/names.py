@@ -144,6 +144,7 @@ NAMES: dict[str, dict[str, str]] = {
         "dynamic": "transduce.modules.mixers.convolution:DynamicConvolution",
         "lambda": "transduce.modules.mixers.lambdas:LambdaLayer",
         "convolution": "transduce.modules.mixers.conformer:ConvolutionModule",
+        "local": "transduce.modules.mixers.local:LocalSelfAttention",
     },
     "CausalMixer": {
         "attention": "transduce.modules.mixers.attention:CausalSelfAttention",

@@ -1,0 +1,215 @@
+"""What a layer costs: self-attention, restricted attention, recurrence and convolution against length and width.
+
+    python benchmarks/complexity.py [--rounds 5] [--out benchmarks/results/complexity.md] [--record FILE.json]
+
+Vaswani et al. 2017, table 1, measured on the package's own layers, with one thread and float32. An exponent is the
+slope of a straight line through the logarithms: time ~ length^2 has the exponent 2.
+
+- time: a pass forwards, the least of the rounds; the attentions without their projections, which are linear in the
+  length and of no interest here. The recurrence is an Elman cell, the convolution has kernel 3, and the restricted
+  attention reads 16 positions on each side.
+- memory: bytes that a pass keeps for its gradient.
+- steps: the longest chain of operators that depend on each other, from the output back to the input.
+- path: how many layers (for the recurrence: steps) until the last output depends on the first input.
+
+Lengths and widths are chosen so that the term in question is the largest one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from report import Report, add_options, machine
+from torch import Tensor, nn
+
+from transduce.modules.cells.elman import Elman
+from transduce.modules.mixers.attention import SelfAttention
+from transduce.modules.mixers.local import LocalSelfAttention
+from transduce.types import Padded
+
+REACH, KERNEL, HEADS = 16, 3, 1
+LONG = (512, 1024, 2048, 4096)  # positions
+WIDE = (256, 512, 1024, 2048)  # features
+SHORT = (64, 128, 256, 512)  # positions of the walks back through the graph
+
+
+class WithoutProjections(nn.Module):
+    """A mixer whose queries, keys and values are its input, and whose output is not projected."""
+
+    def __init__(self, mixer: Any) -> None:
+        super().__init__()
+        self.mixer = mixer
+        mixer.project, mixer.out = nn.Identity(), nn.Identity()
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        lengths_B = torch.full((len(x_BSD),), x_BSD.shape[1])
+        y_BSD: Tensor = self.mixer(Padded(x_BSD.repeat(1, 1, 3), lengths_B))
+        return y_BSD
+
+
+class Recurrent(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.cell = Elman(width, width)
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        y_BSD, _ = self.cell.unroll(x_BSD, self.cell.start(len(x_BSD), x_BSD))
+        return y_BSD
+
+
+class Convolution(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(width, width, KERNEL, padding=KERNEL // 2)
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        y_BSD: Tensor = self.convolution(x_BSD.transpose(1, 2)).transpose(1, 2)
+        return y_BSD
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A layer: how to make it for a width, and the exponents of theory (None: it does not apply)."""
+
+    name: str
+    make: Callable[[int], nn.Module]
+    time_by_length: float
+    time_by_width: float
+    memory_by_length: float
+    steps_by_length: float
+    path_by_length: float
+
+
+KINDS = [
+    Kind("self-attention", lambda width: WithoutProjections(SelfAttention(width, HEADS, 0.0)), 2, 1, 2, 0, 0),
+    Kind(
+        f"restricted to {REACH} on each side",
+        lambda width: WithoutProjections(LocalSelfAttention(width, HEADS, 0.0, REACH)),
+        1,
+        1,
+        1,
+        0,
+        1,
+    ),
+    Kind("recurrence", Recurrent, 1, 2, 1, 1, 1),
+    Kind(f"convolution of {KERNEL}", Convolution, 1, 2, 1, 0, 1),
+]
+
+
+def seconds(layer: nn.Module, length: int, width: int, rounds: int, rows: int = 1) -> float:
+    """The least time of a pass forwards, by the processor's clock."""
+    x_BSD = torch.randn(rows, length, width)
+    found = []
+    with torch.no_grad():
+        layer(x_BSD)
+        for _ in range(rounds):
+            start = time.process_time()
+            layer(x_BSD)
+            found.append(time.process_time() - start)
+    return min(found)
+
+
+def kept_bytes(layer: nn.Module, length: int, width: int) -> float:
+    """The bytes of all tensors that a pass keeps for its gradient, parameters excluded."""
+    own = {each.untyped_storage().data_ptr() for each in layer.parameters()}
+    kept: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        y_BSD = layer(torch.randn(1, length, width, requires_grad=True))
+    del y_BSD
+    return float(sum(kept.values()))
+
+
+def chain(layer: nn.Module, length: int, width: int) -> int:
+    """The longest chain of operators from the output back to the input."""
+    y_BSD = layer(torch.randn(1, length, width, requires_grad=True))
+    order, seen, stack = [], set(), [(y_BSD.grad_fn, False)]
+    while stack:
+        node, done = stack.pop()
+        if node is None or (not done and node in seen):
+            continue
+        if done:
+            order.append(node)
+            continue
+        seen.add(node)
+        stack.append((node, True))
+        stack += [(before, False) for before, _ in node.next_functions]
+    depth: dict[Any, int] = {}
+    for node in order:
+        depth[node] = 1 + max((depth[before] for before, _ in node.next_functions if before is not None), default=0)
+    return depth[y_BSD.grad_fn]
+
+
+def path(kind: Kind, length: int, width: int) -> int:
+    """How many layers, one on the other, until the last output depends on the first input. The recurrence needs one,
+    and its signal takes as many steps as there are positions.
+    """
+    if kind.make is Recurrent:
+        return length
+    torch.manual_seed(1)
+    x_BSD = torch.randn(1, length, width, requires_grad=True)
+    y_BSD = x_BSD
+    layer = kind.make(width)
+    for count in range(1, length + 1):
+        y_BSD = nn.functional.layer_norm(layer(y_BSD), (width,))
+        (gradient_BSD,) = torch.autograd.grad(y_BSD[0, -1].sum() + y_BSD[0, -1, 0], x_BSD, retain_graph=True)
+        if bool((gradient_BSD[0, 0] != 0).any()):
+            return count
+    return length
+
+
+def exponent(sizes: Sequence[int], values: Iterable[float]) -> float:
+    slope, _ = np.polyfit(np.log(sizes), np.log(list(values)), 1)
+    return float(slope)
+
+
+def measured(kind: Kind, rounds: int) -> list[str]:
+    torch.manual_seed(1)
+    width = 64
+    # By width: long rows for full attention, which then is all products; several short rows for a recurrence, whose
+    # steps are otherwise overhead; and few positions for the others, which then stay in the processor's caches.
+    rows, length = {"self-attention": (1, 2048), "recurrence": (64, 16)}.get(kind.name, (1, 256))
+    layer = kind.make(width)
+    columns = [
+        (exponent(LONG, [seconds(layer, size, width, rounds) for size in LONG]), kind.time_by_length),
+        (exponent(WIDE, [seconds(kind.make(size), length, size, rounds, rows) for size in WIDE]), kind.time_by_width),
+        (exponent(LONG, [kept_bytes(kind.make(8), size, 8) for size in LONG]), kind.memory_by_length),
+        (exponent(SHORT, [chain(layer, size, width) for size in SHORT]), kind.steps_by_length),
+        (exponent(SHORT, [path(kind, size, 8) for size in SHORT]), kind.path_by_length),
+    ]
+    return [kind.name, *(f"{found:.2f} ({theory:g})" for found, theory in columns)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    add_options(parser)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    head = ["layer", "time by length", "time by width", "memory by length", "steps by length", "path by length"]
+    rows = [measured(kind, given.rounds) for kind in KINDS]
+    lines = [
+        "# Exponents, measured and (in theory)",
+        "",
+        f"Measured on {machine()}",
+        "",
+        *("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]),
+    ]
+    print("\n".join(lines))
+    Report.asked(given).write(lines)
+
+
+if __name__ == "__main__":
+    main()
