@@ -13,9 +13,45 @@ from transduce.runs.layout import Checkpoint, find_weights, members
 
 
 @dataclass(frozen=True)
+class Part:
+    """The run that one part of a new model starts from (an entry of ``init.parts``).
+
+    ``into`` is the dotted name of a module of the new model, such as "encoder" or "decoder.language". ``part`` is the
+    module of that run whose weights it takes; by default the module of the same name. Parameters start with the weights
+    of the ``checkpoint`` if their names in the two modules and their shapes are the same.
+
+    ``vocabulary`` is for one side: the source's if ``into`` begins with "encoder", otherwise the target's. "keep" uses
+    that run's unit and vocabulary for this side, and ignores ``data.units`` there. "extend" also adds the tokens that
+    only the new data has. "own" learns the vocabulary by ``data.units``. If ``part`` begins with "encoder", the
+    vocabulary is that of the run's sources, otherwise that of its targets. If ``data.units.joint`` is set, a vocabulary
+    that is kept or extended is used for both sides. Raises UserError if ``into`` is empty.
+    """
+
+    run: Path
+    into: str
+    part: str | None = None
+    checkpoint: Checkpoint = "best"
+    vocabulary: Literal["keep", "extend", "own"] = "keep"
+
+    def __post_init__(self) -> None:
+        if not self.into:
+            raise UserError('init.parts.into is empty: the name of a module was expected, such as "encoder"')
+
+    @property
+    def taken(self) -> str:
+        """The name of the module in the other run."""
+        return self.into if self.part is None else self.part
+
+
+@dataclass(frozen=True)
 class Init:
-    """The run that a new run starts from (``[init]``). Parameters of the same name and shape start with the weights of
-    its ``checkpoint``.
+    """The run, or the runs, that a new run starts from (``[init]``). Parameters of the same name and shape start with
+    the weights of the ``checkpoint`` of ``run``.
+
+    ``parts`` take the place of ``run`` if parts of the new model start from different runs, such as the encoder from a
+    masked language model and the decoder from a language model. A parameter that two parts share starts with the
+    weights of the later one. Set either ``run`` or ``parts``; anything else raises UserError. ``checkpoint`` and
+    ``vocabulary`` belong to ``run``, because each part has its own.
 
     ``vocabulary`` = "keep" uses the units and vocabularies of that run, and ignores ``data.units``. "extend" also adds
     the tokens that only the new data has. "own" learns vocabularies by ``data.units``. If a vocabulary differs,
@@ -24,9 +60,15 @@ class Init:
     checkpoint instead.
     """
 
-    run: Path
+    run: Path | None = None
     checkpoint: Checkpoint = "best"
     vocabulary: Literal["keep", "extend", "source", "own"] = "keep"
+    parts: tuple[Part, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.run is None) != bool(self.parts):
+            have = "both init.run and init.parts are set" if self.parts else "neither init.run nor init.parts is set"
+            raise UserError(f"{have}: a run for the whole model, or runs for its parts, were expected")
 
 
 @dataclass(frozen=True)
@@ -68,8 +110,12 @@ def parents(init: Init | None, distillation: Distillation | None) -> list[Parent
     them.
     """
     found = []
-    if init is not None:
+    if init is not None and init.run is not None:
         found += [Parent("init.run", run, init.checkpoint) for run in members(init.run)]
+    if init is not None:
+        found += [
+            Parent("init.parts.run", run, part.checkpoint) for part in init.parts or () for run in members(part.run)
+        ]
     if distillation is not None:
         taught = distillation.teacher, distillation.checkpoint
         found += [Parent("distillation.teacher", run, taught[1]) for run in members(taught[0])]

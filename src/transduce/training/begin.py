@@ -26,7 +26,7 @@ from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
 from transduce.protocols import ComparesTexts, Objective, can
 from transduce.runs import old_formats
-from transduce.runs.ancestry import check_parents, parents
+from transduce.runs.ancestry import Init, check_parents, parents
 from transduce.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE, TOKENIZERS
 from transduce.runs.lock import locked
 from transduce.runs.own_pairs import OwnPairs
@@ -43,6 +43,7 @@ from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings
 from transduce.training.sizes import Alternative, choose_settings
+from transduce.training.transfer import Parts, Transfer
 from transduce.training.tuning.tuner import tuner_of
 from transduce.training.validation import judge_of
 from transduce.training.word_vectors import fill_tables
@@ -202,10 +203,10 @@ def _start(callbacks: list[Callback], started: Started) -> None:
 @dataclass(frozen=True)
 class _Plan:
     """Everything that is decided before training: the settings, as a ``table`` with all defaults and as objects, the
-    precision (``chosen``), the prepared data and their folder ``cache``, and the device ``where``. ``predecessor`` is
-    the run to start from, and ``teacher`` is what to learn from. Either is None if the settings name none; the
-    predecessor is None also if training goes on from a checkpoint. ``choice`` has a line if other settings were chosen
-    for few training pairs.
+    precision (``chosen``), the prepared data and their folder ``cache``, and the device ``where``. ``predecessor`` has
+    the run or the runs to start from, and ``teacher`` is what to learn from. Either is None if the settings name none;
+    the predecessor is None also if training goes on from a checkpoint. ``choice`` has a line if other settings were
+    chosen for few training pairs.
     """
 
     table: config.Table
@@ -214,7 +215,7 @@ class _Plan:
     prepared: Prepared
     cache: Path
     where: torch.device
-    predecessor: Predecessor | None
+    predecessor: Predecessor | Parts | None
     teacher: Teacher | None
     choice: tuple[str, ...]
 
@@ -257,8 +258,8 @@ class _Plan:
         own: Any = self.settings.objective
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
-    def hand_over(self, model: Any) -> Inheritance | None:
-        """Copies the weights that fit from the run to start from into the model, in place. Returns the report of what
+    def hand_over(self, model: Any) -> Inheritance | Transfer | None:
+        """Copies the weights that fit from the runs to start from into the model, in place. Returns the report of what
         was copied; None if there is no such run, or if training goes on from a checkpoint. Raises UserError if nothing
         fits.
         """
@@ -266,7 +267,7 @@ class _Plan:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
-    def create(self, run: Path, step: int, inherited: Inheritance | None) -> None:
+    def create(self, run: Path, step: int, inherited: Inheritance | Transfer | None) -> None:
         """Makes the directory ``run`` a run, or updates the run that is there. ``step`` is the update after which
         training goes on. ``inherited``, if given, is written as init.json.
         """
@@ -289,7 +290,7 @@ def _plan(
     A directory that is a run already keeps its tokenizers.
     """
     data = settings.data
-    predecessor = Predecessor(settings.init) if settings.init and point is None else None
+    predecessor = _predecessor(settings.init) if settings.init and point is None else None
     if predecessor and (units := predecessor.units_for(data, table["data"]["units"])) is not None:
         table = {**table, "data": {**table["data"], "units": units}}
         data = config.build(table["data"], Data, path="data")
@@ -313,6 +314,10 @@ def _plan(
     if teacher:
         teacher.check(prepared.tokenizers)
     return _Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, choice)
+
+
+def _predecessor(init: Init) -> Predecessor | Parts:
+    return Parts(init.parts) if init.parts else Predecessor(init)
 
 
 # --------------------------------------------------------------------- changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,26 @@ from transduce.data.settings import Data
 from transduce.errors import UserError
 from transduce.models.weights import summarise
 from transduce.protocols import Model, can
-from transduce.runs.ancestry import Init
+from transduce.runs.ancestry import Init, Part
 from transduce.runs.loading import load
 from transduce.statistical.counted import Counted
+from transduce.transducer import Transducer
 from transduce.types import Facts
 
 
 @dataclass
 class Inheritance:
-    """The report of what a new model took from another run. The keys and lists have names of parameters.
+    """The report of what a new model, or a part of one, took from another run. The keys and lists have names of
+    parameters.
 
-    ``init`` are the settings. ``loaded`` has the size of each parameter that was copied whole. ``by_token`` has two
-    numbers: the tokens that were copied, and all tokens of the new parameter. ``misfits`` has the shape in the other
-    run, then the shape in the new model. ``fresh`` parameters are only in the new model, ``unused`` ones only in the
-    other run.
+    ``init`` are the settings, and ``heading`` is the first line for people. ``loaded`` has the size of each parameter
+    that was copied whole. ``by_token`` has two numbers: the tokens that were copied, and all tokens of the new
+    parameter. ``misfits`` has the shape in the other run, then the shape in the new model. ``fresh`` parameters are
+    only in the new model, ``unused`` ones only in the other run.
     """
 
-    init: Init
+    init: Init | Part
+    heading: str
     loaded: dict[str, int] = field(default_factory=dict)
     by_token: dict[str, tuple[int, int]] = field(default_factory=dict)
     misfits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
@@ -45,14 +48,8 @@ class Inheritance:
         """
         own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
         theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
-        vocabulary = {
-            "keep": "its vocabularies",
-            "extend": "its vocabularies, extended",
-            "source": "its vocabulary of the source",
-            "own": "vocabularies of its own",
-        }
         return [
-            f"starts from {self.init.run} ({self.init.checkpoint}), with {vocabulary[self.init.vocabulary]}",
+            self.heading,
             *_line("loaded", summarise(self.loaded, own), f", {sum(self.loaded.values()):,} parameters"),
             *_line("by token", [f"{name} ({some:,} of {every:,})" for name, (some, every) in self.by_token.items()]),
             *_line(
@@ -65,7 +62,9 @@ class Inheritance:
 
     def as_json(self) -> Any:
         """The report as values for JSON, for the file init.json."""
-        return asdict(self) | {"init": {**asdict(self.init), "run": str(self.init.run)}}
+        told = {name: value for name, value in asdict(self).items() if name != "heading"}
+        given = {name: value for name, value in asdict(self.init).items() if value not in (None, ())}
+        return told | {"init": {**given, "run": str(self.init.run)}}
 
 
 def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
@@ -79,6 +78,7 @@ class Predecessor:
     """
 
     def __init__(self, init: Init) -> None:
+        assert init.run is not None  # else it has parts: ``transfer.Parts``
         self.init = init
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers
@@ -139,23 +139,15 @@ class Predecessor:
         Counts are no weights, so a neural model takes only the vocabularies of a counted one. Raises UserError if
         nothing fits, neither weights nor, from a counted model, a vocabulary.
         """
-        given = dict(self.transducer.model.named_parameters(remove_duplicate=False))  # a tied table has several names
-        here, there = self._axes(table, tokenizers)
-        found, used = Inheritance(self.init), set()
-        for name, own in model.named_parameters():
-            if name not in given:
-                found.fresh.append(name)
-                continue
-            used.add(given[name])
-            axis, other = here.get(name), there.get(name)
-            if _shape_without_vocabulary(own, axis) != _shape_without_vocabulary(given[name], other):
-                found.misfits[name] = (tuple(given[name].shape), tuple(own.shape))
-            elif axis == other and own.shape == given[name].shape:
-                own.copy_(given[name])
-                found.loaded[name] = own.numel()
-            elif axis and other:
-                found.by_token[name] = (_copy_tokens(own, axis, given[name], other), len(axis.entries))
-        found.unused += [name for name, old in self.transducer.model.named_parameters() if old not in used]
+        vocabulary = {
+            "keep": "its vocabularies",
+            "extend": "its vocabularies, extended",
+            "source": "its vocabulary of the source",
+            "own": "vocabularies of its own",
+        }[self.init.vocabulary]
+        found = Inheritance(self.init, f"starts from {self.init.run} ({self.init.checkpoint}), with {vocabulary}")
+        given = named_parameters(self.transducer.model)
+        copy_weights(found, named_parameters(model), given, axes_of(self.transducer, table, tokenizers))
         vocabularies_alone = can(type(self.transducer.model), Counted) and self.init.vocabulary != "own"
         if not found.loaded and not found.by_token and not vocabularies_alone:
             raise UserError(
@@ -165,14 +157,61 @@ class Predecessor:
             )
         return found
 
-    def _axes(self, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
-        """The vocabulary axes of the new model and of the predecessor's, each by the name of the parameter. Two empty
-        dicts if the vocabularies are equal, because parameters then fit as a whole.
-        """
-        if tokenizers.fingerprints == self.tokenizers.fingerprints:
-            return {}, {}
-        old = self.transducer.settings["model"]
-        return vocabulary_axes(table, tokenizers), vocabulary_axes(old, self.tokenizers)
+
+def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
+    """The vocabulary axes of the new model (its settings ``table``, its ``tokenizers``) and of an ``old`` run's model,
+    each by the name of the parameter. Two empty dicts if the vocabularies are equal and parameters fit as a whole.
+    """
+    if tokenizers.fingerprints == old.tokenizers.fingerprints:
+        return {}, {}
+    return vocabulary_axes(table, tokenizers), vocabulary_axes(old.settings["model"], old.tokenizers)
+
+
+def named_parameters(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters by name. A parameter that is shared has several names."""
+    return dict(model.named_parameters(remove_duplicate=False))
+
+
+def copy_weights(
+    found: Inheritance,
+    own: Mapping[str, Tensor],
+    given: Mapping[str, Tensor],
+    axes: tuple[Mapping[str, Axis], Mapping[str, Axis]],
+    names: Mapping[str, str] | None = None,
+) -> None:
+    """Copies the weights of a model with the parameters ``given`` that fit into those of a new model, ``own``, in
+    place. Writes into ``found`` what was copied and what was not.
+
+    ``axes`` are the vocabulary axes of the new model and of the other one, by name. ``names`` has the names of the new
+    parameters that may be copied, and the name of each in the other model; by default each has its own name. A shared
+    parameter is copied by the first of its names that the other model knows.
+    """
+    here, there = axes
+    names = {name: name for name in own} if names is None else names
+    every: dict[Tensor, list[str]] = {}
+    for name in names:
+        every.setdefault(own[name], []).append(name)
+    used = set()
+    for new, of_one in every.items():
+        known = [name for name in of_one if names[name] in given]
+        if not known:
+            found.fresh.append(of_one[0])
+            continue
+        name = known[0]
+        old = given[names[name]]
+        used.add(old)
+        axis, other = here.get(name), there.get(names[name])
+        if _shape_without_vocabulary(new, axis) != _shape_without_vocabulary(old, other):
+            found.misfits[name] = (tuple(old.shape), tuple(new.shape))
+        elif axis == other and new.shape == old.shape:
+            new.copy_(old)
+            found.loaded[name] = new.numel()
+        elif axis and other:
+            found.by_token[name] = (_copy_tokens(new, axis, old, other), len(axis.entries))
+    first: dict[Tensor, str] = {}
+    for name, old in given.items():
+        first.setdefault(old, name)
+    found.unused += [name for old, name in first.items() if old not in used]
 
 
 # ------------------------------------------------------------- vocabularies

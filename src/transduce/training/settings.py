@@ -192,11 +192,12 @@ class Settings:
 
     def _check_counted(self, model: str) -> None:
         """Raises ConfigError for a setting that needs gradients, because a counted model has none: distillation,
-        freezing, augmentation, hallucination, or an objective that is not in ``MEASURES``.
+        parts to start from, freezing, augmentation, hallucination, or an objective that is not in ``MEASURES``.
         """
         given = {
             "objective": self.objective not in MEASURES,
             "distillation": self.distillation is not None,
+            "init.parts": self.init is not None and bool(self.init.parts),
             "training.freeze": bool(self.training.freeze),
             "training.streams": self.training.streams is not None,
             "training.augmentation": bool(self.training.augmentation),
