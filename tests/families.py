@@ -51,6 +51,11 @@ def copying(model: config.Table, attention: object) -> config.Table:
     return model | {"decoder": {"type": "pointer", "decoder": model["decoder"], "attention": attention}}
 
 
+def fused(model: config.Table, language: config.Table, **options: object) -> config.Table:
+    """A model whose decoder uses a language model."""
+    return model | {"decoder": {"type": "fused", "decoder": model["decoder"], "language": language, **options}}
+
+
 def editing(cell: str = "lstm", **options: object) -> config.Table:
     cells = {"cell": cell, "embedding_width": 6, "width": 5}
     decoder = {"type": "edits", "hidden": 7, "bridge": "linear", **cells, **options}
@@ -202,6 +207,8 @@ FAMILIES: dict[str, config.Table] = {
     "synchronous": synchronous(),
     "pointer over recurrent": copying(recurrent(attending("luong", "dot")), {"type": "coverage", "energy": "additive"}),
     "pointer over transformer": copying(transformer(), {"type": "multi-head", "heads": 2}),
+    "cold fusion": fused(recurrent(attending("luong", "dot")), transformer("learned")["decoder"], hidden=5),
+    "deep fusion": fused(transformer(), recurrent("plain", cell="gru", bridge="zero")["decoder"], fusion="deep"),
     "ensemble": mixture("ensemble", transformer(), recurrent(attending("luong", "general"))),
     "seeds of edits": {"type": "seeds", "model": editing(), "members": 2},
     "edits with counts": {
@@ -372,6 +379,8 @@ FAST = [
     "edits with counts",
     "synchronous",
     "pointer over transformer",
+    "cold fusion",
+    "deep fusion",
     "ensemble",
     "fusion",
     "fusion, not renormalised",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-import torch
 from torch import Tensor, nn
 
 from transduce import tree
 from transduce.modules.embedding import share
-from transduce.protocols import Decoder, Encoder, memory_widths
-from transduce.types import Factory, Memory, MemoryWidths, Padded
+from transduce.protocols import Decoder, Encoder, empty_memory, memory_widths
+from transduce.types import Factory, MemoryWidths
 
 
 class EncoderDecoder(nn.Module):
@@ -59,10 +58,7 @@ class LanguageModel(nn.Module):
 
     def start(self, source: Any) -> Any:
         rows, like = tree.rows(source), self.decoder.embedding.weight
-        lengths_B = torch.zeros(rows, dtype=torch.long, device=like.device)
-        return self.decoder.start(
-            Memory(Padded(like.new_zeros(rows, 0, 0), lengths_B), like.new_zeros(rows, 0), source)
-        )
+        return self.decoder.start(empty_memory(rows, like, source))
 
     def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
         output, state = self.decoder.extend(tokens_BT, state)

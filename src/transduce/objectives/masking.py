@@ -5,7 +5,9 @@ B rows, T tokens, N hidden tokens, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -14,10 +16,20 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.objectives.cross_entropy import check_smoothing, cross_entropy
+from transduce.objectives.spans import (
+    Decode,
+    beginning,
+    check_same_text,
+    covered,
+    lengths,
+    no_decoder,
+    uniform,
+    word_indices,
+)
 from transduce.protocols import Parallel
 from transduce.types import BOS, Batch, Loss
 
-MULTIPLIER, PLACES, RANGE = 2654435761, 40503, 1 << 20  # of the hash that hides tokens in validation
+LONGEST = 10  # tokens or words of a run whose length is drawn
 
 
 @dataclass(frozen=True)
@@ -25,12 +37,14 @@ class MaskedCrossEntropy:
     """The objective of masked language models: cross-entropy of hidden tokens, given the others (Devlin et al. 2019,
     section 3.1). The source of each pair is its target, a text.
 
-    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch (SpanBERT, Joshi et al.
-    2020, draws their lengths). The model predicts the chosen tokens, and only these. It reads a gap in place of a share
+    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch. With ``drawn``, ``span``
+    is the mean of a geometric distribution of the lengths before they are cut at 10 (SpanBERT, Joshi et al. 2020,
+    section 3.1, has 5). With ``words``, runs are of whole words, and the share is one of words: a word's tokens are all
+    chosen or none. The model predicts the chosen tokens, and only these. It reads a gap in place of a share
     ``hidden`` of them, and another token of the batch in place of a share ``random``. The rest stays. The objective
     "cross-entropy" explains ``smoothing``. Validation hides the same tokens of a text each time, and all become gaps.
 
-    Raises UserError for shares outside 0 to 1, for a span below 1, and in training if the two sides of a batch differ.
+    Raises UserError for shares outside 0 to 1, for a span below 1, and if the two sides of a batch differ.
     """
 
     share: float = 0.15
@@ -38,6 +52,9 @@ class MaskedCrossEntropy:
     random: float = 0.1
     span: int = 1
     smoothing: float = 0.0
+    words: bool = False
+    drawn: bool = False
+    decode: Decode = field(default=no_decoder, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)
@@ -50,15 +67,16 @@ class MaskedCrossEntropy:
         if self.span < 1:
             raise UserError(f"span = {self.span}: at least one token was expected")
 
+    def reading(self, decode: Decode) -> MaskedCrossEntropy:
+        own = copy(self)
+        object.__setattr__(own, "decode", decode)
+        return own
+
     def __call__(
         self, model: Parallel[Any], batch: Batch, progress: float = 0.0, carry: Any = None
     ) -> tuple[Loss, Any]:
         ids_BT, lengths_B = batch.target.values, batch.target.lengths
-        if batch.source.values.shape != ids_BT.shape or not torch.equal(batch.source.values, ids_BT):
-            raise UserError(
-                "the source and the target of a masked language model are one text, and here they differ: read the "
-                "same column twice, data.columns = {source = 0, target = 0}, with joint units"
-            )
+        check_same_text(batch)
         real_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < (lengths_B - 1)[:, None]  # without EOS
         chosen_BT = self._chosen(ids_BT, model.training) & real_BT
         if not bool(chosen_BT.any()):  # a batch of few short texts: hide their first tokens
@@ -71,18 +89,26 @@ class MaskedCrossEntropy:
         return Loss(total, int(chosen_BT.sum()), {"nll": nll}), carry
 
     def _chosen(self, ids_BT: Tensor, training: bool) -> Tensor:
-        """[B, T]: which tokens are chosen. Outside of training it follows from a token and its place alone."""
-        if not training:
-            places_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
-            hash_BT: Tensor = (ids_BT * MULTIPLIER + places_T * PLACES) % RANGE
-            return hash_BT.lt(self.share * RANGE)
-        # A token is chosen if one of ``span`` places up to its own begins a run: 1 - (1 - q)^span = share.
-        q = 1 - (1 - self.share) ** (1 / self.span)
-        begins_BT: Tensor = torch.rand(ids_BT.shape, device=ids_BT.device) < q
-        chosen_BT = begins_BT.clone()
-        for shift in range(1, min(self.span, ids_BT.shape[1])):
-            chosen_BT[:, shift:] |= begins_BT[:, :-shift]
-        return chosen_BT
+        """[B, T]: which tokens are chosen. Outside of training it follows from the text alone."""
+        chosen_BT = self._runs(ids_BT, training)
+        if not self.words:
+            return chosen_BT
+        return chosen_BT.gather(1, word_indices(ids_BT, self.decode))  # column k decided about word k
+
+    def _runs(self, ids_BT: Tensor, training: bool) -> Tensor:
+        """[B, T]: which positions of a row are in a run. Validation has no runs: single positions are as hard in every
+        setting, so losses can be compared.
+        """
+        draw_BT = uniform(ids_BT, training)
+        if not training or self.span == 1:
+            return draw_BT < self.share
+        if not self.drawn:
+            # A position is chosen if one of ``span`` places up to its own begins a run: 1 - (1 - q)^span = share.
+            begins_BT = draw_BT < 1 - (1 - self.share) ** (1 / self.span)
+            return covered(begins_BT, torch.full_like(ids_BT, self.span))
+        cumulative_K = geometric(self.span)
+        begins_BT = draw_BT < beginning(self.share, cumulative_K)
+        return covered(begins_BT, lengths(uniform(ids_BT, training), cumulative_K))
 
     def _changed(self, ids_BT: Tensor, chosen_BT: Tensor, real_BT: Tensor) -> Tensor:
         """[B, T]: what the model reads in training. Random tokens are drawn from the batch, so by their frequency."""
@@ -92,3 +118,9 @@ class MaskedCrossEntropy:
         pool_N = ids_BT[real_BT]
         drawn_BT = pool_N[torch.randint(len(pool_N), ids_BT.shape, device=ids_BT.device)]
         return torch.where(other_BT, drawn_BT, ids_BT.masked_fill(gaps_BT, BOS))
+
+
+@lru_cache
+def geometric(mean: float) -> tuple[float, ...]:
+    """The probabilities of at most 0, 1, 2, ... positions in a run, whose length is from 1 to ``LONGEST``."""
+    return (*(1 - (1 - 1 / mean) ** k for k in range(LONGEST)), 1.0)

@@ -51,6 +51,7 @@ from transduce.protocols.parts import (
     Residual,
     Table,
     Wiring,
+    empty_memory,
     memory_widths,
 )
 
@@ -96,6 +97,7 @@ __all__ = [
     "TwoWayAligner",
     "Wiring",
     "can",
+    "empty_memory",
     "lacking_for",
     "lacking_verbs",
     "memory_widths",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from transduce.types import Memory, MemoryWidths, Padded
@@ -46,6 +47,14 @@ class ComparesSentences(Encoder, Protocol):
 def memory_widths(encoder: Encoder) -> MemoryWidths:
     """The widths of an encoder's memory. A decoder or a pooler is built from them."""
     return MemoryWidths(encoder.width, encoder.summary_widths)
+
+
+def empty_memory(rows: int, like: Tensor, source: Any) -> Memory:
+    """The memory of a decoder that reads no source, as in a language model: no states, all widths 0. ``like`` decides
+    the type and the device.
+    """
+    lengths_B = torch.zeros(rows, dtype=torch.long, device=like.device)
+    return Memory(Padded(like.new_zeros(rows, 0, 0), lengths_B), like.new_zeros(rows, 0), source)
 
 
 class Table(Protocol):

@@ -1,0 +1,102 @@
+"""Spans of tokens, chosen at random: what masked language models and denoising autoencoders hide.
+
+B rows, T positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from transduce.errors import UserError
+from transduce.types import Batch
+
+MULTIPLIER, PLACES, RANGE = 2654435761, 40503, 1 << 20  # of the hash that takes the place of chance in validation
+SALT, WORD = 0x9E3779B1, 0xFFFFFFFF
+MIXERS = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
+
+Decode = Callable[[Sequence[int]], str]
+
+
+def check_same_text(batch: Batch) -> None:
+    """Raises UserError unless the source of each pair is its target."""
+    source_BT, ids_BT = batch.source.values, batch.target.values
+    if source_BT.shape != ids_BT.shape or not torch.equal(source_BT, ids_BT):
+        raise UserError(
+            "the source and the target of a masked language model or a denoising autoencoder are one text, and here "
+            "they differ: read the same column twice, data.columns = {source = 0, target = 0}, with joint units"
+        )
+
+
+def uniform(ids_BT: Tensor, training: bool, salt: int = 0) -> Tensor:
+    """Numbers [B, T] from 0 to less than 1: random in training. Otherwise each follows from the token's id, its place
+    and the ``salt`` alone, so that validation gives a text the same numbers in any batch.
+    """
+    if training:
+        return torch.rand(ids_BT.shape, device=ids_BT.device)
+    places_T = torch.arange(ids_BT.shape[1], device=ids_BT.device)
+    hash_BT = ids_BT * MULTIPLIER + places_T * PLACES
+    if salt:  # the mixer of MurmurHash3, so that the numbers of two salts are unrelated
+        hash_BT = (hash_BT + salt * SALT) & WORD
+        for shift, mixer in MIXERS:
+            hash_BT = ((hash_BT ^ (hash_BT >> shift)) * mixer) & WORD
+    return (hash_BT % RANGE) / RANGE
+
+
+def covered(begins_BT: Tensor, length_BT: Tensor) -> Tensor:
+    """[B, T], True at the positions of a span: one begins where ``begins_BT`` is True, with its length. Spans may
+    overlap, and end with the row at the latest.
+    """
+    B, T = begins_BT.shape
+    ends_BT = (torch.arange(T, device=begins_BT.device) + length_BT).clamp(max=T)
+    change_BT = torch.cat([begins_BT.long(), begins_BT.new_zeros(B, 1, dtype=torch.long)], 1)
+    found: Tensor = change_BT.scatter_add(1, ends_BT, -begins_BT.long()).cumsum(1)[:, :T] > 0
+    return found
+
+
+def lengths(draw_BT: Tensor, cumulative_K: Sequence[float]) -> Tensor:
+    """The lengths [B, T] that uniform numbers stand for: the first k with P(length <= k) = ``cumulative_K[k]`` above
+    the number; at most K - 1.
+    """
+    thresholds_K = torch.tensor(cumulative_K, device=draw_BT.device)
+    return torch.searchsorted(thresholds_K, draw_BT, right=True).clamp(max=len(cumulative_K) - 1)
+
+
+def beginning(share: float, cumulative_K: Sequence[float]) -> float:
+    """The probability that a span begins at a position, so that spans cover a ``share`` of the positions.
+
+    A position is free if no span reaches it: the product over k of 1 - q P(length > k) is 1 - ``share``. Found by
+    bisection. Raises UserError if spans of these lengths cannot cover this share.
+    """
+
+    def free(q: float) -> float:
+        return math.prod(1 - q * (1 - below) for below in cumulative_K)
+
+    if free(1.0) > 1 - share:
+        raise UserError(f"share = {share}: spans of this length cover at most {1 - free(1.0):.2f}; set a longer span")
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if free(middle) > 1 - share else (low, middle)
+    return low
+
+
+def word_indices(ids_BT: Tensor, decode: Decode) -> Tensor:
+    """The index [B, T] of each token's word in its row, from 0. A word is a token that begins one, and the tokens up to
+    the next. A token begins a word if it is or contains white space, or is written after white space. So a space that
+    is a token of its own belongs to the word after it.
+    """
+    known_U, place_BT = torch.unique(ids_BT, return_inverse=True)
+    pairs = [decode([token, token]) for token in known_U.tolist()]
+    begins_U = [not pair.strip() or len(pair.split()) > 1 for pair in pairs]
+    begins_BT = torch.tensor(begins_U, device=ids_BT.device)[place_BT].long()
+    begins_BT[:, 0] = 1
+    found: Tensor = begins_BT.cumsum(1) - 1
+    return found
+
+
+def no_decoder(tokens: Sequence[int]) -> str:
+    raise UserError("this objective knows words or sentences by their text: give it the decoder, reading(decode)")
