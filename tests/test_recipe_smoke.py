@@ -52,7 +52,7 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
         lines = [f"{''.join(word)}\tV;PST\t{''.join(word)}ed" for word in made_up({})]
         (folder / "verbs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
         return {f"data.{split}.path": str(folder / "verbs.tsv") for split in ("train", "valid")}, None, "walk\tV;PST"
-    if recipe == "masked":
+    if recipe in ("masked", "denoising"):
         return {}, [(text, text) for text, _ in made_up({"source": "symbols"})], "ab ___"
     if recipe == "entailment":
         given = made_up({"source": "symbols"})

@@ -47,7 +47,7 @@ class Denoising:
     span: float = 3.0
     permute: bool = False
     smoothing: float = 0.0
-    decode: Decode = field(default=no_decoder, init=False, repr=False, compare=False)
+    decode: Decode = field(default_factory=lambda: no_decoder, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)

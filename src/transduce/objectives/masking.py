@@ -54,7 +54,7 @@ class MaskedCrossEntropy:
     smoothing: float = 0.0
     words: bool = False
     drawn: bool = False
-    decode: Decode = field(default=no_decoder, init=False, repr=False, compare=False)
+    decode: Decode = field(default_factory=lambda: no_decoder, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_smoothing(self.smoothing)
