@@ -1,4 +1,4 @@
-"""What pretraining on text of the target side gains in translation with few pairs.
+"""The gain of pretraining on text of the target side, for translation with few pairs.
 
     python benchmarks/transfer.py --runs RUNS [--folder MULTI30K] [--pairs 1000 5000] [--seeds 1 2 3]
                                   [--ways language denoising] [--pretraining 6] [--minutes 4] [--set KEY=VALUE ...]
@@ -12,10 +12,10 @@ validation or in test is left out. The ways:
 - ``denoising``: encoder and decoder start from a denoising autoencoder of the text (infilling). The encoder then learns
   German words, and keeps its vectors of tokens that both languages have.
 
-Without pretraining, each side's vocabulary is learned from the pairs; with it, the target's is that of the text. All
-systems have the same model, settings and minutes of the processor; pretraining's own minutes come on top. Each
-pretraining is done once, with seed 1. The same command again goes on with what was interrupted. In parentheses, 95 %
-intervals by bootstrap over the sentences of test_2016_flickr; the intervals of a mean use the same resamples for all
+Without pretraining, each side's vocabulary is learned from the pairs. With pretraining, the vocabulary of the target is
+learned from the text. All systems have the same model, settings and minutes of the processor; pretraining's own minutes come on top. Each
+pretraining is done once, with seed 1. The same command again continues interrupted trainings. The parentheses have 95 %
+intervals, by bootstrap over the sentences of test_2016_flickr. The intervals of a mean use the same resamples for all
 seeds.
 """
 

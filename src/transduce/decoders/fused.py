@@ -43,14 +43,14 @@ class FusedDecoder(nn.Module):
 
     s [D] are the inner ``decoder``'s features of a position, and the inner decoder also reads out the result r [D].
     ``fusion`` = "cold" (Sriram et al. 2018, eq. 4) uses the language model's log-probabilities l [V], minus their
-    largest: h = relu(W1 l + b1), g = sigmoid(W2 [s; h] + b2), r = relu(W3 [s; g h] + b3). h and g have ``hidden``
-    numbers. The decoder learns from the beginning with the language model, so train all of it.
+    largest. Then h = relu(W1 l + b1), g = sigmoid(W2 [s; h] + b2) and r = relu(W3 [s; g h] + b3). h and g have
+    ``hidden`` numbers. The decoder learns from the beginning with the language model, so train all of it.
     ``fusion`` = "deep" (Gulcehre et al. 2015, section 4.2) uses the language model's features m [L]: g = sigmoid(v m +
     b), one number, and r = s + W (g m). W starts at 0, so that a trained decoder starts as it was. The paper then
     trains only v, b, W and the readout: freeze the rest. ``hidden`` changes nothing here.
 
-    Raises UserError if the features of the inner decoder are not one tensor (as of a pointer), and for "deep" if those
-    of the language model are not.
+    Raises UserError when a batch is read if the features of the inner decoder are not one tensor, as in a pointer. For
+    "deep", the features of the language model must be one tensor, too.
     """
 
     def __init__(

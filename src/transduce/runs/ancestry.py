@@ -20,10 +20,11 @@ class Part:
     module of that run whose weights it takes; by default the module of the same name. Parameters start with the weights
     of the ``checkpoint`` if their names in the two modules and their shapes are the same.
 
-    ``vocabulary`` is for one side: the source's if ``into`` begins with "encoder", otherwise the target's. "keep" uses
+    ``vocabulary`` decides about one side of the data: the source if ``into`` begins with "encoder", otherwise the
+    target. "keep" uses
     that run's unit and vocabulary for this side, and ignores ``data.units`` there. "extend" also adds the tokens that
     only the new data has. "own" learns the vocabulary by ``data.units``. If ``part`` begins with "encoder", the
-    vocabulary is that of the run's sources, otherwise that of its targets. If ``data.units.joint`` is set, a vocabulary
+    run's source vocabulary is taken, otherwise its target vocabulary. If ``data.units.joint`` is set, a vocabulary
     that is kept or extended is used for both sides. Raises UserError if ``into`` is empty.
     """
 
@@ -48,8 +49,8 @@ class Init:
     """The run, or the runs, that a new run starts from (``[init]``). Parameters of the same name and shape start with
     the weights of the ``checkpoint`` of ``run``.
 
-    ``parts`` take the place of ``run`` if parts of the new model start from different runs, such as the encoder from a
-    masked language model and the decoder from a language model. A parameter that two parts share starts with the
+    ``parts`` take the place of ``run`` if parts of the new model start from different runs. For example, the encoder
+    starts from a masked language model, and the decoder from a language model. A parameter that two parts share starts with the
     weights of the later one. Set either ``run`` or ``parts``; anything else raises UserError. ``checkpoint`` and
     ``vocabulary`` belong to ``run``, because each part has its own.
 
