@@ -13,10 +13,10 @@ validation or in test is left out. The ways:
   German words, and keeps its vectors of tokens that both languages have.
 
 Without pretraining, each side's vocabulary is learned from the pairs. With pretraining, the vocabulary of the target is
-learned from the text. All systems have the same model, settings and minutes of the processor; pretraining's own minutes come on top. Each
-pretraining is done once, with seed 1. The same command again continues interrupted trainings. The parentheses have 95 %
-intervals, by bootstrap over the sentences of test_2016_flickr. The intervals of a mean use the same resamples for all
-seeds.
+learned from the text. All systems have the same model, settings and minutes of the processor; pretraining's own minutes
+come on top. Each pretraining is done once, with seed 1. The same command again continues interrupted trainings. The
+parentheses have 95 % intervals, by bootstrap over the sentences of test_2016_flickr. The intervals of a mean use the
+same resamples for all seeds.
 """
 
 from __future__ import annotations

@@ -37,11 +37,12 @@ class MaskedCrossEntropy:
     """The objective of masked language models: cross-entropy of hidden tokens, given the others (Devlin et al. 2019,
     section 3.1). The source of each pair is its target, a text.
 
-    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch. ``drawn`` draws
-    the lengths from a geometric distribution with mean ``span``, cut at 10 (SpanBERT, Joshi et al. 2020, section 3.1,
-    has mean 5). ``words`` counts runs and the share in whole words: all tokens of a word are chosen, or none. The model predicts the chosen tokens, and only these. It reads a gap in place of a share
-    ``hidden`` of them, and another token of the batch in place of a share ``random``. The rest stays. The objective
-    "cross-entropy" explains ``smoothing``. Validation hides the same tokens of a text each time, and all become gaps.
+    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch. ``drawn`` draws the
+    lengths from a geometric distribution with mean ``span``, cut at 10 (SpanBERT, Joshi et al. 2020, section 3.1, has
+    mean 5). ``words`` counts runs and the share in whole words: all tokens of a word are chosen, or none. The model
+    predicts the chosen tokens, and only these. It reads a gap in place of a share ``hidden`` of them, and another token
+    of the batch in place of a share ``random``. The rest stays. The objective "cross-entropy" explains ``smoothing``.
+    Validation hides the same tokens of a text each time, and all become gaps.
 
     Raises UserError for shares outside 0 to 1, for a span below 1, and if the two sides of a batch differ.
     """

@@ -21,11 +21,10 @@ class Part:
     of the ``checkpoint`` if their names in the two modules and their shapes are the same.
 
     ``vocabulary`` decides about one side of the data: the source if ``into`` begins with "encoder", otherwise the
-    target. "keep" uses
-    that run's unit and vocabulary for this side, and ignores ``data.units`` there. "extend" also adds the tokens that
-    only the new data has. "own" learns the vocabulary by ``data.units``. If ``part`` begins with "encoder", the
-    run's source vocabulary is taken, otherwise its target vocabulary. If ``data.units.joint`` is set, a vocabulary
-    that is kept or extended is used for both sides. Raises UserError if ``into`` is empty.
+    target. "keep" uses that run's unit and vocabulary for this side, and ignores ``data.units`` there. "extend" also
+    adds the tokens that only the new data has. "own" learns the vocabulary by ``data.units``. If ``part`` begins with
+    "encoder", the run's source vocabulary is taken, otherwise its target vocabulary. If ``data.units.joint`` is set, a
+    vocabulary that is kept or extended is used for both sides. Raises UserError if ``into`` is empty.
     """
 
     run: Path
@@ -50,9 +49,9 @@ class Init:
     the weights of the ``checkpoint`` of ``run``.
 
     ``parts`` take the place of ``run`` if parts of the new model start from different runs. For example, the encoder
-    starts from a masked language model, and the decoder from a language model. A parameter that two parts share starts with the
-    weights of the later one. Set either ``run`` or ``parts``; anything else raises UserError. ``checkpoint`` and
-    ``vocabulary`` belong to ``run``, because each part has its own.
+    starts from a masked language model, and the decoder from a language model. A parameter that two parts share starts
+    with the weights of the later one. Set either ``run`` or ``parts``; anything else raises UserError. ``checkpoint``
+    and ``vocabulary`` belong to ``run``, because each part has its own.
 
     ``vocabulary`` = "keep" uses the units and vocabularies of that run, and ignores ``data.units``. "extend" also adds
     the tokens that only the new data has. "own" learns vocabularies by ``data.units``. If a vocabulary differs,
