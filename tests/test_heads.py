@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ import pytest
 import torch
 
 import transduce
+from families import build, sources, stacked, targets
 from transduce import api
 from transduce.errors import UserError
 from transduce.inspect.heads import _Sums, attention_maps, head_roles
+from transduce.inspect.pruned import first_heads, save_without
 from transduce.inspect.pruning import gated, importances, pruning_curve
 from transduce.metrics.base import metric
+from transduce.modules.attention.pruning import keep_heads
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 from transduce.types import Example
@@ -145,6 +149,65 @@ def test_the_curve_silences_the_first_heads_of_the_order(transducer: Transducer)
     assert [count for count, _ in curve] == [0, 3, 12]
     assert [score for _, score in curve[:2]] == pytest.approx([whole, some])
     assert transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"] == whole  # the gates are gone
+
+
+@pytest.mark.parametrize("relative", ["none", "t5", "alibi", "shaw", "rotary"])
+def test_a_pruned_model_is_the_model_with_silenced_heads(relative: str) -> None:
+    mixer = {"type": "attention", "relative": relative}
+    stack = {"mixer": mixer, "heads": 4, "width": 16}
+    table = stacked(stack, stack)
+    model, source, target = build(table), sources([3, 5]), targets(2, 4)
+    kept = {"encoder.layers.1.mixer": [1, 3], "decoder.layers.0.mixer": [2], "decoder.layers.1.memory": [0, 1, 3]}
+    gates = {}
+    for name, heads in kept.items():
+        gates[f"{name}.heads"] = torch.zeros(4, dtype=torch.double)
+        gates[f"{name}.heads"][heads] = 1.0
+    with torch.no_grad():
+        with gated(model, gates):
+            silent = model.readout(model.extend(target, model.start(source))[0])
+        pruned = build(table | {"kept_heads": kept})
+        keep_heads(model, kept)
+        pruned.load_state_dict(model.state_dict())
+        assert pruned.encoder.layers[1].mixer.out.weight.shape == (16, 8)
+        found = pruned.readout(pruned.extend(target, pruned.start(source))[0])
+    torch.testing.assert_close(found, silent)
+
+
+def test_a_pruned_run_answers_as_the_silenced_one(run: Path, transducer: Transducer, tmp_path: Path) -> None:
+    order = [each.head for each in sorted(importances(transducer, PAIRS), key=lambda each: each.gradient)]
+    removed = first_heads(order, 0.4)
+    assert len(removed) == 5
+    assert all(count == 1 for count in Counter(name for name, _ in removed).values())
+    with gated(
+        transducer.model, {name: torch.tensor([float(head != each) for each in (0, 1)]) for name, head in removed}
+    ):
+        expected = [next(transducer.predict([source], Greedy(max_length=6)))[0].text for source, _ in PAIRS]
+        scores = [each.log_prob for each in transducer.score(PAIRS)]
+    save_without(run, transducer, removed, tmp_path / "pruned")
+    pruned = transduce.load(tmp_path / "pruned", device="cpu")
+    assert [next(pruned.predict([source], Greedy(max_length=6)))[0].text for source, _ in PAIRS] == expected
+    assert [each.log_prob for each in pruned.score(PAIRS)] == pytest.approx(scores, abs=1e-4)
+    other = next(each for each in order if each[0] not in dict(removed))
+    save_without(tmp_path / "pruned", pruned, [other], tmp_path / "twice")
+    again = transduce.load(tmp_path / "twice", device="cpu")
+    assert len(again.settings["model"]["kept_heads"]) == 6
+    assert sum(p.numel() for p in again.model.parameters()) < sum(p.numel() for p in pruned.model.parameters())
+    with pytest.raises(UserError, match="exists and is not empty"):
+        save_without(run, transducer, removed, tmp_path / "pruned")
+
+
+@pytest.mark.parametrize(
+    ("kept", "message"),
+    [
+        ({"encoder.layers.7.mixer": [0]}, "'encoder.layers.7.mixer' is no attention of this model that can lose heads"),
+        ({"encoder.layers.0.mixer": []}, r"encoder.layers.0.mixer = \[\]: at least one number from 0 to 1"),
+        ({"encoder.layers.0.mixer": [1, 0]}, r"\[1, 0\]: at least one number from 0 to 1 .* in increasing order"),
+        ({"encoder.layers.0.mixer": [2]}, r"\[2\]: at least one number from 0 to 1"),
+    ],
+)
+def test_heads_that_cannot_be_kept(kept: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        keep_heads(build(stacked({}, {})), kept)
 
 
 def test_heads_on_the_command_line(run: Path, trained: Path, tmp_path: Path, call: Callable[..., Any]) -> None:

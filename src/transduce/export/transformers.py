@@ -19,6 +19,7 @@ def check_transformer(
     ``norms`` are the possible types of these two. The norms of both stacks must add the same number to the variance.
     """
     check_value("type", settings["type"], ("encoder-decoder",), engine)
+    check_value("kept_heads", settings.get("kept_heads"), (None,), engine)
     for side in ("encoder", "decoder"):
         stack = settings[side]
         check_value(f"{side}.type", stack["type"], ("transformer",), engine)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.modules.attention.pruning import keep_heads
 from transduce.modules.embedding import share
 from transduce.protocols import Decoder, Encoder, empty_memory, memory_widths
 from transduce.types import Factory, MemoryWidths
@@ -16,12 +18,18 @@ class EncoderDecoder(nn.Module):
     """p(y | x): a decoder that starts from an encoder's memory of x.
 
     ``tie`` shares tables. "target" makes the decoder's embedding and readout one parameter (Press and Wolf 2017). "all"
-    shares it with the encoder's embedding too, which needs a joint vocabulary. Raises UserError if a part has no such
-    table, or if the tables' shapes differ.
+    shares it with the encoder's embedding too, which needs a joint vocabulary. ``kept_heads`` are the heads of a pruned
+    Transformer (``keep_heads``), as ``transduce heads --save`` writes them: the name of an attention with the numbers
+    of its heads that stay. Other attentions keep all. Raises UserError if a part has no table to share, if the tables'
+    shapes differ, or for heads that are not there.
     """
 
     def __init__(
-        self, encoder: Encoder, decoder: Factory[Decoder[Any]], tie: Literal["none", "target", "all"] = "none"
+        self,
+        encoder: Encoder,
+        decoder: Factory[Decoder[Any]],
+        tie: Literal["none", "target", "all"] = "none",
+        kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -30,6 +38,7 @@ class EncoderDecoder(nn.Module):
             share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
         if tie == "all":
             share(cast(Any, encoder).embedding, self.decoder.embedding, "the source embedding with the target's")
+        keep_heads(self, kept_heads or {})
 
     def start(self, source: Any) -> Any:
         return self.decoder.start(self.encoder(source))
@@ -47,14 +56,20 @@ class LanguageModel(nn.Module):
 
     The decoder receives a memory without states, of width 0. It must work without attention to a source: a recurrent
     one with the wiring ``plain``, a Transformer or ConvS2S. ``tie`` "target" makes its embedding and its readout one
-    parameter.
+    parameter. ``kept_heads`` are the heads of a pruned Transformer, as for ``EncoderDecoder``.
     """
 
-    def __init__(self, decoder: Factory[Decoder[Any]], tie: Literal["none", "target"] = "none") -> None:
+    def __init__(
+        self,
+        decoder: Factory[Decoder[Any]],
+        tie: Literal["none", "target"] = "none",
+        kept_heads: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         super().__init__()
         self.decoder = decoder(memory=MemoryWidths(0, (0,)))
         if tie == "target":
             share(self.decoder.projection, self.decoder.embedding, "the embedding with the readout")
+        keep_heads(self, kept_heads or {})
 
     def start(self, source: Any) -> Any:
         rows, like = tree.rows(source), self.decoder.embedding.weight

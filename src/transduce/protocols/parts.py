@@ -226,7 +226,8 @@ class Relative(Protocol):
 
     H heads, T queries, S keys. ``turn`` returns query and key, turned by their places. ``bias`` returns the given bias
     plus its own terms, [B, 1 or H, T, S]. ``read`` returns a function that maps the weights [B, H, T, S] to a term that
-    is added to the weighted sum of the values; None if there is no such term.
+    is added to the weighted sum of the values; None if there is no such term. ``keep`` removes all heads but the given
+    ones.
     """
 
     def turn(self, query_BHTD: Tensor, key_BHTD: Tensor, places_BT: Tensor) -> tuple[Tensor, Tensor]: ...
@@ -234,6 +235,8 @@ class Relative(Protocol):
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor: ...
 
     def read(self, places_BT: Tensor, keys: int) -> Callable[[Tensor], Tensor] | None: ...
+
+    def keep(self, heads: Sequence[int]) -> None: ...
 
 
 class FeedForward(Protocol):

@@ -6,13 +6,14 @@ B sources, N = B * K rows, H heads, T queries, S keys, D features.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.modules.attention.pruning import keep_inputs, keep_outputs, places
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import linear, projection
 from transduce.types import Memory
@@ -99,11 +100,18 @@ class CrossAttention(nn.Module):
     def __init__(self, width: int, memory_width: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
         check_heads(width, heads)
-        self.count = heads
+        self.count, self.features = heads, width // heads
         self.query = projection(width, width)
         self.project = projection(memory_width, width, 2)
         self.heads = Heads(dropout)
         self.out = projection(width, width)
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Removes all heads but these (``keep_heads``)."""
+        keep_outputs(self.query, places(heads, self.features))
+        keep_outputs(self.project, places(heads, self.features, 2, self.count))
+        keep_inputs(self.out, places(heads, self.features))
+        self.count = len(heads)
 
     def start(self, memory: Memory) -> CrossKeys:
         if memory.values is None:  # keys and values in one product
@@ -114,9 +122,9 @@ class CrossAttention(nn.Module):
         return CrossKeys(*contiguous(split_heads(torch.cat([key_BSE, value_BSE], -1), 2, self.count)))
 
     def forward(self, x_NTD: Tensor, keys: CrossKeys, bias_B11S: Tensor) -> Tensor:
-        N, T, D = x_NTD.shape
+        N, T, _ = x_NTD.shape
         B = keys.key_BHSD.shape[0]
-        (query_BHQD,) = split_heads(self.query(x_NTD).reshape(B, N // B * T, D), 1, self.count)
+        (query_BHQD,) = split_heads(self.query(x_NTD).reshape(B, N // B * T, -1), 1, self.count)
         read_BHQD = self.heads(query_BHQD, keys.key_BHSD, keys.value_BHSD, bias_B11S)
-        y: Tensor = self.out(merge_heads(read_BHQD).view(N, T, D))
+        y: Tensor = self.out(merge_heads(read_BHQD).view(N, T, -1))
         return y

@@ -7,7 +7,7 @@ a head.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -35,6 +35,9 @@ class NoRelative(nn.Module):
 
     def read(self, places_BT: Tensor, keys: int) -> Read | None:
         return None
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Removes all heads but these: here nothing, because no head has positions of its own."""
 
 
 class Shaw(NoRelative):
@@ -98,6 +101,9 @@ class T5(NoRelative):
         self.weight = nn.Parameter(torch.empty(buckets, heads))
         nn.init.normal_(self.weight, std=width**-0.5)
 
+    def keep(self, heads: Sequence[int]) -> None:
+        self.weight = nn.Parameter(self.weight.detach()[:, list(heads)].clone())
+
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
         # The logarithm is computed once per distance, not once per pair of positions.
         S = bias_B1TS.shape[-1]
@@ -155,10 +161,15 @@ class Alibi(NoRelative):
     for any length. Both directions have the same penalty in an encoder.
     """
 
+    def __init__(self, heads: int, width: int, causal: bool) -> None:
+        super().__init__(heads, width, causal)
+        self.slopes = [2.0 ** (-8 / heads * head) for head in range(1, heads + 1)]
+
+    def keep(self, heads: Sequence[int]) -> None:
+        self.slopes = [self.slopes[head] for head in heads]
+
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
-        H = query_BHTD.shape[1]
-        heads_H = torch.arange(1, H + 1, dtype=bias_B1TS.dtype, device=bias_B1TS.device)
-        slope_H11 = (2.0 ** (-8 / H * heads_H))[:, None, None]
+        slope_H11 = torch.tensor(self.slopes, dtype=bias_B1TS.dtype, device=bias_B1TS.device)[:, None, None]
         return bias_B1TS - slope_H11 * ahead(places_BT, bias_B1TS.shape[-1]).abs_()[:, None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from transduce.modules.attention.energies import causal_bias, mask_bias
 from transduce.modules.attention.heads import Heads, check_heads, merge_heads, split_heads
+from transduce.modules.attention.pruning import keep_inputs, keep_outputs, places
 from transduce.modules.attention.relative import NoRelative
 from transduce.modules.linear import projection
 from transduce.protocols import Relative
@@ -25,10 +27,17 @@ class OwnRow(nn.Module):
         super().__init__()
         check_heads(width, heads)
         self.relative = relative(heads=heads, width=width // heads, causal=self.causal)
-        self.count = heads
+        self.count, self.features = heads, width // heads
         self.project = projection(width, width, 3)
         self.heads = Heads(dropout)
         self.out = projection(width, width)
+
+    def keep(self, heads: Sequence[int]) -> None:
+        """Removes all heads but these (``keep_heads``)."""
+        self.relative.keep(heads)
+        keep_outputs(self.project, places(heads, self.features, 3, self.count))
+        keep_inputs(self.out, places(heads, self.features))
+        self.count = len(heads)
 
 
 class SelfAttention(OwnRow):
@@ -66,8 +75,7 @@ class CausalSelfAttention(OwnRow):
     causal = True
 
     def start(self, rows: int, like: Tensor) -> Past:
-        D = self.out.weight.shape[0] // self.count
-        empty = Buffer(like.new_zeros(rows, self.count, 0, D))
+        empty = Buffer(like.new_zeros(rows, self.count, 0, self.features))
         return Past(empty, empty)
 
     def forward(self, x_BTD: Tensor, state: Past, places_BT: Tensor) -> tuple[Tensor, Past]:

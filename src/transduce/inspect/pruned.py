@@ -1,0 +1,67 @@
+"""Writes a run without some of its heads: smaller matrices, and no setting of the training is lost."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from transduce import config
+from transduce.errors import UserError
+from transduce.inspect.pruning import Head
+from transduce.modules.attention.pruning import keep_heads
+from transduce.runs.checkpoints import save_weights_alone
+from transduce.runs.layout import CHECKPOINTS
+from transduce.runs.run import Run
+from transduce.transducer import Transducer
+
+TYPES = ("encoder-decoder", "language-model")  # of models; both have the setting kept_heads
+
+
+def first_heads(order: Sequence[Head], share: float) -> list[Head]:
+    """The heads to remove: a ``share`` of all from the beginning of ``order``. An attention keeps its last head, so the
+    next heads of the order go instead. Raises UserError for a share that is not between 0 and 1.
+    """
+    if not 0 < share < 1:
+        raise UserError(f"share = {share:g}: a part of all heads was expected, between 0 and 1")
+    left = Counter(name for name, _ in order)
+    removed = list[Head]()
+    for head in order:
+        if len(removed) < round(share * len(order)) and left[head[0]] > 1:
+            left[head[0]] -= 1
+            removed.append(head)
+    return removed
+
+
+def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head], out: str | Path) -> Run:
+    """Makes the directory ``out`` a run of the ``transducer``'s weights without the ``removed`` heads. ``run`` is the
+    directory that it was loaded from.
+
+    The setting ``model.kept_heads`` of the new run names the heads that stay. Raises UserError if ``out`` has files,
+    and for a model that is neither an encoder-decoder nor a language model, or whose attention cannot lose heads.
+    """
+    place = Path(out).expanduser()
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UserError(f"{place} exists and is not empty: name another folder with --save, or move it elsewhere")
+    source = Run.open(run)
+    settings = copy.deepcopy(source.settings)
+    if settings["model"]["type"] not in TYPES:
+        raise UserError(
+            f"model.type = {settings['model']['type']!r}: only {' and '.join(TYPES)} are written without heads; prune "
+            "each of its models before you join them"
+        )
+    model = copy.deepcopy(transducer.model)
+    sizes = {name.rpartition(".")[0]: model.get_submodule(name.rpartition(".")[0]).count for name, _ in removed}
+    gone = {(name.rpartition(".")[0], head) for name, head in removed}
+    kept = {name: [head for head in range(count) if (name, head) not in gone] for name, count in sizes.items()}
+    keep_heads(model, kept)
+    earlier = settings["model"].get("kept_heads", {})
+    numbers = {
+        name: [earlier[name][head] for head in heads] if name in earlier else heads for name, heads in kept.items()
+    }
+    settings["model"]["kept_heads"] = earlier | numbers
+    written = Run.create(place, settings, source.tokenizers)
+    about = {"step": 0, "what": "pruned", "from": Path(run).name, "heads": len(removed)}
+    save_weights_alone(place / CHECKPOINTS / "best", model, about, config.write(settings))
+    return written
