@@ -25,6 +25,7 @@ from transduce.representations.pairs import (
     read_sick,
 )
 from transduce.representations.regression import LogisticRegression, chosen
+from transduce.representations.retrieval import nearest_sentences, retrieval
 from transduce.vectors.files import load
 from transduce.vectors.sentences import SmoothInverseFrequency, average
 from transduce.vectors.table import Vectors
@@ -183,3 +184,43 @@ def test_sentences_become_pairs(tmp_path: Path) -> None:
 def test_settings_of_noise_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         Sentences("x.txt", **settings)
+
+
+# -------------------------------------------------------------------- retrieval
+
+
+def test_the_nearest_sentences_are_those_of_the_largest_cosine() -> None:
+    texts = ["east", "north", "far north-east", "nothing"]
+    vectors = np.array([[1.0, 0], [0, 2], [3, 3.1], [0, 0]], dtype=np.float32)
+    queries = np.array([[5.0, 0], [-1, -1]], dtype=np.float32)
+    (near, opposite) = nearest_sentences(vectors, texts, queries, 3)
+    assert [(each.text, each.place) for each in near] == [("east", 0), ("far north-east", 2), ("north", 1)]
+    assert [each.cosine for each in near] == pytest.approx([1.0, 3 / np.hypot(3, 3.1), 0.0], abs=1e-6)
+    assert opposite[0].text == "nothing"
+    with pytest.raises(UserError, match="vectors of 3 numbers, the sentences of 2"):
+        nearest_sentences(vectors, texts, np.ones((1, 3), np.float32))
+
+
+def test_retrieval_counts_each_sentence_once_and_never_itself() -> None:
+    texts = ["a", "a too", "b", "b too", "c"]
+    vectors = np.array([[1, 0.0], [1, 0.1], [0, 1], [1, 0.3], [0.1, 1]], dtype=np.float32)
+    pairs = [("a", "a too"), ("a too", "a"), ("b", "b too"), ("c", "c")]
+    # a and a too find each other; b finds c; the nearest of b too is a too; c has no partner
+    assert retrieval(vectors, texts, pairs).value == 2 / 4
+    assert retrieval(vectors, texts, [*pairs, ("b", "c")]).value == pytest.approx(4 / 5)
+    assert np.isnan(retrieval(vectors, texts, []).value)
+
+
+def test_the_measure_of_pairs_has_retrieval_and_the_command_finds_neighbours(
+    small: Vectors, tmp_path: Path, call: Any
+) -> None:
+    pairs = [SentencePair("the king", "a queen", 4.8, "x"), SentencePair("cat dog", "dog", 4.5, "y")]
+    pairs.append(SentencePair("the king", "cat", 1.0, "x"))
+    found = measure_vectors("average", lambda texts: average(small, texts), PairSets(pairs, pairs, pairs))
+    every = ["the king", "cat dog", "a queen", "dog", "cat"]
+    expected = retrieval(average(small, every), every, [("the king", "a queen"), ("cat dog", "dog")])
+    assert found.retrieval == expected
+    (tmp_path / "texts.txt").write_text("a cat\na queen\nthe dog\n")
+    status, out, _ = call("vectors", "nearest", str(SMALL), str(tmp_path / "texts.txt"), "--query", "king", "--k", "1")
+    assert status == 0
+    assert out.split("\t")[1].strip() == "a queen"

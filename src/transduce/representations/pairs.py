@@ -17,6 +17,7 @@ import numpy as np
 from transduce.data import corpora
 from transduce.errors import UserError
 from transduce.representations.regression import chosen
+from transduce.representations.retrieval import PARAPHRASE, retrieval
 from transduce.vectors.corpus import split
 from transduce.vectors.correlation import Estimate, estimate, pearson, share
 from transduce.vectors.table import Floats, normalised
@@ -55,7 +56,8 @@ class PairResult:
 
     ``cosine`` is Pearson's correlation of cosine and relatedness, for which nothing is learned; None for features that
     are no vectors. ``relatedness`` is that of a regression's relatedness. ``entailment`` is the accuracy of a logistic
-    regression.
+    regression. ``retrieval`` is the share of sentences whose nearest other sentence is a paraphrase
+    (``retrieval.retrieval``), among all sentences of the test pairs; None for features that are no vectors.
     """
 
     name: str
@@ -63,6 +65,7 @@ class PairResult:
     cosine: Estimate | None
     relatedness: Estimate
     entailment: Estimate
+    retrieval: Estimate | None = None
 
 
 def read_sick(path: str | Path) -> list[SentencePair]:
@@ -93,7 +96,12 @@ def measure_vectors(name: str, embed: Embed, sets: PairSets) -> PairResult:
     features = [np.concatenate([np.abs(a - b), a * b], -1) for a, b in zip(u, v, strict=True)]
     cosine_N = (normalised(u[2].astype(np.float64)) * normalised(v[2].astype(np.float64))).sum(-1)
     scores_N = np.array([pair.score for pair in sets.test])
-    return _measured(name, u[0].shape[1], estimate(pearson, cosine_N, scores_N), features, sets)
+    found = _measured(name, u[0].shape[1], estimate(pearson, cosine_N, scores_N), features, sets)
+    texts = list(dict.fromkeys(text for pair in sets.test for text in pair[:2]))
+    place = {text: row for row, text in enumerate([pair.one for pair in sets.test] + [p.other for p in sets.test])}
+    vectors_ND = np.concatenate([u[2], v[2]])[[place[text] for text in texts]]
+    paraphrases = [(pair.one, pair.other) for pair in sets.test if pair.score >= PARAPHRASE]
+    return replace(found, retrieval=retrieval(vectors_ND, texts, paraphrases))
 
 
 def measure_overlap(sets: PairSets) -> PairResult:

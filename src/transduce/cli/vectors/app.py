@@ -8,10 +8,22 @@ from transduce.cli.options import with_option_groups
 from transduce.cli.vectors.bias import bias, debias
 from transduce.cli.vectors.measures import analogies, misspellings, similarity
 from transduce.cli.vectors.questions import convert, neighbours, odd_one_out, train
-from transduce.cli.vectors.sentences import sentences
+from transduce.cli.vectors.sentences import nearest, sentences
 
 vectors = typer.Typer(
     help="Train, question and measure word vectors: files of them, or the tables of a run.", no_args_is_help=True
 )
-for command in (train, convert, neighbours, odd_one_out, similarity, analogies, misspellings, bias, debias, sentences):
+for command in (
+    train,
+    convert,
+    neighbours,
+    odd_one_out,
+    similarity,
+    analogies,
+    misspellings,
+    bias,
+    debias,
+    sentences,
+    nearest,
+):
     vectors.command()(with_option_groups(command))

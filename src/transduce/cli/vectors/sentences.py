@@ -1,4 +1,4 @@
-"""``transduce vectors sentences``: sentence vectors side by side on pairs of sentences."""
+"""``transduce vectors sentences`` and ``nearest``: sentence vectors measured on pairs, and the nearest sentences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.options import LoadingOptions, RecordPath, check_record, keep_record
-from transduce.cli.vectors.options import show, written
+from transduce.cli.vectors.options import AsJson, show, show_json, written
+from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.representations.pairs import PairResult, PairSets
@@ -23,6 +24,7 @@ TITLES = (
     "cosine: Pearson with relatedness",
     "regression: Pearson with relatedness",
     "entailment accuracy, %",
+    "nearest sentence is a paraphrase, %",
 )
 
 
@@ -36,7 +38,7 @@ def sentences(
     test: Annotated[Path, typer.Option(help="Pairs to measure on.")],
     record: RecordPath = None,
 ) -> None:
-    """Measure sentence vectors on pairs of sentences: relatedness, and entailment by logistic regression.
+    """Measure sentence vectors on pairs: relatedness, entailment by logistic regression, and retrieval of paraphrases.
 
     A run's vectors are those of its own pooling. A run without one is measured with the mean of its states and with its
     summary. A file of word vectors is measured as a plain average and weighted (SIF), with the words of --train
@@ -60,9 +62,45 @@ def sentences(
         keep_record(record, lambda command: replace(new_record(command, test.name, tables=[table]), models=runs))
 
 
+def nearest(
+    loading: LoadingOptions,
+    system: Annotated[
+        Path, typer.Argument(help="A run with an encoder, or a file of word vectors.", metavar="RUN|VECTORS")
+    ],
+    file: Annotated[Path, typer.Argument(help="The sentences to search among, one a line.", metavar="SENTENCES")],
+    query: Annotated[
+        list[str] | None, typer.Option(help="A sentence; several are allowed. Lines of standard input if not given.")
+    ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="Sentences to write for each query.")] = 5,
+    pooling: Annotated[
+        str, typer.Option(help="Of a run: own (the model's way, else mean), mean or max of the states, or summary.")
+    ] = "own",
+    as_json: AsJson = False,
+) -> None:
+    """Write the nearest sentences of each query in a file, with their cosines, the nearest first."""
+    from transduce.cli import inputs
+    from transduce.cli.embed import vectors_of_lines
+    from transduce.representations.retrieval import nearest_sentences
+
+    texts = list(inputs.lines([file]))
+    queries = list(inputs.lines(None)) if query is None else query
+    if not texts or not queries:
+        raise UserError(f"{len(texts)} sentences and {len(queries)} queries: at least one of each was expected")
+    vectors_ND = vectors_of_lines(loading, system, [*texts, *queries], pooling, 64)
+    found = nearest_sentences(vectors_ND[: len(texts)], texts, vectors_ND[len(texts) :], k)
+    if as_json:
+        pairs = zip(queries, found, strict=True)
+        show_json([{"query": each, "nearest": [near._asdict() for near in nears]} for each, nears in pairs])
+        return
+    for number, nears in enumerate(found):
+        print("\n" * bool(number) + "\n".join(f"{near.cosine:.4f}\t{near.text}" for near in nears))
+
+
 def _row(result: PairResult) -> list[str]:
     cosine = "-" if result.cosine is None else written(result.cosine)
-    return [result.name, str(result.width), cosine, written(result.relatedness), written(result.entailment, 1, 100)]
+    near = "-" if result.retrieval is None else written(result.retrieval, 1, 100)
+    related, entailed = written(result.relatedness), written(result.entailment, 1, 100)
+    return [result.name, str(result.width), cosine, related, entailed, near]
 
 
 def _of_run(loading: LoadingOptions, path: Path, sets: PairSets) -> list[PairResult]:
