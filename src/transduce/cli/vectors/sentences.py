@@ -85,7 +85,9 @@ def nearest(
     texts = list(inputs.lines([file]))
     queries = list(inputs.lines(None)) if query is None else query
     if not texts or not queries:
-        raise UserError(f"{len(texts)} sentences and {len(queries)} queries: at least one of each was expected")
+        raise UserError(
+            f"{len(texts)} sentences and {len(queries)} queries: at least one sentence and one query were expected"
+        )
     vectors_ND = vectors_of_lines(loading, system, [*texts, *queries], pooling, 64)
     found = nearest_sentences(vectors_ND[: len(texts)], texts, vectors_ND[len(texts) :], k)
     if as_json:
