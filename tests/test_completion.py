@@ -22,6 +22,7 @@ MODELS = {
     "recurrent": language(recurrent("plain", cell="lstm", bridge="zero")["decoder"]),
     "transformer": language(transformer()["decoder"]),
 }
+WIDE = language(recurrent("plain", bridge="zero")["decoder"] | {"width": 32, "embedding_width": 32})
 SOURCE = Padded.of([[EOS], [EOS]])
 
 
@@ -111,3 +112,57 @@ def test_what_cannot_be_completed_says_so(run: Path, call: Call, tmp_path: Path)
     assert "begun = 'd o': the first letters of one word" in told(call("complete", run, "the", "--begun", "d o"))
     transduce.train("g2p-joint", tmp_path / "run", {}, pairs=[("ab", "a b")] * 20, device="cpu", progress=False)
     assert "the model has sources" in told(call("complete", tmp_path / "run", "a"))
+
+
+# ------------------------------------------------------------------------ bytes
+
+
+class Spelling(torch.nn.Module):
+    """A language model of bytes that writes one of these texts, with these probabilities: after a prefix of a text, the
+    next byte has the share of the texts that go on with it.
+    """
+
+    def __init__(self, texts: dict[str, float]) -> None:
+        super().__init__()
+        self.texts = {(*(4 + byte for byte in text.encode()), EOS): p for text, p in texts.items()}
+
+    def start(self, source: Padded) -> torch.Tensor:
+        return torch.zeros(len(source.lengths), 0, dtype=torch.long)
+
+    def extend(self, tokens_BT: torch.Tensor, state: torch.Tensor) -> Any:
+        whole = torch.cat([state, tokens_BT], 1)
+        rows = [[self._next(row[1 : n + 1]) for n in range(state.shape[1], whole.shape[1])] for row in whole.tolist()]
+        return torch.tensor(rows), whole
+
+    def _next(self, read: list[int]) -> list[float]:
+        shares = [1e-9] * 260
+        for text, p in self.texts.items():
+            if list(text[: len(read)]) == read and len(text) > len(read):
+                shares[text[len(read)]] += p
+        return shares
+
+    def readout(self, output: torch.Tensor, candidates: Any = None) -> torch.Tensor:
+        return output.log()
+
+
+def test_words_of_bytes_are_whole_letters() -> None:
+    from transduce.search.completion import byte_pieces
+
+    model = Spelling({"à la": 0.3, "été": 0.4, "éclair": 0.1, "\u00a0x": 0.15, "a": 0.05})
+    tokens = WordTokens([*PIECES[:4], *byte_pieces()], in_bytes=True)
+    (every,) = NextWords(k=3, size=20, max_length=12)(model, Padded.of([[EOS]]), tokens)
+    assert [(word.text, round(word.probability, 3)) for word in every] == [("été", 0.4), ("à", 0.3), ("éclair", 0.1)]
+    (begun,) = NextWords(k=1, size=20, max_length=12)(model, Padded.of([[EOS]]), tokens, None, ["éc"])
+    assert begun[0].text == "éclair"
+
+
+def test_a_run_of_bytes_completes_letters_of_several_bytes(tiny: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("das Rößl süß\n" * 4)
+    kept = {key: value for key, value in tiny.items() if key.startswith("training") and "search" not in key}
+    path = str(tmp_path / "text.txt")
+    changes = {"data.train.path": path, "data.valid.path": path, "data.units": {"target": "bytes"}}
+    changes |= {"model": WIDE, "data.cache": tiny["data.cache"], "training.steps": 80}
+    changes |= {"training.optimizer": {"type": "adam", "rate": 0.02}, "training.schedule": "constant"}
+    run = transduce.train("language-model", tmp_path / "run", kept | changes, device="cpu", progress=False)
+    assert run.complete(["das"], k=1)[0][0].text == "Rößl"
+    assert run.complete(["das Rößl"], begun="sü", k=1)[0][0].text == "süß"

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from transduce.answers.text_model import TextModel
+from transduce.data.tokenizers.text import byte_characters
 from transduce.errors import RequestError
-from transduce.search.completion import NextWords, Word, WordTokens
+from transduce.search.completion import NextWords, Word, WordTokens, byte_pieces
+from transduce.types import SPECIALS
 
 
 class Completer:
@@ -32,13 +34,16 @@ class Completer:
         if tokenizer.numeric or tokenizer.labels or tokenizer.words or tokenizer.shapes or tokenizer.factors > 1:
             raise RequestError(
                 f"units {tokenizer.kind!r} do not spell words from left to right: give a language model of words, "
-                "pieces or characters"
+                "pieces, characters or bytes"
             )
         self.text_model, self.search = text_model, search
 
     @cached_property
     def _tokens(self) -> WordTokens:
-        return WordTokens(self.text_model.target_tokenizer.pieces)
+        tokenizer = self.text_model.target_tokenizer
+        in_bytes = tokenizer.entries[len(SPECIALS) :] == tuple(byte_characters())
+        pieces = [*tokenizer.pieces[: len(SPECIALS)], *byte_pieces()] if in_bytes else tokenizer.pieces
+        return WordTokens(pieces, in_bytes)
 
     def __call__(
         self, prefixes: Sequence[str], begun: str | Sequence[str] = "", sources: Sequence[str] | None = None

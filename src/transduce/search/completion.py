@@ -33,9 +33,13 @@ class WordTokens:
 
     Words are separated by spaces. If no token continues a word, each token is a word (``whole``), and the unknown token
     is a word too. Otherwise it is a part of an unknown word. A piece with a space behind a letter is never written.
+
+    ``in_bytes`` is for tokens that are the bytes of UTF-8. The piece of a byte that is not ASCII is then its surrogate
+    escape, so that a piece is one character (``byte_pieces``). Bytes that are no whole text are never a word.
     """
 
-    def __init__(self, pieces: Sequence[str]) -> None:
+    def __init__(self, pieces: Sequence[str], in_bytes: bool = False) -> None:
+        self.in_bytes = in_bytes
         self.texts = [piece.lstrip() if token >= len(SPECIALS) else "" for token, piece in enumerate(pieces)]
         spaced = np.array([piece[:1].isspace() for piece in pieces])
         spaced[: len(SPECIALS)] = False
@@ -50,6 +54,20 @@ class WordTokens:
         self.ends_V = torch.from_numpy(ends)
         self._array = np.array(self.texts)
         self.fitting = lru_cache(1024)(self._fitting)
+
+    def coded(self, letters: str) -> str:
+        """The letters as pieces spell them."""
+        return letters.encode().decode("ascii", "surrogateescape") if self.in_bytes else letters
+
+    def word(self, text: str) -> str | None:
+        """The word that pieces spell; None if it is no whole text, or has a space of more than one byte."""
+        if not self.in_bytes:
+            return text
+        try:
+            word = text.encode(errors="surrogateescape").decode()
+        except UnicodeDecodeError:
+            return None
+        return None if any(character.isspace() for character in word) else word
 
     def _fitting(self, letters: str) -> Tensor:
         """A mask [V] of the tokens that may be written next if ``letters`` must come next: all if it is empty."""
@@ -98,7 +116,7 @@ class NextWords:
         place = 0 if prefix is None else prefix.values.shape[1]
         front, _ = begin(model, source, prefix, (), place + self.max_length + 2)
         following, front = advance(model, (), front, [place])
-        found = _Found([{} for _ in range(B)], list(begun or [""] * B), self.k)
+        found = _Found(tokens, [{} for _ in range(B)], [tokens.coded(each) for each in begun or [""] * B], self.k)
         scores_NV, masks = following.log_probs_NV, _Masks(tokens, following.log_probs_NV.device)
         if place:  # the last word has ended
             scores_NV = scores_NV.masked_fill(~masks.ends_V, NEVER)
@@ -160,6 +178,7 @@ class _Masks:
 class _Found:
     """The finished words of each prefix with their probabilities."""
 
+    tokens: WordTokens
     words: list[dict[str, float]]
     begun: list[str]
     k: int
@@ -168,8 +187,10 @@ class _Found:
         each = len(texts) // len(self.words)
         for row, (text, log_prob) in enumerate(zip(texts, log_probs, strict=True)):
             words, letters = self.words[row // each], self.begun[row // each]
-            if text.startswith(letters) and text and log_prob > NEVER:
-                words[text] = words.get(text, 0.0) + math.exp(log_prob)
+            if not text.startswith(letters) or not text or log_prob == NEVER:
+                continue
+            if (word := self.tokens.word(text)) is not None:
+                words[word] = words.get(word, 0.0) + math.exp(log_prob)
 
     def settled(self, total_BK: Tensor) -> bool:
         """True if no unfinished word can be among the ``k`` best of its prefix."""
@@ -181,3 +202,8 @@ class _Found:
     def best(self) -> list[list[Word]]:
         ranked = (sorted(words.items(), key=lambda item: (-item[1], item[0])) for words in self.words)
         return [[Word(*item) for item in words[: self.k]] for words in ranked]
+
+
+def byte_pieces() -> list[str]:
+    """The pieces of all 256 bytes, in order, for ``WordTokens``: the ASCII character, or the surrogate escape."""
+    return [bytes([byte]).decode("ascii", "surrogateescape") for byte in range(256)]

@@ -95,7 +95,7 @@ class TextTokenizer:
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces for people to read, one per id. Spaces are shown as "▁", and a byte by the character that the
-        library uses for it (``_byte_characters``). Raises DataError for an id outside the vocabulary.
+        library uses for it (``byte_characters``). Raises DataError for an id outside the vocabulary.
         """
         return [str(self._library.id_to_token(i)).replace(" ", SPACE) for i in checked(ids, len(self))]
 
@@ -348,7 +348,7 @@ class Bytes(TextUnit):
     normalisation: Form = field(default="none", kw_only=True)
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
-        vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *_byte_characters()])}
+        vocabulary = {piece: index for index, piece in enumerate([*SPECIALS, *byte_characters()])}
         library = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token=SPECIALS[UNK]))
         if form := self.normalizers():
             library.normalizer = normalizers.Sequence(form)
@@ -431,7 +431,7 @@ def _in_order(library: tokenizers.Tokenizer) -> list[tuple[str, float]]:
     return [*pieces[: len(SPECIALS)], *ranked, *((piece, round(least, 2)) for piece in sorted(leftover))]
 
 
-def _byte_characters() -> list[str]:
+def byte_characters() -> list[str]:
     """The character that the library uses for each byte, in the order of the bytes: itself if printable, otherwise one
     above U+00FF.
     """
