@@ -13,7 +13,11 @@ import torch
 import transduce
 from families import build, language, recurrent, transformer
 from test_cli import Call, told
-from transduce.search.completion import NextWords, WordTokens
+from transduce.data.preparation import NOTHING, Tokenizers
+from transduce.data.tokenizers.text import Bytes
+from transduce.search.completion import NextWords, WordTokens, byte_pieces
+from transduce.search.greedy import Greedy
+from transduce.transducer import Transducer
 from transduce.types import BOS, EOS, UNK, Padded
 
 PIECES = ("", "", "", "<unk>", " ", "a", "b", " a", "ab", " b", "ba")
@@ -22,7 +26,6 @@ MODELS = {
     "recurrent": language(recurrent("plain", cell="lstm", bridge="zero")["decoder"]),
     "transformer": language(transformer()["decoder"]),
 }
-WIDE = language(recurrent("plain", bridge="zero")["decoder"] | {"width": 32, "embedding_width": 32})
 SOURCE = Padded.of([[EOS], [EOS]])
 
 
@@ -146,8 +149,6 @@ class Spelling(torch.nn.Module):
 
 
 def test_words_of_bytes_are_whole_letters() -> None:
-    from transduce.search.completion import byte_pieces
-
     model = Spelling({"à la": 0.3, "été": 0.4, "éclair": 0.1, "\u00a0x": 0.15, "a": 0.05})
     tokens = WordTokens([*PIECES[:4], *byte_pieces()], in_bytes=True)
     (every,) = NextWords(k=3, size=20, max_length=12)(model, Padded.of([[EOS]]), tokens)
@@ -156,13 +157,8 @@ def test_words_of_bytes_are_whole_letters() -> None:
     assert begun[0].text == "éclair"
 
 
-def test_a_run_of_bytes_completes_letters_of_several_bytes(tiny: dict[str, Any], tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("das Rößl süß\n" * 4)
-    kept = {key: value for key, value in tiny.items() if key.startswith("training") and "search" not in key}
-    path = str(tmp_path / "text.txt")
-    changes = {"data.train.path": path, "data.valid.path": path, "data.units": {"target": "bytes"}}
-    changes |= {"model": WIDE, "data.cache": tiny["data.cache"], "training.steps": 80}
-    changes |= {"training.optimizer": {"type": "adam", "rate": 0.02}, "training.schedule": "constant"}
-    run = transduce.train("language-model", tmp_path / "run", kept | changes, device="cpu", progress=False)
-    assert run.complete(["das"], k=1)[0][0].text == "Rößl"
-    assert run.complete(["das Rößl"], begun="sü", k=1)[0][0].text == "süß"
+def test_a_completer_knows_the_bytes_of_its_tokenizer() -> None:
+    tokenizers = Tokenizers(NOTHING.learn(()), Bytes().learn([]))
+    transducer = Transducer(Spelling({"das Rößl süß": 0.9, "das Roß": 0.1}), Greedy(), tokenizers, {})
+    assert [word.text for word in transducer.complete(["das"], k=2)[0]] == ["Rößl", "Roß"]
+    assert transducer.complete(["das Rößl"], begun="sü", k=1)[0][0].text == "süß"
