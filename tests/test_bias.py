@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ import pytest
 
 from transduce.errors import UserError
 from transduce.reports.bias import bias_page
+from transduce.representations.pairs import PairSets, measure_vectors, read_sick
+from transduce.vectors.analogies import analogies, read_questions
 from transduce.vectors.association import Test, p_exact, p_sampled, read_test, weat
 from transduce.vectors.bias import Questions, bias
 from transduce.vectors.debiasing import equalise, neutralise, soften
 from transduce.vectors.direction import direction, explained, projections, read_word_pairs, read_words
 from transduce.vectors.files import load, save
 from transduce.vectors.occupations import Occupation, occupation_analogies, occupations, read_occupations
+from transduce.vectors.sentences import average
 from transduce.vectors.similarity import ScoredPair
 from transduce.vectors.table import Floats, Vectors
 
@@ -258,6 +262,17 @@ def test_the_commands_write_vectors_and_a_page(small: Vectors, tmp_path: Path, m
     assert "after.vec" in out
     assert "weat: targ1 and targ2, attr1 and attr2" in out
     assert "Occupations: after.vec" in (tmp_path / "x.html").read_text()
+    (tmp_path / "questions.txt").write_text(": royal\nking man queen woman\nking queen man woman\n")
+    pairs = "1\tthe king\ta queen\t4.5\ty\n2\tcat\tking\t1.5\tn\n3\tdog\tcat\t4.0\ty\n4\tman\tcat\t1\tn\n"
+    (tmp_path / "pairs.tsv").write_text(pairs)
+    tasks = ["--analogies", tmp_path / "questions.txt", "--sentences", *[tmp_path / "pairs.tsv"] * 3]
+    found = json.loads(run("bias", SMALL, *options, *tasks, "--after", tmp_path / "after.vec", "--json"))
+    sections, sets = read_questions(tmp_path / "questions.txt"), PairSets(*[read_sick(tmp_path / "pairs.tsv")] * 3)
+    for told, vectors in zip(found, (small, expected), strict=True):
+        measured = measure_vectors("", partial(average, vectors), sets)
+        values = [analogies(vectors, sections)[-1].accuracy, measured.relatedness, measured.entailment]
+        assert [each["value"] for each in told["tasks"]] == pytest.approx([each.value for each in values], abs=1e-4)
+    assert "sentences: entailment accuracy, %" in run("bias", SMALL, *options, *tasks)
     save(small, tmp_path / "again.bin")
     assert (
         run("neighbours", tmp_path / "again.bin", "king", "queen", "--minus", "man", "--k", 1).split()[0] == "princess"

@@ -44,11 +44,20 @@ class Questions:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure of a task that uses the vectors. It is written multiplied by ``factor``, 100 for percent."""
+
+    name: str
+    value: Estimate
+    factor: float = 1.0
+
+
+@dataclass(frozen=True)
 class BiasResult:
     """The bias of the vectors ``name``. ``variance`` is the share of the variance of the pairs that their first
     principal component explains. ``occupations`` are measured on the vectors' own direction. ``first`` is the mean size
     of the projections of the same occupations on the direction of the first vectors that were measured. Without
-    occupations both are None, and ``analogies`` is empty.
+    occupations both are None, and ``analogies`` is empty. ``tasks`` has the figures of tasks that use the vectors.
     """
 
     name: str
@@ -58,6 +67,7 @@ class BiasResult:
     analogies: tuple[OccupationAnalogy, ...]
     associations: tuple[Association, ...]
     similarities: tuple[SimilarityResult, ...]
+    tasks: tuple[Figure, ...] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """The result as pairs of a measure and its value. Results of the same questions have the same measures, in the
@@ -80,6 +90,7 @@ class BiasResult:
             found.append((f"{each.test.name}: {x} and {y}, {a} and {b}", f"{effect}, {known}"))
         for similar in self.similarities:
             found.append((f"Spearman on {similar.name} ({similar.used} pairs)", _with_interval(similar.spearman)))
+        found += [(each.name, _with_interval(each.value, each.factor)) for each in self.tasks]
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -103,6 +114,7 @@ class BiasResult:
                 {"name": each.name, "used": each.used, "spearman": each.spearman._asdict()}
                 for each in self.similarities
             ],
+            "tasks": [{"name": each.name, **each.value._asdict()} for each in self.tasks],
         }
 
 
@@ -126,5 +138,8 @@ def bias(
     )
 
 
-def _with_interval(found: Estimate) -> str:
-    return "-" if found.value != found.value else f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+def _with_interval(found: Estimate, factor: float = 1.0) -> str:
+    if found.value != found.value:
+        return "-"
+    value, low, high = (f"{factor * part:.{1 if factor > 1 else 3}f}" for part in found)
+    return f"{value} ({low} to {high})"

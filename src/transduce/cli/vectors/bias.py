@@ -13,6 +13,7 @@ from transduce.cli.vectors.options import AsJson, VectorOptions, show, show_json
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
+    from transduce.representations.downstream import Tasks
     from transduce.vectors.bias import Questions
 
 METHODS = ("neutralise", "hard", "soft")
@@ -35,25 +36,38 @@ def bias(
     similarity: Annotated[
         list[Path] | None, typer.Option(help="Scored pairs of words: what debiasing may cost.")
     ] = None,
+    analogies: Annotated[
+        Path | None, typer.Option(help="A task: questions in the form of word2vec's questions-words.txt.")
+    ] = None,
+    sentences: Annotated[
+        tuple[Path, Path, Path] | None,
+        typer.Option(help="A task: pairs of sentences in SICK's columns, TRAIN VALID TEST, by average vectors."),
+    ] = None,
     kind: Direction = "pca",
     report: Report = None,
     record: RecordPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure bias along a direction: occupations, their analogies and WEAT; several vectors side by side."""
+    """Measure bias along a direction: occupations, their analogies and WEAT; several vectors side by side.
+
+    --similarity, --analogies and --sentences show what debiasing costs in tasks that use the vectors.
+    """
     from transduce.vectors.bias import bias as measure
     from transduce.vectors.direction import direction
 
     check_report(report)
     check_record(record)
     questions = _questions(pairs, kind, occupations, weat or [], similarity or [])
+    tasks = _tasks(analogies, sentences)
+    words = None if tasks.words is None else questions.words | tasks.words
     every = [opened, *(replace(opened, vectors=path) for path in after or [])]
-    opened_all = [each.open(questions.words) for each in every]
+    opened_all = [each.open(words) for each in every]
     first_D = direction(opened_all[0], questions.pairs, questions.kind)
     results = [
         measure(vectors, questions, each.vectors.name, first_D if vectors.width == len(first_D) else None)
         for each, vectors in zip(every, opened_all, strict=True)
     ]
+    results = [replace(each, tasks=tasks.figures(opened)) for each, opened in zip(results, opened_all, strict=True)]
     measures = [each.rows() for each in results]
     rows = [["", *(each.name for each in results)]]
     rows += [[row[0][0], *(value for _, value in row)] for row in zip(*measures, strict=True)]
@@ -111,6 +125,18 @@ def debias(
         changed = equalised(changed, along_D, read_word_pairs(equalise) if equalise is not None else defining)
     save(changed, out)
     print(out)
+
+
+def _tasks(analogies: Path | None, sentences: tuple[Path, Path, Path] | None) -> Tasks:
+    """Reads the files of the tasks. Raises UserError for one of another form."""
+    from transduce.representations.downstream import Tasks
+    from transduce.representations.pairs import PairSets, read_sick
+    from transduce.vectors.analogies import read_questions
+
+    return Tasks(
+        None if analogies is None else read_questions(analogies),
+        None if sentences is None else PairSets(*map(read_sick, sentences)),
+    )
 
 
 def _questions(
