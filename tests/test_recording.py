@@ -14,6 +14,7 @@ from test_inspect import SOURCE, transducer
 from transduce import tree
 from transduce.errors import UserError
 from transduce.inspect.attention import attention
+from transduce.inspect.recording import cells_of
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 
@@ -66,6 +67,43 @@ def test_states_of_cells_are_those_after_each_position(family: str) -> None:
     assert len(tree.leaves(after)) >= len(found) > 0
 
 
+@torch.no_grad()
+def test_gates_of_an_lstm_are_those_of_its_formula() -> None:
+    cell = next(c for n, c in cells_of(build(FAMILIES["lstm, no attention"])) if n.startswith("decoder"))
+    x_BTD = torch.randn(2, 3, cell.fused.input_size, dtype=torch.float64)
+    holder = torch.nn.ModuleList([cell])
+    with transduce.inspect.record(holder, "gates") as trace:
+        cell.unroll(x_BTD, cell.start(2, x_BTD))
+    assert sorted(trace["gates"]) == ["0.forget", "0.input", "0.output"]
+    h = c = torch.zeros(2, cell.width, dtype=torch.float64)
+    weights = cell.fused
+    for t in range(3):
+        products = (
+            x_BTD[:, t] @ weights.weight_ih_l0.T + weights.bias_ih_l0 + h @ weights.weight_hh_l0.T + weights.bias_hh_l0
+        )
+        i, f, g, o = products.chunk(4, 1)
+        for name, gate in (("input", i), ("forget", f), ("output", o)):
+            assert trace["gates"][f"0.{name}"][0][:, t] == pytest.approx(gate.sigmoid().numpy(), abs=1e-6)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+
+
+@pytest.mark.parametrize("family", CELLS)
+@torch.no_grad()
+def test_every_cell_names_its_gates(family: str) -> None:
+    model = build(FAMILIES[family])
+    if "elman" in family:
+        with pytest.raises(UserError, match="has no gates"), transduce.inspect.record(model, "gates"):
+            pass
+        return
+    with transduce.inspect.record(model, "gates") as trace:
+        model.start(sources([3]))
+    names = {name.rpartition(".")[2] for name in trace["gates"]}
+    assert names <= {"forget", "input", "output", "reset", "update"}
+    read = [calls for name, calls in trace["gates"].items() if name.startswith("encoder")]
+    assert all(((each >= 0) & (each <= 1)).all() and each.shape[1] == 3 for calls in read for each in calls)
+
+
 def _distance(values_BW: Any, leaf: tuple[float, ...]) -> float:
     return float(np.abs(values_BW.ravel() - leaf).max()) if values_BW.size == len(leaf) else np.inf
 
@@ -94,7 +132,7 @@ def test_what_cannot_be_recorded() -> None:
     model = transducer("transformer, pre-norm")
     for kinds, message in (
         (("cells",), "this EncoderDecoder has no cells, so there is nothing to record"),
-        (("heads",), r"record\('heads'\): give one or more of 'attention', 'cells', 'layers'"),
+        (("heads",), r"record\('heads'\): give one or more of 'attention', 'cells', 'gates', 'layers'"),
         ((), r"record\(\): give one or more of"),
     ):
         with pytest.raises(UserError, match=message), transduce.inspect.record(model, *kinds):

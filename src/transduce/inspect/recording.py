@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from transduce import tree
 from transduce.answers.attention_weights import recorded
@@ -22,6 +23,7 @@ from transduce.transducer import Transducer
 
 Arrays = dict[str, list[NDArray[np.float32]]]
 Trace = dict[str, Arrays]
+Parts = dict[str, list[Tensor]]  # by the name of a part in the model, a tensor for each call
 
 
 @contextmanager
@@ -34,6 +36,8 @@ def record(model: Transducer | nn.Module, *kinds: str) -> Iterator[Mapping[str, 
     - "cells": the state of each recurrent cell after each position, [B, T, W], padding included. An LSTM's state has
       two tensors: NAME.0 is its output h and NAME.1 its memory cell c. Positions stand in the order in which the cell
       read them; a backward cell reads the last one first;
+    - "gates": the gates of each recurrent cell at each position, between 0 and 1, [B, T, W]: NAME.forget, NAME.input
+      and NAME.output of an LSTM;
     - "layers": the output of each layer of a Transformer, [B, T, W].
 
     The result maps each kind to the names of parts in the model, and each name to a list with one array for each call.
@@ -48,34 +52,36 @@ def record(model: Transducer | nn.Module, *kinds: str) -> Iterator[Mapping[str, 
         raise UserError(f"record({', '.join(map(repr, unknown))}): give one or more of {', '.join(map(repr, KINDS))}")
     trace: Trace = {}
     with ExitStack() as taps:
-        seen = {kind: taps.enter_context(KINDS[kind](module)) for kind in kinds}
-        for kind, parts in seen.items():
-            if not parts:
+        seen: dict[str, Parts] = {}
+        for tap in dict.fromkeys(KINDS[kind] for kind in kinds):
+            seen |= taps.enter_context(tap(module))
+        for kind in kinds:
+            if not seen[kind]:
                 raise UserError(f"this {type(module).__name__} has no {kind}, so there is nothing to record")
             trace[kind] = {}
         yield trace
         # A cell's tensors are known only after it has run, so the arrays are made at the end.
-        for kind, parts in seen.items():
-            trace[kind].update({name: [_array(each) for each in several] for name, several in parts.items()})
+        for kind in kinds:
+            trace[kind].update({name: [_array(each) for each in several] for name, several in seen[kind].items()})
 
 
 @contextmanager
-def _attention(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def _attention(module: nn.Module) -> Iterator[dict[str, Parts]]:
     with recorded(module) as seen:
-        yield seen
+        yield {"attention": seen}
 
 
 @contextmanager
-def _layers(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+def _layers(module: nn.Module) -> Iterator[dict[str, Parts]]:
     """The outputs of all modules that have a mixer inside a residual connection, as ``blocks.Block`` has."""
-    seen: dict[str, list[Tensor]] = {}
+    seen: Parts = {}
     hooks = []
     for path, layer in module.named_modules():
         if hasattr(layer, "mixer_residual"):
             seen[path] = []
             hooks.append(layer.register_forward_hook(partial(_note_output, seen[path])))
     try:
-        yield seen
+        yield {"layers": seen}
     finally:
         for hook in hooks:
             hook.remove()
@@ -85,50 +91,90 @@ def _note_output(into: list[Tensor], layer: nn.Module, given: Any, result: Any) 
     into.append((result[0] if isinstance(result, tuple) else result).detach())
 
 
-@contextmanager
-def _cells(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """The states of all modules that are cells (``protocols.Cell``). A cell has no ``forward`` that a hook could
-    follow, so its two methods are replaced on the object, and the replacements are deleted at the end.
-    """
-    seen: dict[str, list[Tensor]] = {}
-    tapped: list[Any] = []
+def cells_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """The recurrent cells of a model, each with its name in the model."""
     for path, cell in module.named_modules():
         if hasattr(cell, "unroll") and hasattr(cell, "step") and hasattr(cell, "project"):
-            tapped.append(cell)
-            _tap(cell, path, seen)
+            yield path, cell
+
+
+@contextmanager
+def _stepped(module: nn.Module) -> Iterator[dict[str, Parts]]:
+    """The "cells" and the "gates" of every step of all cells. A cell has no ``forward`` that a hook could follow, so
+    its two methods are replaced on the object, and the replacements are deleted at the end.
+    """
+    seen: dict[str, Parts] = {"cells": {}, "gates": {}}
+    cells = list(cells_of(module))
+    for path, cell in cells:
+        _tap(cell, path, seen)
     try:
         yield seen
     finally:
-        for cell in tapped:
+        for _, cell in cells:
             del cell.step, cell.unroll
 
 
-def _tap(cell: Any, path: str, seen: dict[str, list[Tensor]]) -> None:
+def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
     step, unroll = cell.step, cell.unroll
-    example = list(tree.leaves(cell.start(1, next(cell.parameters()))))
-    names = [path] if len(example) == 1 else [f"{path}.{number}" for number in range(len(example))]
-    seen.update({name: [] for name in names})
 
-    def note(states: list[Any]) -> None:
-        for name, leaves in zip(names, zip(*(tree.leaves(state) for state in states), strict=True), strict=True):
-            seen[name].append(torch.stack([leaf.detach() for leaf in leaves], 1))
+    def note(steps: list[dict[str, dict[str, Tensor]]]) -> None:
+        for kind, parts in steps[0].items():
+            for name in parts:
+                values_BTW = torch.stack([each[kind][name].detach() for each in steps], 1)
+                seen[kind][path + name].append(values_BTW)
 
     def noted_step(projected_BG: Tensor, state: Any) -> Any:
-        result = step(projected_BG, state)
-        note([result[1]])
+        result, found = _read_step(cell, step, projected_BG, state)
+        note([found])
         return result
 
     def noted_unroll(x_BTD: Tensor, state: Any, *lengths: Any) -> Any:
-        # A fused kernel returns the last state alone, so the states are computed once more, step by step.
+        # A fused kernel returns the last state alone, so all steps are computed once more, one by one.
         with torch.no_grad():
-            states, now = [], state
+            steps, now = [], state
             for projected_BG in cell.project(x_BTD).unbind(1):
-                _, now = step(projected_BG, now)
-                states.append(now)
-        note(states)
+                (_, now), found = _read_step(cell, step, projected_BG, now)
+                steps.append(found)
+        note(steps)
         return _quietly(cell, step, noted_step, lambda: unroll(x_BTD, state, *lengths))
 
+    # A cell that never runs has names, too: what has no names is no cell.
+    with torch.no_grad():
+        like = next(cell.parameters())
+        _, found = _read_step(cell, step, like.new_zeros(1, cell.projected_width), cell.start(1, like))
+    for kind, parts in found.items():
+        seen[kind].update({path + name: [] for name in parts})
     cell.step, cell.unroll = noted_step, noted_unroll
+
+
+def _read_step(
+    cell: Any, step: Any, projected_BG: Tensor, state: Any
+) -> tuple[tuple[Tensor, Any], dict[str, dict[str, Tensor]]]:
+    """The result of a step, and what to note of it: the tensors of the new state, and the gates. Every sigmoid of a
+    step is a gate, in the order of the cell's ``gate_names``.
+    """
+    with _Sigmoids() as opened:
+        result = step(projected_BG, state)
+    leaves = list(tree.leaves(result[1]))
+    states = {"": leaves[0]} if len(leaves) == 1 else {f".{number}": leaf for number, leaf in enumerate(leaves)}
+    each = [part for values_BG in opened.values for part in values_BG.split(cell.width, 1)]
+    names = getattr(cell, "gate_names", range(len(each)))
+    gates = {f".{name}": part for name, part in zip(names, each, strict=False)}
+    return result, {"cells": states, "gates": gates}
+
+
+class _Sigmoids(TorchFunctionMode):
+    """A context that keeps the results of all sigmoids inside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: list[Tensor] = []
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        result = function(*arguments, **(options or {}))
+        if function in (torch.sigmoid, Tensor.sigmoid):
+            self.values.append(result)
+        return result
 
 
 def _quietly(cell: Any, step: Any, noted: Any, call: Callable[[], Any]) -> Any:
@@ -145,4 +191,4 @@ def _array(values: Tensor) -> NDArray[np.float32]:
     return array
 
 
-KINDS: dict[str, Any] = {"attention": _attention, "cells": _cells, "layers": _layers}
+KINDS: dict[str, Any] = {"attention": _attention, "cells": _stepped, "gates": _stepped, "layers": _layers}

@@ -18,6 +18,7 @@ from transduce.answers.alignments import pair_alignments
 from transduce.answers.attention_weights import attention_weights
 from transduce.errors import UserError
 from transduce.inspect.beams import beam_tree
+from transduce.inspect.gates import CellsOverTime, cells_over_time
 from transduce.inspect.tree import SearchTree
 from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
@@ -54,7 +55,8 @@ class SentenceReading:
 
     ``heads`` maps each attention to the source, by its name in the model, to its weights [H, T, S]. Column s belongs to
     ``source_tokens[s]``, row t to ``steps[t]``. It is empty, and ``words`` is None, for a model without attention.
-    ``tree`` is None if the run's search is no beam, or if the target was given.
+    ``cells`` are the recurrent cells over time. ``tree`` is None if the run's search is no beam, or if the target was
+    given.
     """
 
     name: str
@@ -65,6 +67,7 @@ class SentenceReading:
     heads: Mapping[str, Tensor]
     words: WordWeights | None
     tree: SearchTree | None
+    cells: tuple[CellsOverTime, ...] = ()
 
     def mean(self) -> Tensor:
         """[T, S]: the average over all heads of all attentions."""
@@ -93,6 +96,7 @@ class SentenceReading:
             ],
             "attention": {name: heads_HTS.tolist() for name, heads_HTS in self.heads.items()},
             "entropy": self.entropies(),
+            "cells": [each.record() for each in self.cells],
         }
 
 
@@ -130,6 +134,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
         heads,
         words,
         _tree(transducer, source) if target is None else None,
+        cells_over_time(transducer, source_ids, target_ids),
     )
 
 

@@ -10,7 +10,7 @@ from transduce.pages.direction import from_right
 from transduce.pages.drawing import Drawing
 from transduce.pages.markup import Markup, element, table
 from transduce.pages.page import document, foreign, section
-from transduce.reports import attention_drawings, search_tree
+from transduce.reports import attention_drawings, gates, search_tree
 from transduce.reports.attention_drawings import heat_map, links
 
 STYLE = """
@@ -25,7 +25,7 @@ def sentence_page(readings: Sequence[SentenceReading]) -> str:
     shows values, and parts open by a click.
     """
     parts = [part for reading in readings for part in _sections(reading, len(readings) > 1)]
-    style = STYLE + attention_drawings.STYLE + search_tree.STYLE
+    style = STYLE + attention_drawings.STYLE + gates.STYLE + search_tree.STYLE
     text, source = readings[0].text, readings[0].source
     return document(text, foreign(source), *parts, style=style, heading=foreign(text))
 
@@ -38,6 +38,13 @@ def _sections(reading: SentenceReading, several: bool) -> list[Markup]:
     made = [section(f"Output{after}", element("p", told, class_="faint"), chips, _runners(reading.steps))]
     if reading.heads:
         made.append(section(f"Attention{after}", *_attention(reading)))
+    if reading.cells:
+        told = "Gates on top, the mean over units: darker is more open. Below, units: blue positive, orange negative."
+        drawn = [
+            _details(f"{each.name}: {', '.join(each.gates) or 'no gates'}", gates.drawing(each))
+            for each in reading.cells
+        ]
+        made.append(section(f"Cells over time{after}", element("p", told, class_="faint"), *drawn))
     if reading.tree is not None:
         kept = search_tree.drawing(reading.tree.root.without_pruned()).inline()
         made.append(section(f"Search{after}", element("div", kept, class_="wide")))

@@ -16,6 +16,8 @@ class Elman(HiddenCell):
     ``activation`` is "tanh" or the original "sigmoid". Raises UserError for another one.
     """
 
+    gate_names = ()
+
     def __init__(self, input_width: int, width: int, activation: Literal["tanh", "sigmoid"] = "tanh") -> None:
         super().__init__(input_width, width, parts=1)
         if activation not in ("tanh", "sigmoid"):

@@ -22,6 +22,8 @@ class GRU(nn.Module):
     state. Each formula has its own W, U and b.
     """
 
+    gate_names = ("reset", "update")  # in the order of a step's sigmoids
+
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
         self.width = width
@@ -64,6 +66,8 @@ class GRUResetBefore(HiddenCell):
     r, z = sigmoid(W x + U h + b); n = tanh(W x + U (r h) + b); h' = z h + (1 - z) n. x is the input and h the state.
     Each formula has its own W, U and b. Some papers exchange z and 1 - z.
     """
+
+    gate_names = ("reset", "update")  # in the order of a step's sigmoids
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=3)

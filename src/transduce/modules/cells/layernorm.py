@@ -22,6 +22,8 @@ class LayerNormLSTM(LoopedLSTM):
     the initial bias of the forget gate f.
     """
 
+    gate_names = ("forget", "input", "output")  # in the order of a step's sigmoids
+
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
         super().__init__(input_width, width, parts=4, bias=False)
         self.recurrent = recurrence(width, 4)
@@ -49,6 +51,8 @@ class LayerNormGRU(HiddenCell):
 
     x is the input and h the state. In each product, z and r share one norm over 2 * width numbers, and n has its own.
     """
+
+    gate_names = ("update", "reset")  # in the order of a step's sigmoids
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=3, bias=False)

@@ -33,6 +33,8 @@ class LSTM(nn.Module):
     forget gate f starts at ``forget_bias`` (Jozefowicz et al. 2015), the other biases at 0.
     """
 
+    gate_names = ("forget", "input", "output")  # in the order of a step's sigmoids
+
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
         super().__init__()
         self.width = width
@@ -154,15 +156,15 @@ class LSTMWithout(LoopedLSTM):
         super().__init__(input_width, width, parts=3)
         if gate not in GATES:
             raise UserError(f'gate = "{gate}": the gates of an LSTM are {", ".join(GATES)}')
-        self.gates = tuple(name for name in GATES if name != gate)
+        self.gate_names = tuple(name for name in GATES if name != gate)
         self.recurrent = recurrence(width, 3)
         if gate != "forget":
-            nn.init.constant_(self.input.bias.chunk(3)[self.gates.index("forget")], forget_bias)
+            nn.init.constant_(self.input.bias.chunk(3)[self.gate_names.index("forget")], forget_bias)
 
     def advance(self, projected_BG: Tensor, state: LSTMState) -> tuple[Tensor, LSTMState]:
         h, c = state
         *gates, g = (projected_BG + self.recurrent(h)).chunk(3, 1)
-        opened = {name: torch.sigmoid(gate) for name, gate in zip(self.gates, gates, strict=True)}
+        opened = {name: torch.sigmoid(gate) for name, gate in zip(self.gate_names, gates, strict=True)}
         i, f, o = (opened.get(name, 1.0) for name in GATES)
         c = f * c + i * torch.tanh(g)
         h = o * torch.tanh(c)
@@ -178,6 +180,8 @@ class PeepholeLSTM(LoopedLSTM):
     x is the input and (h, c) the state. Each gate has its own W, U, b and p, and the term in tanh its own W, U and b.
     ``forget_bias`` is the initial bias of the forget gate f.
     """
+
+    gate_names = ("input", "forget", "output")  # in the order of a step's sigmoids
 
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
         super().__init__(input_width, width, parts=4)

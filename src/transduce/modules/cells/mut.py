@@ -30,6 +30,8 @@ class MUT1(HiddenCell):
     x is the input and h the state. tanh(x) becomes tanh(V x) if x has another width than the cell.
     """
 
+    gate_names = ("update", "reset")  # in the order of a step's sigmoids
+
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=2)
         self.projected_width = 3 * width
@@ -58,6 +60,8 @@ class MUT2(HiddenCell):
 
     x is the input and h the state. x in r becomes V x if x has another width than the cell.
     """
+
+    gate_names = ("update", "reset")  # in the order of a step's sigmoids
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=2)
@@ -88,6 +92,8 @@ class MUT3(HiddenCell):
     z = sigmoid(W x + U tanh(h) + b), r = sigmoid(W x + U h + b); h' = z tanh(U (r h) + W x + b) + (1 - z) h. x is the
     input and h the state.
     """
+
+    gate_names = ("update", "reset")  # in the order of a step's sigmoids
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=3)

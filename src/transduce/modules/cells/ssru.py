@@ -17,6 +17,8 @@ class SSRU(HiddenCell):
     remember, as in an LSTM.
     """
 
+    gate_names = ("forget",)  # in the order of a step's sigmoids
+
     def __init__(self, input_width: int, width: int, forget_bias: float = 1.0) -> None:
         super().__init__(input_width, width, parts=2, bias=False)
         self.forget_bias = nn.Parameter(torch.full((width,), forget_bias))

@@ -1,0 +1,89 @@
+"""The gates and the states of recurrent cells while a model reads a sentence and writes its output.
+
+T tokens, U units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from transduce.inspect.recording import cells_of, record
+from transduce.search.forcing import shifted
+from transduce.transducer import Transducer
+
+SHOWN = 12  # units of a cell
+BACKWARD = "backward_cell"  # the last part of the name of a cell that reads from the end
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class CellsOverTime:
+    """One cell of a recurrent model. Column t belongs to ``tokens[t]``, the token that the cell reads.
+
+    ``name`` is the cell's name in the model. ``gates`` maps the name of each gate to its mean over all units [T]: 0 is
+    closed, 1 is open. ``units`` are the numbers of the units whose state changes most, and ``values_UT`` their values.
+    An LSTM's state is its memory cell c here.
+    """
+
+    name: str
+    tokens: tuple[str, ...]
+    gates: Mapping[str, Floats]
+    units: tuple[int, ...]
+    values_UT: Floats
+
+    def record(self) -> dict[str, Any]:
+        """The cell as a JSON object."""
+        gates = {name: values_T.tolist() for name, values_T in self.gates.items()}
+        units = dict(zip(map(str, self.units), self.values_UT.tolist(), strict=True))
+        return {"name": self.name, "tokens": list(self.tokens), "gates": gates, "units": units}
+
+
+@torch.inference_mode()
+def cells_over_time(transducer: Transducer, source: Any, target: Sequence[int]) -> tuple[CellsOverTime, ...]:
+    """All cells of the model while it reads ``source`` and writes ``target``, rows of ids that end with EOS, by teacher
+    forcing. Empty for a model without recurrent cells.
+
+    A cell whose positions are not the tokens of a side, as in a pyramid, is left out.
+    """
+    model: Any = transducer.model
+    paths = dict(cells_of(model))
+    if not paths:
+        return ()
+    tokens = transducer.target_tokenizer.tokens
+    sides = transducer.source_tokenizer.tokens(source), ["<s>", *tokens(target[:-1])]
+    with transducer.computing():
+        with record(model, "cells", "gates") as reading:
+            state = model.start(transducer.padded([source]))
+        with record(model, "cells", "gates") as writing:
+            model.extend(shifted(transducer.padded([target], torch.long)), state)
+    found = []
+    for trace, side in zip((reading, writing), sides, strict=True):
+        for path in paths:
+            states = [calls for name, calls in trace["cells"].items() if name == path or _above(name) == path]
+            gates = {name: calls for name, calls in trace["gates"].items() if _above(name) == path}
+            if states and states[-1] and sum(each.shape[1] for each in states[-1]) == len(side):
+                found.append(_over_time(path, tuple(side), states[-1], gates))
+    return tuple(found)
+
+
+def _above(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _over_time(
+    path: str, tokens: tuple[str, ...], states: Sequence[Floats], gates: Mapping[str, Sequence[Floats]]
+) -> CellsOverTime:
+    turn = -1 if path.endswith(BACKWARD) else 1
+    values_UT = np.concatenate(states, 1)[0].T[:, ::turn]
+    units = np.argsort(-values_UT.std(1), kind="stable")[:SHOWN]
+    means = {
+        name.rpartition(".")[2]: np.concatenate(calls, 1)[0].mean(1)[::turn] for name, calls in gates.items() if calls
+    }
+    return CellsOverTime(path, tokens, means, tuple(units.tolist()), values_UT[units])
