@@ -20,6 +20,7 @@ from transduce.recipes.origins.base import hashed_split
 from transduce.recipes.origins.cmudict import Cmudict
 from transduce.recipes.origins.multi30k import MULTI30K, Multi30k
 from transduce.recipes.origins.penn_treebank import PennTreebank
+from transduce.recipes.origins.standard_library import StandardLibrary
 from transduce.recipes.origins.strings import ORDERS, Ordered, Reverse
 from transduce.recipes.origins.war_and_peace import WarAndPeace
 from transduce.recipes.origins.word_alignment import WordAlignment, hansards_line
@@ -288,6 +289,25 @@ def test_war_and_peace_is_fetched_and_checked(tmp_path, monkeypatch):
     assert [files.paths[0].read_text() for files in splits.values()] == ["one\n", "\ntwo\n", "three"]
     with pytest.raises(DataError, match=r"has no warpeace_input\.txt, and not train\.txt"):
         WarAndPeace(folder=str(tmp_path / "empty")).prepare(tmp_path / "out")
+
+
+def test_the_standard_library_is_divided_by_files(tmp_path):
+    root = tmp_path / "lib"
+    for number in range(20):
+        path = root / "package" / f"m{number:02}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(f"x = {number}\r\n\r\n".encode())
+    (root / "test").mkdir()
+    (root / "test" / "a.py").write_text("left out")
+    (root / "accent.py").write_text("# é", encoding="utf-8")
+    splits = present(StandardLibrary(folder=str(root), characters=50).prepare(tmp_path / "out"))
+    texts = [files.paths[0].read_text() for files in splits.values()]
+    assert texts[0] == "\n".join(f"x = {number}\n" for number in range(8))  # stops behind 50 characters
+    assert texts[1:] == ["x = 8\n\nx = 18\n", "x = 9\n\nx = 19\n"]
+    with pytest.raises(DataError, match="has 0 modules in ASCII: at least 10 were expected"):
+        StandardLibrary(folder=str(root / "test")).prepare(tmp_path / "again")
+    with pytest.raises(DataError, match="characters = 0: at least 1 was expected"):
+        StandardLibrary(characters=0)
 
 
 # ----------------------------------------------------------------- synthetic

@@ -307,6 +307,7 @@ NAMES: dict[str, dict[str, str]] = {
         "arithmetic": "transduce.recipes.origins.arithmetic:Arithmetic",
         "penn-treebank": "transduce.recipes.origins.penn_treebank:PennTreebank",
         "war-and-peace": "transduce.recipes.origins.war_and_peace:WarAndPeace",
+        "standard-library": "transduce.recipes.origins.standard_library:StandardLibrary",
         "word-alignment": "transduce.recipes.origins.word_alignment:WordAlignment",
         "xml": "transduce.recipes.origins.xml:Xml",
         "xml-documents": "transduce.recipes.origins.xml:XmlDocuments",
