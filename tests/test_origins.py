@@ -300,9 +300,9 @@ def test_the_standard_library_is_divided_by_files(tmp_path):
     (root / "test").mkdir()
     (root / "test" / "a.py").write_text("left out")
     (root / "accent.py").write_text("# é", encoding="utf-8")
-    splits = present(StandardLibrary(folder=str(root), characters=50).prepare(tmp_path / "out"))
+    splits = present(StandardLibrary(folder=str(root), characters=45).prepare(tmp_path / "out"))
     texts = [files.paths[0].read_text() for files in splits.values()]
-    assert texts[0] == "\n".join(f"x = {number}\n" for number in range(8))  # stops behind 50 characters
+    assert texts[0] == "\n".join(f"x = {number}\n" for number in range(8))  # stops behind 45 characters
     assert texts[1:] == ["x = 8\n\nx = 18\n", "x = 9\n\nx = 19\n"]
     with pytest.raises(DataError, match="has 0 modules in ASCII: at least 10 were expected"):
         StandardLibrary(folder=str(root / "test")).prepare(tmp_path / "again")

@@ -22,8 +22,8 @@ class StandardLibrary:
 
     Of ten files, eight are for training, one is for validation and one for the test. Training stops at ``characters``.
     Lines keep their white space, and an empty line follows each file. Another version of Python has another text.
-    ``folder`` holds the modules; the default is the place of the running Python's. Raises DataError for a folder without
-    modules, and if ``characters`` is below 1.
+    ``folder`` holds the modules; the default is the place of the running Python's. Raises DataError for a folder
+    without modules, and if ``characters`` is below 1.
     """
 
     folder: str | None = None
