@@ -180,3 +180,19 @@ def test_runs_that_do_not_agree_are_refused(language: Path, tiny: dict[str, Any]
     ):
         with pytest.raises(UserError, match=message):
             train(tmp_path / "run", tiny, **changes)
+
+
+@pytest.mark.parametrize("fusion", ["cold", "deep"])
+def test_a_fused_decoder_takes_a_language_model_and_never_changes_it(
+    fusion: str, language: Path, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    decoder = {"type": "fused", "fusion": fusion, "decoder": STACK, "language": STACK}
+    part = {"run": str(language), "into": "decoder.language", "part": "decoder"}
+    changes = {"data.units": {"source": "characters", "target": "words"}, "init.parts": [part]}
+    changes |= {"model": TRANSLATION | {"decoder": decoder}, "training.optimizer": {"type": "adam", "rate": 0.01}}
+    found = train(tmp_path / "run", tiny, **changes)
+    new = saved(tmp_path / "run")
+    for name, tensor in saved(language).items():
+        assert torch.equal(new[name.replace("decoder.", "decoder.language.", 1)], tensor), name
+    assert set(found.tokenizers.target.entries[4:]) - {" "} == set("abcé")
+    assert isinstance(found("xy"), str)
