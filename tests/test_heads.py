@@ -12,12 +12,14 @@ import pytest
 import torch
 
 import transduce
+import transduce.inspect.unattended as unattending
 from families import build, sources, stacked, targets
 from transduce import api
 from transduce.errors import UserError
 from transduce.inspect.heads import _Sums, attention_maps, head_roles
 from transduce.inspect.pruned import first_heads, save_without
 from transduce.inspect.pruning import gated, importances, pruning_curve
+from transduce.inspect.unattended import unattended
 from transduce.metrics.base import metric
 from transduce.modules.attention.pruning import keep_heads
 from transduce.search.greedy import Greedy
@@ -95,6 +97,22 @@ def test_maps_are_shares_without_padding(transducer: Transducer) -> None:
     alone, together = head_roles(transducer, PAIRS, batch_size=1), head_roles(transducer, PAIRS, batch_size=4)
     for one, other in zip(alone, together, strict=True):  # padding counts for nothing
         assert one.entropy == pytest.approx(other.entropy, abs=1e-5)
+
+
+def test_tokens_that_no_head_attends(transducer: Transducer, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = attention_maps(transducer, PAIRS)
+    across = {name: (kind, weights.clone()) for name, (kind, weights) in whole.heads.items()}
+    for kind, weights in across.values():
+        if kind == "across":
+            weights[:] = 0.0
+            weights[:, 1, :, 0] = 0.9  # one head looks at the first token, and its padding rows look at the second
+            weights[1, 0, int(whole.target.lengths[1]) :, 1] = 1.0
+    monkeypatch.setattr(unattending, "attention_maps", lambda *_: whole._replace(heads=across))
+    found = unattended(transducer, PAIRS)
+    assert found is not None
+    assert found.tokens == Counter("bca" + "b" + "abac" + "abb")
+    assert (found.count, found.all_tokens) == (15, Counter("abca" + "bb" + "cabac" + "aabb"))
+    assert "11 of 15 source tokens (73.3 %)" in found.lines()[0]
 
 
 def silenced(run: Path, name: str, head: int) -> Transducer:
@@ -220,6 +238,13 @@ def test_heads_on_the_command_line(run: Path, trained: Path, tmp_path: Path, cal
     assert len(record["heads"]) == len(record["importance"]) == 12
     status, _, err = call(*asked, "--out=x.svg")
     assert status == 2
-    assert "--out and --metric are for the curve of --prune" in err
+    assert "--out x.svg: without --prune there is no curve to draw" in err
+    assert "--metric is for the curve of --prune" in call(*asked, "--metric=bleu")[2]
+    assert call(*asked, "--prune", "--out", tmp_path / "page.html", "--save", tmp_path / "pruned")[0] == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('class="head"') == 12
+    assert page.count('class="mark"') == len(record["heads"]) // 2  # a point for each of six shares
+    assert "Source tokens that no head attends" in page
+    assert "kept_heads" in (tmp_path / "pruned" / "config.toml").read_text()
     with pytest.raises(UserError, match="no attention with several heads"):
         head_roles(transduce.load(trained, device="cpu"), PAIRS)

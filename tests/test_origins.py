@@ -304,7 +304,7 @@ def test_the_standard_library_is_divided_by_files(tmp_path):
     texts = [files.paths[0].read_text() for files in splits.values()]
     assert texts[0] == "\n".join(f"x = {number}\n" for number in range(8))  # stops behind 45 characters
     assert texts[1:] == ["x = 8\n\nx = 18\n", "x = 9\n\nx = 19\n"]
-    with pytest.raises(DataError, match="has 0 modules in ASCII: at least 10 were expected"):
+    with pytest.raises(DataError, match="has 1 modules in ASCII: at least 10 were expected"):
         StandardLibrary(folder=str(root / "test")).prepare(tmp_path / "again")
     with pytest.raises(DataError, match="characters = 0: at least 1 was expected"):
         StandardLibrary(characters=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,87 +16,140 @@ from transduce.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.inspect.pruning import Importance
+    from transduce.reports.heads import Curve, HeadsReport
     from transduce.transducer import Transducer
+    from transduce.types import Example
 
 
-def heads(
-    trained: RunOptions,
-    corpus: CorpusOptions,
-    limit: Annotated[int, typer.Option(min=1, help="Examples to use, the first ones.")] = 500,
+@dataclass(frozen=True)
+class HeadsOptions:
+    """What to measure of the heads, and where to write it."""
+
+    limit: Annotated[int, typer.Option(min=1, help="Examples to use, the first ones.")] = 500
     importance: Annotated[
         bool, typer.Option("--importance", help="Also measure how much each head matters, by two measures.")
-    ] = False,
+    ] = False
     prune: Annotated[
         bool, typer.Option("--prune", help="Also silence more and more heads, least important first, and score that.")
-    ] = False,
-    metric: Annotated[str | None, typer.Option(help="The metric of --prune; by default the run's first.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw the curve of --prune (.png, .svg, .pdf).")] = None,
+    ] = False
+    metric: Annotated[str | None, typer.Option(help="The metric of --prune; by default the run's first.")] = None
+    out: Annotated[
+        Path | None, typer.Option(help="Write a page (.html), or draw the curve of --prune (.png, .svg, .pdf).")
+    ] = None
     save: Annotated[
         Path | None, typer.Option(help="Write a run without the least important heads.", metavar="FOLDER")
-    ] = None,
+    ] = None
+    share: Annotated[float, typer.Option(help="With --save: the share of all heads that the new run lacks.")] = 1 / 3
     conllu: Annotated[
         Path | None,
         typer.Option(help="Instead: find heads that follow the syntax in this CoNLL-U file.", metavar="FILE"),
-    ] = None,
-    share: Annotated[float, typer.Option(help="With --save: the share of all heads that the new run lacks.")] = 1 / 3,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
-) -> None:
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False
+
+    def __post_init__(self) -> None:
+        if self.metric is not None and not self.prune:
+            raise UserError("--metric is for the curve of --prune: add --prune, or leave it out")
+        if self.out is not None and not self.page and not self.prune:
+            raise UserError(
+                f"--out {self.out}: without --prune there is no curve to draw; add it, or write a page, .html"
+            )
+
+    @property
+    def page(self) -> bool:
+        return self.out is not None and self.out.suffix == ".html"
+
+
+def heads(trained: RunOptions, corpus: CorpusOptions, asked: HeadsOptions) -> None:
     """Show where each attention head of a Transformer looks: at one relative place, along the diagonal, at the rarest
     token or at the end. The targets of the corpus are forced, and the default split is the run's test split."""
     from transduce.inspect.heads import head_roles, lines
-    from transduce.inspect.pruned import first_heads, save_without
-    from transduce.inspect.pruning import importances, plot, pruning_curve
-    from transduce.metrics.base import metric as metric_of
+    from transduce.inspect.pruning import importances
+    from transduce.inspect.unattended import unattended
+    from transduce.pages.page import write
+    from transduce.reports.heads import HeadsReport, heads_page
 
-    if (out is not None or metric is not None) and not prune:
-        raise UserError("--out and --metric are for the curve of --prune: add --prune, or leave them out")
     transducer = trained.load()
-    if conllu is not None:
-        _show_syntax(transducer, conllu, limit, as_json)
+    if asked.conllu is not None:
+        _show_syntax(transducer, asked.conllu, asked)
         return
-    examples = corpus.read(transducer, trained.runs[0])[:limit]
+    examples = corpus.read(transducer, trained.runs[0])[: asked.limit]
     pairs = [(example.source, example.references[0]) for example in examples if example.references]
-    roles = head_roles(transducer, pairs)
-    record: dict[str, Any] = {"heads": [vars(each) | {"role": each.role} for each in roles]}
-    if not as_json:
-        print("\n".join(lines(roles)))
-    if importance or prune or save is not None:
-        found = sorted(importances(transducer, pairs), key=lambda each: each.gradient)
-        record["importance"] = [vars(each) for each in found]
-        if not as_json:
-            print("\n".join(["", *_importance_lines(found)]))
-    if prune:
-        chosen = metric_of(metric or transducer.settings["metrics"][0])
-
-        def told(count: int, score: float) -> None:
-            if not as_json:
-                print(f"{count:4} of {len(found)} heads silenced: {chosen.name} {score:.2f}", flush=True)
-
-        curve = pruning_curve(transducer, examples, chosen, [each.head for each in found], told=told)
-        record["pruned"] = [{"heads": count, chosen.name: score} for count, score in curve]
-        if out is not None:
-            plot(curve, len(found), chosen.name, out)
-    if save is not None:
-        removed = first_heads([each.head for each in found], share)
-        save_without(trained.run, transducer, removed, save)
-        record["saved"] = {"run": str(save), "heads": len(removed)}
-        if not as_json:
-            print(f"\n{save} is a run without {len(removed)} of {len(found)} heads")
-    if as_json:
-        print(formats.as_json(record, indent=1))
+    found = HeadsReport(str(trained.run), len(pairs), head_roles(transducer, pairs), unattended(transducer, pairs))
+    tell = _silent if asked.as_json or asked.page else print
+    tell("\n".join([*lines(found.roles), *(found.unattended.lines() if found.unattended else ())]))
+    if asked.importance or asked.prune or asked.save is not None:
+        found = replace(found, importance=sorted(importances(transducer, pairs), key=lambda each: each.gradient))
+        tell("\n".join(["", *_importance_lines(found.importance or ())]))
+    if asked.prune:
+        found = replace(found, curve=_curve(transducer, examples, found, asked, tell))
+    if asked.save is not None:
+        _save(trained.run, transducer, found, asked)
+    if asked.page and asked.out is not None:
+        write(asked.out, heads_page(found))
+    if asked.as_json:
+        print(formats.as_json(_record(found), indent=1))
 
 
-def _show_syntax(transducer: Transducer, path: Path, limit: int, as_json: bool) -> None:
+def _silent(text: str) -> None:
+    """In place of ``print``, if the terminal gets JSON or nothing."""
+
+
+def _curve(
+    transducer: Transducer,
+    examples: Sequence[Example],
+    found: HeadsReport,
+    asked: HeadsOptions,
+    tell: Callable[[str], None],
+) -> Curve:
+    from transduce.inspect.pruning import plot, pruning_curve
+    from transduce.metrics.base import metric
+    from transduce.reports.heads import Curve
+
+    chosen = metric(asked.metric or transducer.settings["metrics"][0])
+    order = [each.head for each in found.importance or ()]
+
+    def told(count: int, score: float) -> None:
+        tell(f"{count:4} of {len(order)} heads silenced: {chosen.name} {score:.2f}")
+
+    points = pruning_curve(transducer, examples, chosen, order, told=told)
+    if asked.out is not None and not asked.page:
+        plot(points, len(order), chosen.name, asked.out)
+    return Curve(chosen.name, len(order), points)
+
+
+def _save(run: Path, transducer: Transducer, found: HeadsReport, asked: HeadsOptions) -> None:
+    from transduce.inspect.pruned import first_heads, save_without
+
+    assert asked.save is not None
+    order = [each.head for each in found.importance or ()]
+    removed = first_heads(order, asked.share)
+    save_without(run, transducer, removed, asked.save)
+    if not asked.as_json:
+        print(f"{asked.save} is a run without {len(removed)} of {len(order)} heads")
+
+
+def _record(found: HeadsReport) -> dict[str, Any]:
+    record: dict[str, Any] = {"heads": [vars(each) | {"role": each.role} for each in found.roles]}
+    if found.unattended is not None:
+        record["unattended"] = {"share": found.unattended.share, "tokens": dict(found.unattended.tokens)}
+    if found.importance is not None:
+        record["importance"] = [vars(each) for each in found.importance]
+    if found.curve is not None:
+        record["pruned"] = [{"heads": count, found.curve.metric: score} for count, score in found.curve.points]
+    return record
+
+
+def _show_syntax(transducer: Transducer, path: Path, asked: HeadsOptions) -> None:
     from transduce.inspect.syntax import lines_of, read_parsed, syntactic_heads
 
-    found, read = syntactic_heads(transducer, read_parsed(path)[:limit])
-    if as_json:
+    found, read = syntactic_heads(transducer, read_parsed(path)[: asked.limit])
+    if asked.as_json:
         print(formats.as_json({"sentences": read, "relations": [vars(each) for each in found]}, indent=1))
     else:
         print("\n".join(lines_of(found, read)))
 
 
-def _importance_lines(found: list[Importance]) -> list[str]:
+def _importance_lines(found: Sequence[Importance]) -> list[str]:
     width = max(len(each.head[0]) for each in found)
     head = f"{'least important first':{width}} head  gradient  loss alone"
     return [head] + [
