@@ -84,8 +84,8 @@ def heads_page(found: HeadsReport) -> str:
 
 
 def grid(roles: Sequence[HeadRole]) -> Drawing:
-    """A row for each attention and a square for each of its heads, with its role. A head without a role has the rule that
-    it follows most often, and how often. A darker square has less entropy.
+    """A row for each attention and a square for each of its heads, with its role. A head without a role has the rule
+    that it follows most often, and how often. A darker square has less entropy.
     """
     names = list(dict.fromkeys(role.attention for role in roles))
     left = 12 + LETTER * max(map(columns, names))
