@@ -88,7 +88,8 @@ class Parts:
                     "init.parts: the runs have different vocabularies, and data.units.joint needs one for both sides: "
                     "train them with one vocabulary, or set data.units.source and data.units.target"
                 )
-            kept = dict.fromkeys(SIDES, next(iter(kept.values())))
+            (shared, _), *_ = kept.values()
+            kept = dict.fromkeys(SIDES, (shared, any(extended for _, extended in kept.values())))
         if len(kept) == len(SIDES) and not any(extended for _, extended in kept.values()):
             return prepare(data, cache, Tokenizers(kept["source"][0], kept["target"][0]))
         learned = prepare(data, cache)
