@@ -26,6 +26,7 @@ LAYERS: list[set[str]] = [
         "selection",
         "code_tokens",
         "chords",
+        "dialogue",
         "ctc",
         "names",
         "config",

@@ -324,6 +324,8 @@ NAMES: dict[str, dict[str, str]] = {
         "django": "transduce.recipes.origins.python_code:Django",
         "conala": "transduce.recipes.origins.python_code:Conala",
         "chorales": "transduce.recipes.origins.chorales:Chorales",
+        "self-dialogues": "transduce.recipes.origins.dialogues:SelfDialogues",
+        "plays": "transduce.recipes.origins.plays:Plays",
         "picture-archive": "transduce.recipes.origins.archives:PictureArchive",
     },
 }

@@ -11,6 +11,7 @@ import typer
 
 from transduce.cli.align import align
 from transduce.cli.benchmark import benchmark
+from transduce.cli.chat import chat
 from transduce.cli.compare import compare
 from transduce.cli.complete import complete
 from transduce.cli.data import data
@@ -29,6 +30,7 @@ from transduce.cli.ngram import ngram
 from transduce.cli.options import with_option_groups
 from transduce.cli.pack import pack, pull, push
 from transduce.cli.predict import predict
+from transduce.cli.rank import rank
 from transduce.cli.recipes import recipes
 from transduce.cli.rerank import rerank
 from transduce.cli.score import score
@@ -50,8 +52,10 @@ COMMANDS = (
     predict,
     complete,
     generate,
+    chat,
     embed,
     rerank,
+    rank,
     score,
     evaluate,
     compare,

@@ -14,7 +14,10 @@ from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
+    from transduce.reranking.base import Reranker
+    from transduce.reranking.candidates import CandidateLists
     from transduce.reranking.criteria import Criteria
+    from transduce.transducer import Transducer
 
 Weighted = list[str] | None
 CHOICE = 16  # outputs per source to choose from, unless --nbest or --beam says otherwise
@@ -61,6 +64,11 @@ class RankingOptions:
         int | None, typer.Option(min=1, help="Outputs per source to choose from; 16, or --beam if that is less.")
     ] = None
 
+    @property
+    def given(self) -> bool:
+        """True if any of these options is given."""
+        return any(value is not None for value in vars(self).values())
+
     def criteria(self) -> Criteria:
         """The criteria of the options and of the file. Raises UserError if a value is wrong or has no effect."""
         from transduce.reranking.criteria import Criteria
@@ -92,7 +100,6 @@ def rerank(
     """
     from transduce.answers.answer import with_warnings
     from transduce.reranking.base import rerank as ranked
-    from transduce.runs.loading import load
 
     write = formats.choose(format, formats.PREDICTIONS)
     criteria = ranking.criteria()
@@ -105,15 +112,30 @@ def rerank(
         )
     transducer = trained.load(beam)
     candidates = criteria.candidate_lists()
-    same: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
-    load_another = functools.partial(load, device=str(transducer.device), **same)
-    reranker = criteria.reranker(transducer, candidates, batch_size, load_another)
+    reranker = ranking_models(criteria, trained, transducer, candidates, batch_size)
     search = transducer.search.resized(beam, nbest or min(CHOICE, beam or CHOICE))
     lines = inputs.lines(files, inputs.longest_line(transducer))
     found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates])
     for answer in with_warnings(found):
         for line in write(replace(answer, outputs=answer.outputs[:keep])):
             print(line, flush=batch_size == 1)
+
+
+def ranking_models(
+    criteria: Criteria,
+    trained: RunOptions,
+    transducer: Transducer,
+    candidates: list[tuple[CandidateLists, float]],
+    batch_size: int,
+) -> Reranker:
+    """The reranker of the criteria. Its runs are loaded with the checkpoint, the precision and the device of the
+    ``transducer``, which was loaded as ``trained`` says.
+    """
+    from transduce.runs.loading import load
+
+    same: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
+    load_another = functools.partial(load, device=str(transducer.device), **same)
+    return criteria.reranker(transducer, candidates, batch_size, load_another)
 
 
 def _path_and_weight(given: str, expected: str, example: str) -> tuple[str, float]:
