@@ -5,7 +5,7 @@
 Compares the replies of the run's own beam, of the same beam reranked, of one sample, and of samples reranked. The
 reranker is maximum mutual information (Li et al. 2016): log p(reply | source) plus ``--weight`` times log p(reply) of
 the run ``--prior``. The ranks are among ten replies, as `transduce rank` finds them: without the prior, and with
-``--rank-weight`` times it. The last table has the first replies of the test dialogues: one from each dialogue, in their order.
+``--rank-weight`` times it. The last table has one reply of each of the first dialogues, in their order.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ COMMANDS = [
     "ngram",
     "train",
     "predict",
+    "rank",
+    "chat",
     "complete",
     "generate",
     "align",

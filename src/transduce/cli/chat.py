@@ -30,15 +30,15 @@ def chat(
     ] = None,
     turns: Annotated[
         int | None,
-        typer.Option(min=1, help="Turns in a source; by default those of the run's own dialogues (data.origin.turns)."),
+        typer.Option(min=1, help="Turns in a source; by default as many as in training (data.origin.turns)."),
     ] = None,
     beam: BeamSize = None,
 ) -> None:
     """Talk with a model: each line is a turn, and the model replies to the last turns. /reset forgets all turns,
     /history shows them, and Ctrl-D ends.
 
-    A reply appears while it is written. With options that rank (--language-model PRIOR=-0.5), it appears when the best
-    of several replies is chosen.
+    A reply appears while it is written. If options rank replies (--language-model PRIOR=-0.5), the reply appears when
+    the best of several is chosen.
     """
     transducer = trained.load(beam)
     conversation = _start(transducer, tuple(label or ()), turns)

@@ -33,8 +33,8 @@ class SelfDialogues:
     A line has the topic, the history and the reply. The history is the last ``turns`` turns before the reply
     (``dialogue.history``). ``folder`` has the files train.tsv, valid.tsv and test.tsv, plain or gzipped. Their columns
     are topic, dialogue, number of the turn, utterance, and the reply to it; the turns of a dialogue follow each other.
-    A dialogue is in one split. The published corpus has another form, so there is no download. The checksums are those
-    of one conversion: 40 % of the dialogues, without blocked workers and without dialogues of fewer than 4 turns.
+    A dialogue is in one split. The published corpus has another form, so there is no download. The checksums belong to
+    one conversion: 40 % of the dialogues, without blocked workers and without dialogues of fewer than 4 turns.
     ``checked`` = False reads other files of this form. Raises DataError if ``folder`` is None, if ``turns`` is below 1,
     for a line that cannot be read, and for another checksum.
     """
@@ -59,7 +59,7 @@ class SelfDialogues:
         """The topic, dialogue, utterance and reply of each line of a split."""
         if self.folder is None:
             raise DataError(
-                f"there are no dialogues to read: set data.origin.folder to that of train.tsv, made of {REPOSITORY}"
+                f"there are no dialogues to read: set data.origin.folder to the folder of train.tsv, made of {REPOSITORY}"
             )
         path = Path(self.folder).expanduser() / f"{split}.tsv.gz"
         path = path if path.exists() else path.with_suffix("")

@@ -29,8 +29,8 @@ class Plays:
     speeches before the reply in the same dialogue (``dialogue.history``), each cut to its last ``words`` words. The
     reply is cut to its first ``words`` words.
 
-    Every dialogue is cut after 50 speeches. Of the 20 parts in a row, the tenth is for validation and the last for the
-    test. Raises DataError if ``path`` is None, if it has fewer than 20 parts, or if ``turns`` or ``words`` is below 1.
+    Every dialogue is cut after 50 speeches. In each group of 20 parts, the tenth is for validation and the last for
+    the test. Raises DataError if ``path`` is None, if it has fewer than 20 parts, or if ``turns`` or ``words`` is below 1.
     """
 
     path: str | None = None
