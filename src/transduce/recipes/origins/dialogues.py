@@ -59,7 +59,7 @@ class SelfDialogues:
         """The topic, dialogue, utterance and reply of each line of a split."""
         if self.folder is None:
             raise DataError(
-                f"there are no dialogues to read: set data.origin.folder to the folder of train.tsv, made of {REPOSITORY}"
+                f"there are no dialogues to read: set data.origin.folder to the folder of train.tsv, from {REPOSITORY}"
             )
         path = Path(self.folder).expanduser() / f"{split}.tsv.gz"
         path = path if path.exists() else path.with_suffix("")

@@ -30,7 +30,8 @@ class Plays:
     reply is cut to its first ``words`` words.
 
     Every dialogue is cut after 50 speeches. In each group of 20 parts, the tenth is for validation and the last for
-    the test. Raises DataError if ``path`` is None, if it has fewer than 20 parts, or if ``turns`` or ``words`` is below 1.
+    the test. Raises DataError if ``path`` is None, if it has fewer than 20 parts, or if ``turns`` or ``words`` is
+    below 1.
     """
 
     path: str | None = None
