@@ -6,7 +6,7 @@ import io
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,22 @@ def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
     run = tmp_path_factory.mktemp("runs") / "sister"
     api.train("reverse", run, tiny | {"training.seed": 2, "model.encoder.width": 4}, device="cpu", progress=False)
     return run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium, with a microphone that hears a tone. Its event loop runs in this thread, so it ends with the
+    module: other tests have loops of their own.
+    """
+    driver = pytest.importorskip("playwright.sync_api", reason="the browser's driver is not installed: playwright")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("there is no Chromium on this machine: install the system's package chromium")
+    flags = ["--no-sandbox", "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"]
+    with driver.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=path, args=flags)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ values to the mouse.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from browsers import FAINT_TEXTS
 from transduce.cli.app import app
 from transduce.inspect.cells import CellTrace
 from transduce.inspect.sentence import SentenceReading, Step, WordWeights
@@ -23,12 +23,7 @@ from transduce.reports.cells import cells_page
 from transduce.reports.sentence import sentence_page
 from transduce.reports.word_links import PairLinks
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the browser's driver is not installed: playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine: install the package chromium"),
-]
+pytestmark = pytest.mark.slow
 
 HOVERED = """() => {
   // The boxes of elements that tell something to the mouse, and whether the mouse really reaches each of them.
@@ -49,33 +44,6 @@ HOVERED = """() => {
     if (!points.some(([x, y]) => each.contains(document.elementFromPoint(x, y)))) missed.push(each.textContent);
   }
   return [looked, missed];
-}"""
-
-FAINT_TEXTS = """() => {
-  // Texts whose contrast with the colour behind them is below 4.5, or 3 for large ones (WCAG 2.2, 1.4.3).
-  const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
-  const light = ([r, g, b]) => [r, g, b].map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, place) => sum + v * [0.2126, 0.7152, 0.0722][place], 0);
-  const behind = element => {
-    for (let each = element; each; each = each.parentElement) {
-      const colour = numbers(getComputedStyle(each).backgroundColor);
-      if (colour.length && (colour.length < 4 || colour[3] > 0.99)) return colour;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  for (const each of document.querySelectorAll("main *")) {
-    const words = [...each.childNodes].filter(node => node.nodeType === 3 && node.textContent.trim());
-    if (!words.length || each.closest("title, style") || !each.getClientRects().length) continue;
-    const style = getComputedStyle(each), drawn = each.closest("svg") && each.namespaceURI.endsWith("svg");
-    const ink = numbers(drawn ? style.fill : style.color), paper = behind(each);
-    if (ink.length < 3) continue;
-    const [high, low] = [light(ink), light(paper)].sort((a, b) => b - a);
-    const large = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.6 && style.fontWeight >= 700;
-    if ((high + 0.05) / (low + 0.05) < (large ? 3 : 4.5) - 0.01) found.push(words[0].textContent + ink + paper);
-  }
-  return found;
 }"""
 
 
@@ -121,21 +89,13 @@ def folder(trained: Path, sister: Path, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def opened(chromium: Any, folder: Path) -> Iterator[Callable[..., Any]]:
+def opened(browser: Any, folder: Path) -> Iterator[Callable[..., Any]]:
     """Opens a page of the folder. At the end, no page has loaded anything, and none has had an error."""
     contexts, asked, failed = [], [], []
 
     def opening(name: str, scheme: str = "light", width: int = 1280) -> Any:
-        contexts.append(chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}))
+        contexts.append(browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900}))
         page = contexts[-1].new_page()
         page.set_default_timeout(60_000)
         page.on("request", lambda request: asked.append(request.url))
