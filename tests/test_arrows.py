@@ -45,7 +45,19 @@ LAYERS: list[set[str]] = [
     {"runs"},
     {"training", "inspect", "examination", "representations", "reranking", "export", "importing", "sharing"},
     {"records"},
-    {"progress", "plugins", "api", "sweeps", "evaluation", "reports", "speed", "serving", "cli", "__main__"},
+    {
+        "progress",
+        "plugins",
+        "api",
+        "back_translation",
+        "sweeps",
+        "evaluation",
+        "reports",
+        "speed",
+        "serving",
+        "cli",
+        "__main__",
+    },
 ]
 """Lowest first. A module imports its own package and lower layers; two packages of one layer do not know each other."""
 

@@ -28,6 +28,7 @@ from transduce.types import UNK
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
     "benchmark",
+    "back-translate",
     "export",
     "import",
     "pack",

@@ -10,6 +10,7 @@ import sys
 import typer
 
 from transduce.cli.align import align
+from transduce.cli.back_translate import back_translate
 from transduce.cli.benchmark import benchmark
 from transduce.cli.chat import chat
 from transduce.cli.compare import compare
@@ -51,6 +52,7 @@ COMMANDS = (
     train,
     predict,
     complete,
+    back_translate,
     generate,
     chat,
     embed,
@@ -80,7 +82,8 @@ COMMANDS = (
     serve,
 )
 for command in COMMANDS:
-    app.command(command.__name__.strip("_"))(with_option_groups(command))  # import_ has the name of a keyword
+    name = command.__name__.strip("_").replace("_", "-")  # import_ has the name of a keyword
+    app.command(name)(with_option_groups(command))
 app.add_typer(vectors, name="vectors")
 
 

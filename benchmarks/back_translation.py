@@ -1,0 +1,183 @@
+"""What back-translation gains in translation with few pairs and much text of the target side.
+
+    python benchmarks/back_translation.py --runs RUNS [--folder MULTI30K] [--pairs 2000 5000] [--seeds 1 2 3]
+        [--ways beam sampling noised tagged] [--weight 4] [--minutes 4] [--set KEY=VALUE ...] [--threads 1]
+        [--out FILE.md] [--record FILE.json]
+
+Multi30k, German to English, the model of ``multi30k-de-en-transformer`` with 4,000 tokens. The pairs are the first ones
+of training. The text is the English side of the training pairs after the first 5,000. A sentence that is also in the
+first 5,000 pairs, in validation or in test is left out. The ways:
+
+- ``beam``: a model from English to German, trained on the pairs, translates the text with a beam of 5.
+- ``sampling``: it draws its translations.
+- ``noised``: the beam's translations with noise (``WordNoise``).
+- ``tagged``: the beam's translations, each after the word "back".
+
+Each real pair counts ``--weight`` times. Without back-translation, the vocabulary and the model know only the pairs.
+All models have the same minutes of the processor; those of the reverse model come on top. It has the same seed. The
+same command again goes on with what was interrupted. In parentheses, 95 % intervals by bootstrap over the sentences of
+test_2016_flickr; the intervals of a mean use the same resamples for all seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from report import Report, add_options, machine
+
+import transduce
+from transduce.back_translation import WordNoise, back_translated, mixed
+from transduce.data.corpora import Files
+from transduce.data.corpora import lines as lines_of
+from transduce.files import write_lines
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.statistics import Statistics
+from transduce.recipes.origins.multi30k import Multi30k
+from transduce.runs.run import Run
+
+FIRST = 5000  # the pairs that are no text of the target side
+RECIPE = "multi30k-de-en-transformer"
+UNIT = '{type = "unigram", size = 4000}'
+WAYS = ("beam", "sampling", "noised", "tagged")
+TAG = "back"
+Found = dict[tuple[str, int], Statistics]
+
+
+class Data:
+    """The pairs of each split of Multi30k (German, English), and the English text without German."""
+
+    def __init__(self, runs: Path, folder: str | None) -> None:
+        splits = Multi30k("de", "en", folder).prepare(runs / "multi30k")
+        self.train, self.valid, self.test = (_pairs(each) for each in (splits.train, splits.valid, splits.test))
+        seen = {english for _, english in (*self.train[:FIRST], *self.valid, *self.test)}
+        self.text = [english for _, english in self.train[FIRST:] if english not in seen]
+
+
+def _pairs(files: Files | None) -> list[tuple[str, str]]:
+    sides = [] if files is None else [files.source, files.target]
+    return [*zip(*([line.decode() for line in lines_of(Path(str(path)))] for path in sides), strict=True)]
+
+
+def write_pairs(path: Path, pairs: Any) -> None:
+    write_lines(path, (f"{source}\t{target}" for source, target in pairs))
+
+
+def trained(run: Path, files: dict[str, Path], settings: list[str], threads: int) -> transduce.Transducer:
+    """The model of a run, trained if it is not finished."""
+    data = [f'data.{split}={{path = "{path}"}}' for split, path in files.items()]
+    common = [*data, f"data.units={{joint = {UNIT}}}", *settings]
+    return transduce.train(RECIPE, run, common, resume=True, device="cpu", threads=threads)
+
+
+def reverse_files(runs: Path, data: Data, size: int) -> dict[str, Path]:
+    """The files of the model from English to German."""
+    files = {"train": runs / f"reverse-{size}.tsv", "valid": runs / "reverse-valid.tsv"}
+    for path, pairs in ((files["train"], data.train[:size]), (files["valid"], data.valid)):
+        write_pairs(path, ((english, german) for german, english in pairs))
+    return {**files, "test": files["valid"]}
+
+
+def training_file(
+    way: str, size: int, seed: int, runs: Path, data: Data, weight: int, settings: list[str], threads: int
+) -> Path:
+    """The training pairs of one way: real ones, and synthetic ones unless the way is "none"."""
+    path = runs / f"{way}-{size}-seed{seed}.tsv"
+    if path.exists():
+        return path
+    real = data.train[:size]
+    if way == "none":
+        write_pairs(path, real)
+        return path
+    reverse = trained(runs / f"reverse-{size}-seed{seed}", reverse_files(runs, data, size), settings, threads)
+    if way == "sampling":
+        reverse = reverse.changed(["search.type=sampling", "search.max_length=80", f"search.seed={seed}"])
+    noise = WordNoise(seed=seed) if way == "noised" else None
+    tag = TAG if way == "tagged" else ""
+    write_pairs(path, mixed(real, back_translated(reverse, data.text, tag, noise), weight))
+    return path
+
+
+def translated(run: Path, train: Path, runs: Path, settings: list[str], threads: int) -> Statistics:
+    """The BLEU statistics on test of one translation model."""
+    files = {"train": train, "valid": runs / "valid.tsv", "test": runs / "test.tsv"}
+    transducer = trained(run, files, settings, threads)
+    return transducer.evaluate(Run.open(run).examples("test"), [metric("bleu")]).statistics[0]
+
+
+def rows(size: int, found: Found, ways: list[str], seeds: list[int]) -> list[str]:
+    """The lines of the table for this number of pairs: each seed, then the mean of several."""
+    drawn = {key: Resampling().bootstrap(statistics) for key, statistics in found.items()}
+    written = []
+    for way in ("none", *ways):
+        done = [seed for seed in seeds if (way, seed) in found]
+        for group in [[seed] for seed in done] + ([done] if len(done) > 1 else []):
+            own = np.mean([drawn[way, seed] for seed in group], axis=0)
+            score = float(np.mean([found[way, seed].score for seed in group]))
+            name = f"{group[0]}" if len(group) == 1 else f"mean of {len(group)}"
+            gain = "–"
+            if way != "none":
+                before = float(np.mean([found["none", seed].score for seed in group]))
+                gain = cell(score - before, own - np.mean([drawn["none", seed] for seed in group], axis=0), "+")
+            written.append(f"| {size:,} | {way} | {name} | {cell(score, own)} | {gain} |")
+    return written
+
+
+def cell(value: float, drawn_R: Any, sign: str = "") -> str:
+    low, high = middle(drawn_R)
+    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--folder", help="a local copy of Multi30k")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[2000, 5000])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--weight", type=int, default=4)
+    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--set", dest="settings", action="append", default=[])
+    parser.add_argument("--threads", type=int, default=1)
+    add_options(parser)
+    given = parser.parse_args()
+    if max(given.pairs) > FIRST:
+        parser.error(f"--pairs: at most {FIRST}, because the text of the target side begins after them")
+    torch.set_num_threads(given.threads)
+    given.runs.mkdir(parents=True, exist_ok=True)
+    runs = given.runs.resolve()
+    data = Data(runs, given.folder)
+    write_pairs(runs / "valid.tsv", data.valid)
+    write_pairs(runs / "test.tsv", data.test)
+    head = [
+        "# Back-translation, Multi30k, German to English",
+        "",
+        machine(),
+        "",
+        f"BLEU on test_2016_flickr. {len(data.text):,} sentences of text; each model {given.minutes:g} minutes of the "
+        f"processor; each real pair {given.weight} times.",
+        "",
+        "| pairs | synthetic pairs | seed | BLEU | gain |",
+        "|---|---|---|---|---|",
+    ]
+    report, measured = Report.asked(given), list[Path]()
+    found: dict[int, Found] = {size: {} for size in given.pairs}
+    for seed in given.seeds:
+        settings = ["training.clock=processor", f"training.minutes={given.minutes}", f"training.seed={seed}"]
+        settings += given.settings
+        for size in given.pairs:
+            for way in ("none", *given.ways):
+                train = training_file(way, size, seed, runs, data, given.weight, settings, given.threads)
+                measured.append(runs / f"{way}-{size}-seed{seed}")
+                found[size][way, seed] = translated(measured[-1], train, runs, settings, given.threads)
+                table = [line for each in given.pairs for line in rows(each, found[each], given.ways, given.seeds)]
+                print("\n".join([*head, *table]), flush=True)
+                report.write([*head, *table], measured)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Back-translation: a model of the opposite direction makes sources for targets that have none."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.errors import UserError
+from transduce.metrics.units import one_line
+from transduce.transducer import Transducer
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class WordNoise:
+    """Noise on the words of a text (Edunov et al. 2018, section 3). White space separates words.
+
+    Each word is removed with probability ``remove``; one word at least stays. Then each remaining word is replaced by
+    ``filler`` with probability ``replace``. Then words change places: no word moves more than ``distance`` places. The
+    noise on line number n depends on ``seed`` and on n. Raises UserError if ``remove`` or ``replace`` is not from 0 to
+    less than 1, if ``distance`` is below 0, or if ``filler`` is not one word.
+    """
+
+    remove: float = 0.1
+    replace: float = 0.1
+    distance: int = 3
+    filler: str = "<gap>"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("remove", "replace"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} = {getattr(self, name)}: a probability from 0 to less than 1 was expected")
+        if self.distance < 0:
+            raise UserError(f"distance = {self.distance}: at least 0 places were expected")
+        check_word("filler", self.filler)
+
+    def __call__(self, text: str, number: int) -> str:
+        """The text with noise; ``number`` is the number of its line."""
+        words = np.array(text.split(), object)
+        if not len(words):
+            return text
+        random = np.random.default_rng([self.seed, number])
+        stays = random.random(len(words)) >= self.remove
+        stays[int(random.integers(len(words)))] = True
+        words = words[stays]
+        words[random.random(len(words)) < self.replace] = self.filler
+        return " ".join(words[self._order(len(words), random)])
+
+    def _order(self, words: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """The places of the words in their new order. A number from 0 to ``distance`` + 1 is added to each place, and
+        the sums are sorted (Lample et al. 2018, section 2.3).
+        """
+        return np.argsort(np.arange(words) + random.uniform(0, self.distance + 1, words), kind="stable")
+
+
+def back_translated(
+    reverse: Transducer,
+    targets: Iterable[str],
+    tag: str = "",
+    noise: WordNoise | None = None,
+    batch_size: int = 64,
+) -> Iterator[Pair]:
+    """Yields a pair (source, target) for each target, in order. ``reverse`` reads a target and writes its source, by
+    its own search.
+
+    The source gets ``noise``, and then ``tag`` as its first word, so that a model can tell synthetic pairs from real
+    ones (Caswell et al. 2019). "" is no tag. A pair is left out if its target is empty or if the reverse model writes
+    nothing. Raises UserError if ``tag`` has white space.
+    """
+    if tag:
+        check_word("tag", tag)
+    waiting: deque[str] = deque()  # the targets that are read and not answered
+
+    def read() -> Iterator[str]:
+        for target in targets:
+            if target.strip():
+                waiting.append(target)
+                yield target
+
+    for number, outputs in enumerate(reverse.predict(read(), batch_size=batch_size)):
+        target, source = waiting.popleft(), one_line(outputs[0].text).strip()
+        if source:
+            source = source if noise is None else noise(source, number)
+            yield f"{tag} {source}".lstrip(), target
+
+
+def mixed(real: Sequence[Pair], synthetic: Iterable[Pair], weight: int = 1) -> Iterator[Pair]:
+    """Yields the real pairs ``weight`` times, then the synthetic pairs. Training draws pairs in random order, so a real
+    pair counts ``weight`` times as much as a synthetic one. Raises UserError if ``weight`` is below 1.
+    """
+    if weight < 1:
+        raise UserError(f"weight = {weight}: a real pair occurs at least once")
+    for _ in range(weight):
+        yield from real
+    yield from synthetic
+
+
+def check_word(name: str, word: str) -> None:
+    """Raises UserError unless ``word`` is one word. ``name`` is what the message calls it."""
+    if len(word.split()) != 1 or word != word.strip():
+        raise UserError(f"{name} = {word!r}: one word without white space was expected")
