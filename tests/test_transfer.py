@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -139,11 +140,14 @@ def language(tmp_path: Path) -> Path:
     return run_of(LANGUAGE, known("", "abcé"), tmp_path / "language", 1.0)
 
 
-def train(run: Path, tiny: dict[str, Any], **changes: Any) -> transduce.Transducer:
+def train(run: Path, tiny: dict[str, Any], resume: bool = False, **changes: Any) -> transduce.Transducer:
     settings = {key: value for key, value in tiny.items() if not key.startswith(("model", "data.origin"))}
     still = {"training.optimizer": {"type": "adam", "rate": 0.0}, "training.steps": 1, "model": TRANSLATION}
     pairs = [("xy", "abc"), ("yx", "bca"), ("xz", "dab")]
-    return api.train("reverse", run, settings | still | changes, pairs=pairs, device="cpu", progress=False)
+    given = settings | still | changes
+    return api.train(
+        "reverse", run, given, pairs=None if resume else pairs, resume=resume, device="cpu", progress=False
+    )
 
 
 @pytest.mark.parametrize("vocabulary", ["keep", "extend", "own"])
@@ -154,6 +158,9 @@ def test_a_side_keeps_its_vocabulary(vocabulary: str, language: Path, tiny: dict
     assert set(found.tokenizers.source.entries[4:]) == set("xyz")
     expected = {"keep": set("abcé"), "extend": set("abcéd"), "own": {"▁abc", "▁bca", "▁dab"}}[vocabulary]
     assert set(found.tokenizers.target.entries[4:]) - {" "} == expected
+    shutil.rmtree(language)  # the same command, with --resume, needs neither the run nor its units
+    again = train(tmp_path / "run", tiny, resume=True, **changes)
+    assert again.tokenizers.fingerprints == found.tokenizers.fingerprints
     report = json.loads((tmp_path / "run" / "init.json").read_text())
     assert report["parts"][0]["init"]["run"] == str(language)
     assert all(name.startswith("encoder.") for name in report["fresh"])

@@ -70,6 +70,12 @@ class Init:
             have = "both init.run and init.parts are set" if self.parts else "neither init.run nor init.parts is set"
             raise UserError(f"{have}: a run for the whole model, or runs for its parts, were expected")
 
+    @property
+    def keeps_vocabulary(self) -> bool:
+        """True if a vocabulary of the new run comes from another run, so that its unit does, too."""
+        chosen = [part.vocabulary for part in self.parts] if self.parts else [self.vocabulary]
+        return any(vocabulary != "own" for vocabulary in chosen)
+
 
 @dataclass(frozen=True)
 class Distillation:

@@ -291,7 +291,10 @@ def _plan(
     """
     data = settings.data
     predecessor = _predecessor(settings.init) if settings.init and point is None else None
-    if predecessor and (units := predecessor.units_for(data, table["data"]["units"])) is not None:
+    units = predecessor.units_for(data, table["data"]["units"]) if predecessor else None
+    if point is not None and settings.init and settings.init.keeps_vocabulary:  # the run has the units of the other one
+        units = config.read(point / CONFIG)["data"]["units"]
+    if units is not None:
         table = {**table, "data": {**table["data"], "units": units}}
         data = config.build(table["data"], Data, path="data")
     teacher = Teacher(settings.distillation, where) if settings.distillation else None
