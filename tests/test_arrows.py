@@ -50,6 +50,7 @@ LAYERS: list[set[str]] = [
         "plugins",
         "api",
         "back_translation",
+        "midi",
         "sweeps",
         "evaluation",
         "reports",

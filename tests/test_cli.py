@@ -39,6 +39,7 @@ COMMANDS = [
     "predict",
     "rank",
     "chat",
+    "music",
     "complete",
     "generate",
     "align",

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from transduce.chords import chords, text
+from test_cli import Call, told
+from transduce.chords import Note, chords, notes, text
 from transduce.errors import UserError
 from transduce.metrics.base import metric
+from transduce.midi import write_midi
 from transduce.recipes.origins.chorales import Chorales
 from transduce.types import Example, Prediction
 
@@ -50,3 +52,56 @@ def test_chorales_are_pieces_of_quarter_notes(tmp_path: Path) -> None:
     assert pair.test is not None
     soprano, voices = Path(str(pair.test.path)).read_text().splitlines()[0].split("\t")
     assert soprano.split() == ["-" if chord[0] is None else str(chord[0]) for chord in chords(voices)]
+
+
+def test_pitches_that_go_on_are_one_note_of_their_voice() -> None:
+    assert notes(chords("60 64 . 60 65 . 60 - .")) == [Note(0, 60, 0, 3), Note(1, 64, 0, 1), Note(1, 65, 1, 1)]
+    assert notes(chords("60 64 . 64 . . 64 .")) == [Note(0, 60, 0, 1), Note(0, 64, 0, 2), Note(0, 64, 3, 1)]
+    assert notes([]) == []
+
+
+def test_a_midi_file_has_the_notes(tmp_path: Path) -> None:
+    mido = pytest.importorskip("mido")
+    piece = chords("60 64 . 60 65 . 62 - . 62 64 .")
+    write_midi(tmp_path / "piece.mid", piece, tempo=120)
+    read = mido.MidiFile(tmp_path / "piece.mid")
+    found, tempi = [], []
+    for voice, track in enumerate(read.tracks):
+        ticks, begun = 0, {}
+        for message in track:
+            ticks += message.time
+            if message.type == "set_tempo":
+                tempi.append(message.tempo)
+            elif message.type == "note_on":
+                begun[message.note] = ticks
+            elif message.type == "note_off":
+                start = begun.pop(message.note)
+                found.append(Note(voice, message.note, start // 480, (ticks - start) // 480))
+        assert not begun
+    assert sorted(found) == sorted(notes(piece))
+    assert (read.ticks_per_beat, tempi) == (480, [500_000])
+    for tempo, given, message in ((0, piece, "tempo = 0"), (80, [(None,)], "without notes")):
+        with pytest.raises(UserError, match=message):
+            write_midi(tmp_path / "wrong.mid", given, tempo)
+
+
+def test_the_command_writes_a_file_and_a_picture(call: Call, tmp_path: Path) -> None:
+    midi, picture = tmp_path / "a.mid", tmp_path / "a.svg"
+    status, _, err = call("music", "--midi", midi, "--picture", picture, "--line", "2", stdin=b"x\n60 64 . 62 65 .\n")
+    assert (status, err) == (0, "")
+    assert midi.read_bytes()[:4] == b"MThd"
+    assert "C4" in picture.read_text()
+    assert "nothing to write" in told(call("music", stdin=b"60 .\n"))
+    assert "--line 2: the input has fewer lines" in told(call("music", "--midi", midi, "--line", "2", stdin=b"60 .\n"))
+    assert "is no pitch" in told(call("music", "--midi", midi, stdin=b"x .\n"))
+
+
+def test_a_kept_melody_is_the_first_pitch_of_each_chord() -> None:
+    kept = metric("kept_melody")
+    rows = [
+        kept.statistics(Prediction(output), Example("67 - 71", ("",)))
+        for output in ("67 60 . - 62 . 71 .", "67 . 60 - .", "67 . - . 71 . 60 .", "")
+    ]
+    assert rows == [(3, 3), (1, 3), (3, 4), (0, 3)]
+    assert kept.score([7.0, 13.0]) == pytest.approx(700 / 13)
+    assert kept.score([0.0, 0.0]) == 0

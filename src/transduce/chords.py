@@ -6,7 +6,8 @@ is a full stop alone. A voice that is silent in a step of several voices is a hy
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from transduce.errors import UserError
 
@@ -46,3 +47,35 @@ def _pitch(symbol: str) -> int:
             'after each chord, such as "60 67 72 . 62 65 ."'
         )
     return int(symbol)
+
+
+class Note(NamedTuple):
+    """A pitch that sounds for ``steps`` steps from step ``start``, the first step being 0. ``voice`` is its place in
+    the chords, from 0.
+    """
+
+    voice: int
+    pitch: int
+    start: int
+    steps: int
+
+
+def notes(chords: Sequence[Chord]) -> list[Note]:
+    """The notes of chords, sorted by voice, start and pitch. A pitch that sounds in steps that follow each other is one
+    long note, because chords do not tell whether it is struck again.
+
+    If all chords have equally many pitches and silences, each place is a voice. Otherwise all notes belong to voice 0.
+    """
+    if len({len(chord) for chord in chords}) == 1:
+        voices = [[{pitch} for pitch in voice] for voice in zip(*chords, strict=True)]
+    else:
+        voices = [[set(chord) for chord in chords]]
+    found = []
+    for voice, steps in enumerate(voices):
+        sounding: dict[int, int] = {}  # pitch to its first step
+        for step, pitches in enumerate([*steps, set[int | None]()]):
+            for pitch in [pitch for pitch in sounding if pitch not in pitches]:
+                start = sounding.pop(pitch)
+                found.append(Note(voice, pitch, start, step - start))
+            sounding |= {pitch: step for pitch in pitches if pitch is not None and pitch not in sounding}
+    return sorted(found, key=lambda note: (note.voice, note.start, note.pitch))

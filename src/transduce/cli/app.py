@@ -27,6 +27,7 @@ from transduce.cli.importing import import_
 from transduce.cli.inspect import inspect
 from transduce.cli.lattice import lattice
 from transduce.cli.map import map_
+from transduce.cli.music import music
 from transduce.cli.ngram import ngram
 from transduce.cli.options import with_option_groups
 from transduce.cli.pack import pack, pull, push
@@ -55,6 +56,7 @@ COMMANDS = (
     back_translate,
     generate,
     chat,
+    music,
     embed,
     rerank,
     rank,

@@ -29,7 +29,7 @@ from transduce.metrics.forecast import (
     YearlyScaledError,
 )
 from transduce.metrics.labels import Accuracy, EntityF1, MacroF1
-from transduce.metrics.music import NatsPerStep
+from transduce.metrics.music import KeptMelody, NatsPerStep
 from transduce.metrics.perplexity import BitsPerCharacter, Perplexity, PerplexityByte, PerplexityWord
 from transduce.metrics.rouge import Rouge1, Rouge2, RougeL
 from transduce.metrics.sari import Sari
@@ -57,6 +57,7 @@ METRICS: dict[str, Callable[[], Metric]] = {
     "perplexity_byte": PerplexityByte,
     "bits_per_character": BitsPerCharacter,
     "nats_per_step": NatsPerStep,
+    "kept_melody": KeptMelody,
     "token_accuracy": TokenAccuracy,
     "accuracy": Accuracy,
     "macro_f1": MacroF1,

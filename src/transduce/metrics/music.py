@@ -31,3 +31,26 @@ class NatsPerStep(Perplexity):
         if not chords:
             raise UserError(f"nats per step of no chords: each reference needs a chord that ends with {END!r}")
         return surprise / chords
+
+
+class KeptMelody:
+    """``kept_melody``: how many notes of the source are the first pitch of the output's chord at the same step, in
+    percent. The source is a melody, such as "67 69 - 71". References are not read.
+
+    A silence counts as a note. A step that the output lacks is wrong, and so is each chord after the melody's end.
+    """
+
+    name = "kept_melody"
+    signature = "unit:step"
+    higher_is_better = True
+    needs_forcing = False
+
+    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
+        melody = example.source.split()
+        sung = [chord.split()[:1] for chord in prediction.text.split(END)[:-1]]
+        right = sum([note] == first for note, first in zip(melody, sung, strict=False))
+        return float(right), float(max(len(melody), len(sung)))
+
+    def score(self, total: Sequence[float]) -> float:
+        right, steps = total
+        return 100.0 * right / steps if steps else 0.0
