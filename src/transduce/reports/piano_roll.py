@@ -10,13 +10,13 @@ from transduce.errors import UserError
 from transduce.pages.palette import FAINT, HUES, RULE
 from transduce.pages.plots import figure, save
 
-NAMES = ("C", "C♯", "D", "E♭", "E", "F", "F♯", "G", "A♭", "A", "B♭", "B")
+NAMED = {0: "C", 7: "G"}  # by the semitones above C
 STEPS_PER_INCH = 6
 
 
 def draw_piano_roll(path: Path, chords: Sequence[Chord], title: str = "") -> None:
     """Draws the notes of chords and writes the picture to ``path`` (.png, .svg or .pdf). Each voice (``chords.notes``)
-    has a colour. The number of a pitch is named at each C, such as C4 for 60.
+    has a colour. The axis names each C and G, such as C4 for pitch 60. ``title`` stands above the picture.
 
     Raises UserError for a piece without notes or another suffix, and MissingPackageError without matplotlib.
     """
@@ -29,8 +29,8 @@ def draw_piano_roll(path: Path, chords: Sequence[Chord], title: str = "") -> Non
     for note in found:
         hue = HUES[note.voice % len(HUES)]
         axes.broken_barh([(note.start, note.steps)], (note.pitch - 0.4, 0.8), facecolors=hue, edgecolors="white")
-    ticks = [pitch for pitch in range(low, high + 1) if pitch % 12 in (0, 7)]
-    axes.set_yticks(ticks, [f"{NAMES[pitch % 12]}{pitch // 12 - 1}" for pitch in ticks])
+    ticks = [pitch for pitch in range(low, high + 1) if pitch % 12 in NAMED]
+    axes.set_yticks(ticks, [f"{NAMED[pitch % 12]}{pitch // 12 - 1}" for pitch in ticks])
     axes.set_xlim(0, len(chords))
     axes.set_ylim(low - 1, high + 1)
     axes.set_xlabel("quarter notes", color=FAINT)
