@@ -64,7 +64,18 @@ LAYERS: list[set[str]] = [
 
 FILES_THAT_SHARE_A_LAYER = [LAYERS[1], LAYERS[-1]]  # single files of one purpose; only a cycle is forbidden among them
 KNOWS_ONLY: dict[str, set[str]] = {
-    "search": {"errors", "types", "protocols", "tree", "chain", "ctc", "constituents", "selection", "code_tokens"},
+    "search": {
+        "errors",
+        "types",
+        "protocols",
+        "tree",
+        "chain",
+        "ctc",
+        "constituents",
+        "selection",
+        "code_tokens",
+        "chords",
+    },
     "metrics": {"errors", "types", "protocols", "tree", "links", "constituents", "selection", "code_tokens", "chords"},
     "pages": {"errors", "files"},
 }

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from test_cli import Call, told
+from test_selection import Tables
 from transduce.chords import Note, chords, notes, text
+from transduce.data.tokenizers.text import Symbols
 from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.midi import write_midi
 from transduce.recipes.origins.chorales import Chorales
-from transduce.types import Example, Prediction
+from transduce.search.base import with_run
+from transduce.search.beam import Beam
+from transduce.search.filters.melody import Melody
+from transduce.types import Example, Padded, Prediction
 
 DATA = Path(os.environ.get("TRANSDUCE_DATA", "nowhere")) / "music_jsb"
 
@@ -105,3 +113,39 @@ def test_a_kept_melody_is_the_first_pitch_of_each_chord() -> None:
     assert rows == [(3, 3), (1, 3), (3, 4), (0, 3)]
     assert kept.score([7.0, 13.0]) == pytest.approx(700 / 13)
     assert kept.score([0.0, 0.0]) == 0
+
+
+def harmonised(source: list[list[int]], lengths: list[int], voices: int = 2, **options: Any) -> list[set[str]]:
+    """The texts that a beam finds that has room for all outputs of at most 9 tokens, for sources of ids."""
+    target, notes_of = Symbols().learn(["60 62 - ."] * 2), Symbols().learn(["60 62 - 99"] * 2)
+    beam = with_run(Beam(60, 60, 9, filters=(Melody(voices),)), _never, notes_of, target)
+    model = Tables(len(source), vocabulary=len(target))
+    found = beam(model, Padded(torch.tensor(source), torch.tensor(lengths)), **options)
+    return [{target.decode(each.tokens) for each in row} for row in found]
+
+
+def _never(path: Path) -> None:
+    raise AssertionError(path)
+
+
+def test_a_beam_with_room_for_all_writes_every_harmony_of_a_melody_and_nothing_else() -> None:
+    notes_of = Symbols().learn(["60 62 - 99"] * 2)
+    melodies = ["62 -", "60", "99", ""]
+    rows = [notes_of.encode([melody])[0] for melody in melodies]
+    widest = max(map(len, rows))
+    padded = [[*row, *[rows[0][0]] * (widest - len(row))] for row in rows]  # what is behind the end must not matter
+    found = harmonised(padded, [len(row) for row in rows])
+    free = ["60", "62", "-"]
+    for melody, texts in zip(melodies, found, strict=True):
+        first = [free if note == "99" else [note] for note in melody.split()]
+        steps = [[f"{one} {other} ." for one in ones for other in free] for ones in first]
+        assert texts == {" ".join(chosen) for chosen in itertools.product(*steps)}
+    assert harmonised(padded[:1], [3], voices=1) == [{"62 . - ."}]
+
+
+def test_melodies_need_chords() -> None:
+    words = Symbols().learn(["a b"] * 2)
+    with pytest.raises(UserError, match="or no pitches"):
+        with_run(Beam(filters=(Melody(),)), _never, words, words)
+    with pytest.raises(UserError, match="voices = 0"):
+        Melody(0)

@@ -260,6 +260,7 @@ NAMES: dict[str, dict[str, str]] = {
         "brackets": "transduce.search.filters.brackets:Brackets",
         "subsequence": "transduce.search.filters.subsequence:Subsequence",
         "python": "transduce.search.filters.python:Python",
+        "melody": "transduce.search.filters.melody:Melody",
         "language-model": "transduce.search.filters.language:LanguageModelFilter",
     },
     "Allocation": {
