@@ -1,14 +1,15 @@
 """The gain of pretraining on text of the target side, for translation with few pairs.
 
     python benchmarks/transfer.py --runs RUNS [--folder MULTI30K] [--pairs 1000 5000] [--seeds 1 2 3]
-                                  [--ways language denoising] [--pretraining 6] [--minutes 4] [--set KEY=VALUE ...]
-                                  [--threads 1] [--out FILE.md] [--record FILE.json]
+                                  [--ways language frozen denoising] [--pretraining 6] [--minutes 4]
+                                  [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 Multi30k, German to English, the model of ``multi30k-de-en-transformer`` with a vocabulary for each side. The text is
 the English side of the training pairs after the first 5,000. A sentence that is also in the first 5,000 pairs, in
 validation or in test is left out. The ways:
 
 - ``language``: the decoder starts from a language model of the text.
+- ``frozen``: the same, and what was copied keeps its values. Only the encoder and the attention to it learn.
 - ``denoising``: encoder and decoder start from a denoising autoencoder of the text (infilling). The encoder then learns
   German words, and keeps its vectors of tokens that both languages have.
 
@@ -22,6 +23,7 @@ same resamples for all seeds.
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +45,26 @@ FIRST = 5000  # the pairs that no pretraining sees
 SIZE = 4000  # entries of a vocabulary
 UNIT: dict[str, Any] = {"type": "unigram", "size": SIZE}
 RECIPE = "multi30k-de-en-transformer"
-PARTS: dict[str, list[dict[str, str]]] = {
-    "language": [{"into": "decoder"}],
-    "denoising": [{"into": "encoder", "vocabulary": "own"}, {"into": "decoder"}],
+LAYER = ("mixer", "mixer_residual", "feedforward", "feedforward_residual")
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a translation starts from: the pretrained ``run``, the parts of the model, and what is then frozen."""
+
+    run: str
+    parts: tuple[dict[str, str], ...]
+    freeze: tuple[str, ...] = ()
+
+
+WAYS = {
+    "language": Way("language", ({"into": "decoder"},)),
+    "frozen": Way(
+        "language",
+        ({"into": "decoder"},),
+        ("decoder.embedding", "decoder.norm", *(f"decoder.layers.*.{part}" for part in LAYER)),
+    ),
+    "denoising": Way("denoising", ({"into": "encoder", "vocabulary": "own"}, {"into": "decoder"})),
 }
 
 
@@ -104,7 +123,9 @@ def translated(
     settings |= {"data.units": {"source": UNIT, "target": UNIT}, "model.tie": "target"}
     settings |= {"training.minutes": minutes, "training.seed": seed}
     if way != "none":
-        settings["init.parts"] = [{"run": str(runs / way), **part} for part in PARTS[way]]
+        start = WAYS[way]
+        settings["init.parts"] = [{"run": str(runs / start.run), **part} for part in start.parts]
+        settings["training.freeze"] = list(start.freeze)
     transducer = transduce.train(RECIPE, run, [*_set(settings), *common], resume=True, device="cpu", threads=threads)
     found = transducer.evaluate(Run.open(run).examples("test"), [metric("bleu")])
     return found.statistics[0]
@@ -156,7 +177,7 @@ def main() -> None:
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--pairs", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--ways", nargs="+", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     parser.add_argument("--pretraining", type=float, default=6.0)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
@@ -169,7 +190,8 @@ def main() -> None:
     given.runs.mkdir(parents=True, exist_ok=True)
     texts(given.runs, given.folder, given.pairs)
     common = ["training.clock=processor", *given.settings]
-    for way in given.ways:
+    starts = list(dict.fromkeys(WAYS[way].run for way in given.ways))
+    for way in starts:
         pretrained(way, given.runs, common, given.pretraining, given.threads)
     head = [
         "# Pretraining on the target side, Multi30k, German to English",
@@ -190,7 +212,7 @@ def main() -> None:
                 measured.append(given.runs / f"{way}-{size}-seed{seed}")
                 table = [line for each in given.pairs for line in rows(each, found[each], given.ways, given.seeds)]
                 print("\n".join([*head, *table]), flush=True)
-                report.write([*head, *table], [*(given.runs / way for way in given.ways), *measured])
+                report.write([*head, *table], [*(given.runs / way for way in starts), *measured])
 
 
 if __name__ == "__main__":
