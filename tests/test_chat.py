@@ -12,6 +12,7 @@ from test_cli import Call, told
 from transduce.data.corpora import DataError
 from transduce.dialogue import Conversation, history
 from transduce.errors import UserError
+from transduce.recipes.origins.dialogues import SelfDialogues
 from transduce.recipes.origins.plays import Plays, dialogues
 from transduce.reranking.loglinear import LogLinear, Own
 from transduce.reranking.ranks import ranks
@@ -133,3 +134,18 @@ def test_rank_of_a_split(call: Call, chatting: Path) -> None:
     assert 0 <= found["first"] <= found["first_three"] <= 1
     assert "first of 10 for" in call("rank", chatting, "--device=cpu", "--length", "0.5")[1]
     assert "--others sets their number" in told(call("rank", chatting, "--nbest", "4"))
+
+
+def test_self_dialogues_are_checked_and_have_a_history(tmp_path: Path) -> None:
+    for split in ("train", "valid", "test"):
+        rows = ["pop\ta\t0\tone\ttwo", "pop\ta\t1\ttwo\tthree", "pop\tb\t0\tfour\tfive"]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(rows))
+    found = SelfDialogues(2, str(tmp_path), checked=False).prepare(tmp_path / "made")
+    assert found.test is not None
+    lines = [json.loads(line) for line in Path(str(found.test.path)).read_text().splitlines()]
+    assert [line["source"] for line in lines] == ["one", "one | two", "four"]  # another dialogue begins anew
+    assert lines[1] == {"topic": "pop", "source": "one | two", "target": "three"}
+    with pytest.raises(DataError, match="is not the file expected"):
+        SelfDialogues(2, str(tmp_path)).prepare(tmp_path / "checked")
+    with pytest.raises(DataError, match="at least 1 turn"):
+        SelfDialogues(0)
