@@ -14,14 +14,16 @@ first 5,000 pairs, in validation or in test is left out. The ways:
 - ``tagged``: the beam's translations, each after the word "back".
 
 Each real pair counts ``--weight`` times. Without back-translation, the vocabulary and the model know only the pairs.
-All models have the same minutes of the processor; those of the reverse model come on top. It has the same seed. The
-same command again goes on with what was interrupted. In parentheses, 95 % intervals by bootstrap over the sentences of
-test_2016_flickr; the intervals of a mean use the same resamples for all seeds.
+All models have the same minutes of the processor; those of the reverse model, and some minutes for its translations,
+come on top. The reverse model has the same seed. The same command again goes on with what was interrupted. In
+parentheses, 95 % intervals by bootstrap over the sentences of test_2016_flickr; the intervals of a mean use the same
+resamples for all seeds.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ import torch
 from report import Report, add_options, machine
 
 import transduce
-from transduce.back_translation import WordNoise, back_translated, mixed
+from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
 from transduce.data.corpora import Files
 from transduce.data.corpora import lines as lines_of
 from transduce.files import write_lines
@@ -43,8 +45,14 @@ from transduce.runs.run import Run
 FIRST = 5000  # the pairs that are no text of the target side
 RECIPE = "multi30k-de-en-transformer"
 UNIT = '{type = "unigram", size = 4000}'
-WAYS = ("beam", "sampling", "noised", "tagged")
-TAG = "back"
+CHANGES: dict[str, Callable[[list[tuple[str, str]], int], Iterable[tuple[str, str]]]] = {
+    "beam": lambda pairs, seed: pairs,
+    "sampling": lambda pairs, seed: pairs,
+    "noised": lambda pairs, seed: noised(pairs, WordNoise(seed=seed)),
+    "tagged": lambda pairs, seed: tagged(pairs, "back"),
+}
+"""For each way: what becomes of the synthetic pairs, given the seed."""
+
 Found = dict[tuple[str, int], Statistics]
 
 
@@ -63,8 +71,10 @@ def _pairs(files: Files | None) -> list[tuple[str, str]]:
     return [*zip(*([line.decode() for line in lines_of(Path(str(path)))] for path in sides), strict=True)]
 
 
-def write_pairs(path: Path, pairs: Any) -> None:
-    write_lines(path, (f"{source}\t{target}" for source, target in pairs))
+def write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
+    """Writes the pairs, unless the file exists: a run goes on with the same file."""
+    if not path.exists():
+        write_lines(path, (f"{source}\t{target}" for source, target in pairs))
 
 
 def trained(run: Path, files: dict[str, Path], settings: list[str], threads: int) -> transduce.Transducer:
@@ -82,24 +92,18 @@ def reverse_files(runs: Path, data: Data, size: int) -> dict[str, Path]:
     return {**files, "test": files["valid"]}
 
 
-def training_file(
-    way: str, size: int, seed: int, runs: Path, data: Data, weight: int, settings: list[str], threads: int
-) -> Path:
-    """The training pairs of one way: real ones, and synthetic ones unless the way is "none"."""
-    path = runs / f"{way}-{size}-seed{seed}.tsv"
-    if path.exists():
-        return path
-    real = data.train[:size]
-    if way == "none":
-        write_pairs(path, real)
-        return path
-    reverse = trained(runs / f"reverse-{size}-seed{seed}", reverse_files(runs, data, size), settings, threads)
-    if way == "sampling":
-        reverse = reverse.changed(["search.type=sampling", "search.max_length=80", f"search.seed={seed}"])
-    noise = WordNoise(seed=seed) if way == "noised" else None
-    tag = TAG if way == "tagged" else ""
-    write_pairs(path, mixed(real, back_translated(reverse, data.text, tag, noise), weight))
-    return path
+def synthetic_pairs(
+    search: str, size: int, seed: int, runs: Path, data: Data, settings: list[str], threads: int
+) -> list[tuple[str, str]]:
+    """The synthetic pairs of a reverse model by beam or sampling, made once."""
+    path = runs / f"synthetic-{search}-{size}-seed{seed}.tsv"
+    if not path.exists():
+        reverse = trained(runs / f"reverse-{size}-seed{seed}", reverse_files(runs, data, size), settings, threads)
+        if search == "sampling":
+            reverse = reverse.changed(["search.type=sampling", "search.max_length=80", f"search.seed={seed}"])
+        write_pairs(path, back_translated(reverse, data.text))
+    sides = (line.decode().split("\t") for line in lines_of(path))
+    return [(source, target) for source, target in sides]
 
 
 def translated(run: Path, train: Path, runs: Path, settings: list[str], threads: int) -> Statistics:
@@ -138,7 +142,7 @@ def main() -> None:
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--pairs", type=int, nargs="+", default=[2000, 5000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=WAYS)
+    parser.add_argument("--ways", nargs="+", default=list(CHANGES), choices=CHANGES)
     parser.add_argument("--weight", type=int, default=4)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
@@ -171,7 +175,12 @@ def main() -> None:
         settings += given.settings
         for size in given.pairs:
             for way in ("none", *given.ways):
-                train = training_file(way, size, seed, runs, data, given.weight, settings, given.threads)
+                train, pairs = runs / f"{way}-{size}-seed{seed}.tsv", data.train[:size]
+                if way != "none":
+                    search = "sampling" if way == "sampling" else "beam"
+                    synthetic = synthetic_pairs(search, size, seed, runs, data, settings, given.threads)
+                    pairs = [*mixed(pairs, CHANGES[way](synthetic, seed), given.weight)]
+                write_pairs(train, pairs)
                 measured.append(runs / f"{way}-{size}-seed{seed}")
                 found[size][way, seed] = translated(measured[-1], train, runs, settings, given.threads)
                 table = [line for each in given.pairs for line in rows(each, found[each], given.ways, given.seeds)]

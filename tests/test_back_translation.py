@@ -8,7 +8,7 @@ import pytest
 
 import transduce
 from test_cli import Call, told
-from transduce.back_translation import WordNoise, back_translated, mixed
+from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
 from transduce.errors import UserError
 
 WORDS = [f"w{n}" for n in range(12)]
@@ -54,19 +54,20 @@ def test_each_target_gets_the_source_that_the_reverse_model_writes(trained: Path
     kept = [target for target in ("abc", "zz", "abc") if reverse(target)]
     assert kept
     assert plain == [(reverse(target).strip(), target) for target in kept]
-    assert [*back_translated(reverse, targets, "back")] == [(f"back {source}", target) for source, target in plain]
-    only = WordNoise(0, 0.999999, 0, "gap")
-    assert {source for source, _ in back_translated(reverse, targets, "back", only)} == {"back gap"}
+    assert [*tagged(plain, "back")] == [(f"back {source}", target) for source, target in plain]
+    noise = WordNoise(0, 0.5, 0)
+    assert [*noised(plain, noise)] == [(noise(source, n), target) for n, (source, target) in enumerate(plain)]
     with pytest.raises(UserError, match="tag = 'two words'"):
-        next(back_translated(reverse, targets, "two words"))
+        next(tagged(plain, "two words"))
 
 
 def test_the_command_mixes_real_and_synthetic_pairs(call: Call, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "real.tsv").write_text("x\ty\n")
     (tmp_path / "text").write_text("abc\nzz\n")
-    synthetic = [*back_translated(transduce.load(trained, device="cpu"), ["abc", "zz"], "back")]
+    found = noised(back_translated(transduce.load(trained, device="cpu"), ["abc", "zz"]), WordNoise(seed=3))
+    synthetic = [*tagged(found, "back")]
     real = "--pairs", tmp_path / "real.tsv"
-    options = "--device=cpu", "--tag", "back", *real, "--weight", "2"
+    options = "--device=cpu", "--tag", "back", "--noise", "--seed", "3", *real, "--weight", "2"
     lines = ["x\ty", "x\ty", *("\t".join(pair) for pair in synthetic)]
     status, out, _ = call("back-translate", trained, *options, stdin=b"abc\nzz\n")
     assert (status, out.splitlines()) == (0, lines)

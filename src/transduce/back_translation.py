@@ -22,7 +22,7 @@ class WordNoise:
 
     Each word is removed with probability ``remove``; one word at least stays. Then each remaining word is replaced by
     ``filler`` with probability ``replace``. Then words change places: no word moves more than ``distance`` places. The
-    noise on line number n depends on ``seed`` and on n. Raises UserError if ``remove`` or ``replace`` is not from 0 to
+    noise on text number n depends on ``seed`` and on n. Raises UserError if ``remove`` or ``replace`` is not from 0 to
     less than 1, if ``distance`` is below 0, or if ``filler`` is not one word.
     """
 
@@ -41,7 +41,7 @@ class WordNoise:
         check_word("filler", self.filler)
 
     def __call__(self, text: str, number: int) -> str:
-        """The text with noise; ``number`` is the number of its line."""
+        """The text with noise; ``number`` is its number in the data."""
         words = np.array(text.split(), object)
         if not len(words):
             return text
@@ -59,22 +59,10 @@ class WordNoise:
         return np.argsort(np.arange(words) + random.uniform(0, self.distance + 1, words), kind="stable")
 
 
-def back_translated(
-    reverse: Transducer,
-    targets: Iterable[str],
-    tag: str = "",
-    noise: WordNoise | None = None,
-    batch_size: int = 64,
-) -> Iterator[Pair]:
+def back_translated(reverse: Transducer, targets: Iterable[str], batch_size: int = 64) -> Iterator[Pair]:
     """Yields a pair (source, target) for each target, in order. ``reverse`` reads a target and writes its source, by
-    its own search.
-
-    The source gets ``noise``, and then ``tag`` as its first word, so that a model can tell synthetic pairs from real
-    ones (Caswell et al. 2019). "" is no tag. A pair is left out if its target is empty or if the reverse model writes
-    nothing. Raises UserError if ``tag`` has white space.
+    its own search. A pair is left out if its target is empty or if the reverse model writes nothing.
     """
-    if tag:
-        check_word("tag", tag)
     waiting: deque[str] = deque()  # the targets that are read and not answered
 
     def read() -> Iterator[str]:
@@ -83,11 +71,25 @@ def back_translated(
                 waiting.append(target)
                 yield target
 
-    for number, outputs in enumerate(reverse.predict(read(), batch_size=batch_size)):
+    for outputs in reverse.predict(read(), batch_size=batch_size):
         target, source = waiting.popleft(), one_line(outputs[0].text).strip()
         if source:
-            source = source if noise is None else noise(source, number)
-            yield f"{tag} {source}".lstrip(), target
+            yield source, target
+
+
+def noised(pairs: Iterable[Pair], noise: WordNoise) -> Iterator[Pair]:
+    """Yields the pairs with ``noise`` on their sources. The first pair has the number 0."""
+    for number, (source, target) in enumerate(pairs):
+        yield noise(source, number), target
+
+
+def tagged(pairs: Iterable[Pair], tag: str) -> Iterator[Pair]:
+    """Yields the pairs with the word ``tag`` and a space before each source, so that a model can tell synthetic pairs
+    from real ones (Caswell et al. 2019). Raises UserError if ``tag`` is not one word.
+    """
+    check_word("tag", tag)
+    for source, target in pairs:
+        yield f"{tag} {source}", target
 
 
 def mixed(real: Sequence[Pair], synthetic: Iterable[Pair], weight: int = 1) -> Iterator[Pair]:

@@ -36,7 +36,7 @@ def back_translate(
     sources instead of searching for the best. Train on the file with `transduce train RECIPE --set
     data.train.path=FILE.tsv`.
     """
-    from transduce.back_translation import WordNoise, back_translated, mixed
+    from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
     from transduce.files import write_lines
     from transduce.metrics.units import one_line
 
@@ -46,8 +46,11 @@ def back_translate(
     if not reverse.conditional:
         raise UserError("the model is a language model, and writes no sources: give a model that reads targets")
     real = [] if pairs is None else [*inputs.pairs([pairs], longest=inputs.longest_line(reverse))]
-    given = WordNoise(seed=seed) if noise else None
-    synthetic = back_translated(reverse, inputs.lines(files, inputs.longest_line(reverse)), tag, given, batch_size)
+    synthetic = back_translated(reverse, inputs.lines(files, inputs.longest_line(reverse)), batch_size)
+    if noise:
+        synthetic = noised(synthetic, WordNoise(seed=seed))
+    if tag:
+        synthetic = tagged(synthetic, tag)
     lines = (f"{one_line(source)}\t{one_line(target)}" for source, target in mixed(real, synthetic, weight or 1))
     if out is not None:
         write_lines(out, lines)
