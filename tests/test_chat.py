@@ -27,7 +27,9 @@ TINY = {
     "data.units.target": "characters",
     "training.steps": 2,
     "search.max_length": 5,
+    "data.lines.max_source_length": 40,
 }
+SHORT = "--set", "search.type=greedy", "--set", "search.max_length=5"
 
 
 def test_a_source_has_labels_and_the_last_turns() -> None:
@@ -76,14 +78,26 @@ def chatting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_line_is_answered_with_its_history(call: Call, chatting: Path) -> None:
-    greedy = "--device=cpu", "--set", "search.type=greedy", "--label", "music"
+    greedy = "--device=cpu", *SHORT, "--label", "music"
     _, out, err = call("chat", chatting, *greedy, stdin=b"hi\n\n/history\n/what\nyou\n/reset\nhi\n/history\n")
     first, *shown, second, third, last, again = out.splitlines()
     assert shown == ["hi", first]
-    model = transduce.load(chatting, device="cpu").changed({"search.type": "greedy"})
+    model = transduce.load(chatting, device="cpu").changed(SHORT[1::2])
     assert [first, second] == [model("music\thi"), model(f"music\t{first} | you")]
     assert (third, last, again) == (first, "hi", first)
     assert "/what is no command" in err
+
+
+def test_the_oldest_turns_are_left_out_of_a_source_that_is_too_long(call: Call, chatting: Path) -> None:
+    """The longest source has 40 tokens: the label, 38 characters and the end."""
+    model = transduce.load(chatting, device="cpu").changed(SHORT[1::2])
+    greedy = "--device=cpu", *SHORT, "--label", "music"
+    first = model("music\thi")
+    for room, kept in ((38, f"{first} | "), (39, "")):
+        turn = "x" * (room - len(first) - len(" | "))
+        _, out, err = call("chat", chatting, *greedy, stdin=f"hi\n{turn}\n".encode())
+        assert out.splitlines() == [first, model(f"music\t{kept}{turn}")]
+        assert "is cut to" not in err
 
 
 def test_a_conversation_can_choose_among_replies(call: Call, chatting: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,12 +45,15 @@ def chat(
     conversation = _start(transducer, tuple(label or ()), turns)
     reply = _ranked(trained, ranking, transducer, beam) if ranking.given else transducer.stream
     prompt = "> " if sys.stdin is not None and sys.stdin.isatty() else ""
-    _talk(conversation, reply, inputs.lines(None, inputs.longest_line(transducer)), prompt)
+    lines = inputs.lines(None, inputs.longest_line(transducer))
+    _talk(conversation, lambda now: reply(_fitting(transducer, now)), lines, prompt)
 
 
-def _talk(start: Conversation, reply: Reply, lines: Iterator[str], prompt: str) -> None:
-    """Replies to each line on standard output, and obeys the commands. ``prompt`` is printed on standard error before
-    a line is read.
+def _talk(
+    start: Conversation, reply: Callable[[Conversation], Iterator[str]], lines: Iterator[str], prompt: str
+) -> None:
+    """Replies to each line on standard output, and obeys the commands. ``reply`` returns the pieces of the next turn.
+    ``prompt`` is printed on standard error before a line is read.
     """
     conversation = start
     while True:
@@ -68,11 +72,22 @@ def _talk(start: Conversation, reply: Reply, lines: Iterator[str], prompt: str) 
         elif said:
             conversation = conversation.with_turn(said)
             answer = ""
-            for piece in reply(conversation.source):
+            for piece in reply(conversation):
                 answer += piece
                 print(" ".join(piece.splitlines()), end="", flush=True)
             print(flush=True)
             conversation = conversation.with_turn(answer)
+
+
+def _fitting(transducer: Transducer, conversation: Conversation) -> str:
+    """The source of a conversation, with fewer turns if all are longer than the model's longest source. So the oldest
+    turns are left out. A last turn that is too long alone is cut by the transducer, which warns.
+    """
+    for most in range(conversation.most, 1, -1):
+        source = replace(conversation, most=most).source
+        if len(transducer.source_tokenizer.encode([source])[0]) <= transducer.max_source_length:
+            return source
+    return replace(conversation, most=1).source
 
 
 def _start(transducer: Transducer, labels: tuple[str, ...], turns: int | None) -> Conversation:
