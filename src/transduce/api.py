@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from transduce import config, recipes
+from transduce.compute.crew import join
 from transduce.data.settings import Units
 from transduce.errors import UserError
 from transduce.progress import ProgressBar
@@ -89,8 +90,9 @@ def train_run(
     if threads is not None:
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
+    crew = join()
     goes_on = resume and (run / CONFIG).exists()
-    if not goes_on:
+    if not goes_on and crew.first:
         put_back(run)
         goes_on = resume and (run / CONFIG).exists()
     table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
@@ -108,7 +110,8 @@ def train_run(
     if pairs is not None and not goes_on:
         own, table = _with_pairs(table, pairs, settings, run)
     every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    finished = begin_training(table, run, resume, every, device, overwrite, own, sizes)
+    finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew)
+    crew.leave()
     raise_again(finished.reason)
     return run
 

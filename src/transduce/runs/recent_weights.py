@@ -13,14 +13,17 @@ from transduce.models.weights import load_tensors, save_weights
 from transduce.runs.layout import RECENT
 
 
-def keep_recent(checkpoints: Path, model: nn.Module, steps: Iterable[int], step: int, count: int) -> tuple[int, ...]:
+def keep_recent(checkpoints: Path, model: nn.Module, step: int) -> None:
     """Saves the model's weights of update ``step`` into ``checkpoints/recent``, for an average at the end of training.
 
-    ``steps`` are the updates whose weights were kept so far. Returns them and ``step``, but only the last ``count`` of
-    all these. The files of the others stay until ``forget_recent``: a training that is killed goes on from an earlier
-    state, which needs them.
+    Files of other updates stay until ``forget_recent``: a training that is killed goes on from an earlier state, which
+    needs them.
     """
     write_file(_file(checkpoints, step), lambda scratch: save_weights(model, scratch))
+
+
+def recent_steps(steps: Iterable[int], step: int, count: int) -> tuple[int, ...]:
+    """The last ``count`` of the updates ``steps``, whose weights were kept so far, and of ``step``."""
     return (*(each for each in steps if each != step), step)[-count:]
 
 

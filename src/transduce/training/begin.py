@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from transduce import config
+from transduce.compute.crew import ALONE, Crew
 from transduce.compute.device import choose_device
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
 from transduce.data.base import Feed
@@ -21,6 +22,7 @@ from transduce.data.batching import Batches
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.streams import StreamBatches
+from transduce.errors import UserError
 from transduce.files import current_folder
 from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
@@ -70,6 +72,7 @@ def train(
     overwrite: bool = False,
     pairs: OwnPairs | None = None,
     sizes: Sequence[Alternative] = (),
+    crew: Crew = ALONE,
 ) -> Finished:
     """Trains what ``table`` (the settings of a run) describes, in the directory ``run``. Returns a ``Finished``: how
     training ended. A signal ends training early: its name is then the reason.
@@ -80,24 +83,35 @@ def train(
     one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``. ``sizes`` are other settings
     for few training pairs, as ``choose_settings`` reads them.
 
+    If the ``crew`` has several processes, all of them call this function with the same arguments. The first one decides
+    the settings, prepares the data and writes the run. Raises UserError for a counted model, or for ``streams``, with
+    several processes.
+
     Raises RunExistsError if the directory holds a run and neither option is set, and UserError if another training is
     at work there.
     """
     settings = read_settings(table)
     bound_kernel_cache()
-    where = choose_device(device)
-    with _claimed(settings, run, resume, overwrite):
-        if pairs is not None:
+    where = choose_device(crew.device(device))
+    with _claimed(settings, run, resume, overwrite) if crew.first else nullcontext():
+        if pairs is not None and crew.first:
             pairs.write(run)
-        point = resume_point(run / CHECKPOINTS) if resume else None
-        plan = _plan(table, settings, run, point, where, sizes)
+        point = resume_point(run / CHECKPOINTS) if resume and crew.first else None
+        plan = _plan(table, settings, run, point, where, sizes) if crew.first else None
+        table, goes_on = crew.share((plan.table, point is not None) if plan else (table, False))
+        if plan is None:  # the first process has prepared the data
+            point = run / CHECKPOINTS / "last" if goes_on else None
+            plan = _plan(table, read_settings(table), run, point, where, ())
+        check_crew(plan.settings, crew)
         torch.manual_seed(plan.settings.training.seed)
         model: Any = plan.settings.model()
-        every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks]
+        every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks] if crew.first else []
         if can(type(model), Counted):
             done = point is not None and not _changes(point, plan.table)
             return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
-        return _loop(model, run, plan, point, every)()
+        finished = _loop(model, run, plan, point, every, crew)()
+        crew.wait()  # until the first process has written everything
+        return finished
 
 
 @contextmanager
@@ -118,7 +132,20 @@ def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> It
         yield
 
 
-def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback]) -> Loop:
+def check_crew(settings: Settings, crew: Crew) -> None:
+    """Raises UserError for a model or a setting that several processes cannot train together."""
+    if not crew.several:
+        return
+    model: Any = getattr(settings.model, "constructor", settings.model)
+    if can(model, Counted):
+        raise UserError(f"{model.__name__} is counted by one process: train it without torchrun")
+    if settings.training.streams:
+        raise UserError("training.streams: one process reads a text as one document; train without torchrun")
+
+
+def _loop(
+    model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback], crew: Crew = ALONE
+) -> Loop:
     """Returns the training loop, which has not begun. Before that, makes the directory a run and calls ``on_start`` of
     the callbacks.
 
@@ -141,10 +168,12 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
     origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *other_measure)
     report = (*plan.data_report, *counted, *filled, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     computing = autocast(plan.chosen.precision, plan.where)
-    judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing)
+    judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing, crew)
     feed = plan.feed
+    crew.share_weights(model)
     # after the checkpoint and the metrics were found to fit: a mistake must not spoil the run's own settings
-    plan.create(run, state.step, inherited)
+    if crew.first:
+        plan.create(run, state.step, inherited)
     parameters = sum(p.numel() for p in model.parameters())
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
     return Loop(
@@ -160,6 +189,7 @@ def _loop(model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: lis
         state=state,
         fresh=plan.settings.init is None,
         carry=None if point is None else load_carry(point, plan.where),
+        crew=crew,
     )
 
 

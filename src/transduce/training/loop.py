@@ -13,13 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from transduce.compute.crew import ALONE, Crew
 from transduce.data.base import Feed
+from transduce.data.sharding import shard
 from transduce.errors import StoppedError
 from transduce.models.weights import set_weights, weights
 from transduce.objectives.base import Trainable
 from transduce.runs.checkpoints import best_rank, save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
-from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent
+from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import State, save_training
 from transduce.training.augmentation.base import augmented
 from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace
@@ -48,6 +50,9 @@ class Loop:
     ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
     model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
     ``carry`` is what the objective carries to the next batch: a tuple of tensors, or None.
+
+    If the ``crew`` has several processes, each of them runs this loop with a part of every batch. All make the same
+    updates and validations. Only the first process writes files, and ``callbacks`` must be empty in the others.
     """
 
     trainable: Trainable
@@ -62,6 +67,7 @@ class Loop:
     state: State
     fresh: bool = True
     carry: Any = None
+    crew: Crew = ALONE
 
     def __post_init__(self) -> None:
         self.checkpoints = self.run / CHECKPOINTS
@@ -70,7 +76,7 @@ class Loop:
         self.device = self.parameters[0].device
         self.unreported: list[_Unreported] = []
         self.fetched: Iterator[Any] = self.batches.iterate(self.state.place)
-        self.clock = CLOCKS[self.training.clock]
+        self.clock = self.crew.clock(CLOCKS[self.training.clock])
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
         self.previous_progress = self.progress  # when last asked whether a validation is due
@@ -104,8 +110,8 @@ class Loop:
     def _train(self, interruption: Interruption) -> str:
         self.trainable.train()
         while self.progress < 1:
-            if interruption.signal:
-                return interruption.signal
+            if self.crew.any(interruption.signal is not None):
+                return interruption.signal or "SIGTERM"
             if self._out_of_patience:
                 return "patience"
             self._update()
@@ -152,16 +158,21 @@ class Loop:
         """
         progress = self.progress
         losses: list[Loss] = []
+        if not self.crew.first:  # each process draws numbers of its own, the same ones after an interruption
+            torch.manual_seed(hash((self.training.seed, self.crew.rank, self.state.step)) % 2**63)
         for _ in range(self.training.accumulate):
             batch, place = next(self.fetched)
+            batch, counts = shard(batch, self.crew.rank, self.crew.world)
             batch = augmented(self.training.augmentation, batch, place.epoch, self.training.seed)
             if self.training.hallucination:
                 batch = self.training.hallucination(batch, place.epoch, self.training.seed)
             with self.autocast():
                 loss, self.carry = self.trainable(batch.to(self.device), progress, self.carry)
+            loss = loss if counts else _nothing(loss)
             loss.total.backward()
             losses.append(loss)
-        count = sum(loss.count for loss in losses)
+        summed = self._summed(losses)
+        count = summed.count
         norm = self._scale_gradients(count)
         step = self.state.step + 1
         share = self.training.schedule(step, progress, self.state.validations)
@@ -169,19 +180,32 @@ class Loop:
             group["lr"] = peak * share
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.unreported.append(
-            _Unreported(
-                step,
-                _sum(loss.total.detach() for loss in losses),
-                _sum(loss.plain for loss in losses),
-                {name: _sum(loss.parts[name].detach() for loss in losses) for name in losses[0].parts if name != "nll"},
-                norm,
-                count,
-                self.peaks[0] * share,
-                sum((Counter(loss.tallies) for loss in losses), Counter()),
-            )
-        )
+        self.unreported.append(replace(summed, step=step, norm=norm, rate=self.peaks[0] * share))
         self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
+
+    def _summed(self, losses: Sequence[Loss]) -> _Unreported:
+        """Sums the losses, and the gradients, of all processes. The result has no step, no norm and no rate yet."""
+        parts = {name: _sum(loss.parts[name].detach() for loss in losses) for name in losses[0].parts if name != "nll"}
+        tallies = sum((Counter(loss.tallies) for loss in losses), Counter())
+        numbers = {
+            "total": _sum(loss.total.detach() for loss in losses),
+            "nll": _sum(loss.plain for loss in losses),
+            "count": sum(loss.count for loss in losses),
+        }
+        named = {f"part {name}": value for name, value in parts.items()}
+        counted = {f"tally {name}": tallies[name] for name in losses[0].tallies}
+        self.crew.sum_gradients(self.parameters)
+        summed = self.crew.sum_numbers(numbers | named | counted)
+        return _Unreported(
+            step=0,
+            total=summed["total"],
+            nll=summed["nll"],
+            parts={name: summed[f"part {name}"] for name in parts},
+            norm=torch.zeros(()),
+            count=int(summed["count"]),
+            rate=0.0,
+            tallies=Counter({name: int(summed[f"tally {name}"]) for name in losses[0].tallies}),
+        )
 
     def _scale_gradients(self, count: int) -> Tensor:
         """Divides the summed gradients by ``count`` and clips their norm, in place. Returns the norm of the mean
@@ -303,7 +327,9 @@ class Loop:
         began = self.clock()
         if self.training.average > 1:
             state, count = self.state, self.training.average
-            steps = keep_recent(self.checkpoints, self.trainable.model, state.recent, state.step, count)
+            if self.crew.first:
+                keep_recent(self.checkpoints, self.trainable.model, state.step)
+            steps = recent_steps(state.recent, state.step, count)
             self.state = replace(state, recent=steps)
         try:
             judgement = self._judge("valid", allowed)
@@ -393,7 +419,8 @@ class Loop:
         self._save_weights("best", {**about, "rank": asdict(judgement.rank)})
 
     def _save_weights(self, checkpoint: Checkpoint, about: dict[str, Any]) -> None:
-        save_weights_alone(self.checkpoints / checkpoint, self.trainable.model, about)
+        if self.crew.first:
+            save_weights_alone(self.checkpoints / checkpoint, self.trainable.model, about)
         self._report_saved(checkpoint)
 
     def _report_saved(self, checkpoint: Checkpoint) -> None:
@@ -414,6 +441,7 @@ class Loop:
         recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
         if len(recent) < 2:
             return
+        self.crew.wait()  # until the first process has written the weights that all of them read
         model = self.trainable.model
         last = {name: tensor.clone() for name, tensor in weights(model).items()}
         set_weights(model, average_recent(self.checkpoints, recent), "the average")
@@ -425,6 +453,8 @@ class Loop:
     def _save(self) -> None:
         self._report()
         self.state = replace(self.state, seconds=self.seconds)
+        if not self.crew.first:
+            return
         model: nn.Module = self.trainable.model
         save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration, self.carry)
         self._report_saved("last")
@@ -439,13 +469,19 @@ class _Unreported:
     """
 
     step: int
-    total: Tensor
-    nll: Tensor
-    parts: dict[str, Tensor]
+    total: Tensor | float
+    nll: Tensor | float
+    parts: dict[str, Any]
     norm: Tensor
     count: int
     rate: float
     tallies: Counter[str] = field(default_factory=Counter)
+
+
+def _nothing(loss: Loss) -> Loss:
+    """The loss times 0: of a row that another process counts."""
+    parts = {name: 0 * value for name, value in loss.parts.items()}
+    return Loss(0 * loss.total, 0, parts, dict.fromkeys(loss.tallies, 0))
 
 
 def _sum(tensors: Iterable[Tensor]) -> Tensor:

@@ -13,13 +13,14 @@ from typing import Any
 
 import torch
 
+from transduce.compute.crew import ALONE, Crew
 from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
 from transduce.data.streams import StreamBatches
 from transduce.data.tokenizers.numbers import MISSING
 from transduce.metrics.base import metric
-from transduce.metrics.statistics import references
+from transduce.metrics.statistics import references, statistics
 from transduce.objectives.base import Trainable
 from transduce.protocols import Density, Regressor, can
 from transduce.runs.checkpoints import Rank
@@ -70,7 +71,8 @@ class Judge:
 
     The loss is computed in the precision of training, and leaves out label smoothing. The search computes in float32.
     The caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
-    ``chosen`` has about one in ``one_in`` of the examples. If training reads streams, the loss uses all of ``valid`` as
+    ``chosen`` has about one in ``one_in`` of the examples. The processes of a ``crew`` share the batches and the
+    examples; all get the same judgement. If training reads streams, the loss uses all of ``valid`` as
     streams of the same kind, except the few tokens that do not fill equal streams.
     """
 
@@ -83,6 +85,7 @@ class Judge:
         training: Training,
         autocast: Callable[[], AbstractContextManager[Any]],
         one_in: int = 1,
+        crew: Crew = ALONE,
     ) -> None:
         self.trainable = trainable
         self.valid = valid
@@ -92,8 +95,9 @@ class Judge:
         self.batching = training.batching
         self.autocast = autocast
         self.one_in = one_in
+        self.crew = crew
         self.metrics = [metric(name) for name in training.validation.metrics]
-        self.clock = CLOCKS[training.clock]
+        self.clock = crew.clock(CLOCKS[training.clock])
         self.search_seconds: float | None = None  # of all examples, when last measured or estimated
 
     def __call__(self, allowed: float = math.inf) -> Judgement:
@@ -134,21 +138,31 @@ class Judge:
         that it took.
         """
         began = self.clock()
-        scores = self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores
-        return scores, self.clock() - began
+        if not self.crew.several or self.transducer.context is not None:  # lines of one text are read in order
+            return self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores, self.clock() - began
+        rank, world = self.crew.rank, self.crew.world
+        own = self.transducer.evaluate(chosen[rank::world], self.metrics, batch_size=128).predictions
+        predictions: list[Any] = [None] * len(chosen)
+        for place, theirs in enumerate(self.crew.gather(own)):
+            predictions[place::world] = theirs
+        found = statistics(self.metrics, predictions, chosen)
+        return {each.name: each.score for each in found}, self.clock() - began
 
     @torch.no_grad()
     def _loss(self, allowed: float) -> float:
         began, total, count, carry = self.clock(), 0.0, 0, None
-        batches, batch_of = self._batches()
+        every, batch_of = self._batches()
+        batches = every[self.crew.rank :: self.crew.world]
         for number, each in enumerate(batches):
-            expected = (self.clock() - began) * len(batches)  # known after the first batch
-            if number == 1 and expected > allowed:
-                raise TooSlowError(expected)
+            if number == 1 and len(every) >= 2 * self.crew.world:  # then each process is here
+                expected = (self.clock() - began) * len(batches)  # known after the first batch
+                if self.crew.any(expected > allowed):
+                    raise TooSlowError(self.crew.share(expected))
             with self.autocast():
                 loss, carry = self.trainable(batch_of(each).to(self.transducer.device), 1.0, carry)
             total, count = total + float(loss.plain), count + loss.count
-        return total / count
+        summed = self.crew.sum_numbers({"total": total, "count": count})
+        return float(summed["total"] / summed["count"])
 
     def _batches(self) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
         """The names of the batches of the validation loss, in order, and the function that makes a batch of its
@@ -167,8 +181,9 @@ def judge_of(
     prepared: Prepared,
     cache: Path,
     autocast: Callable[[], AbstractContextManager[Any]],
+    crew: Crew = ALONE,
 ) -> Judge | None:
-    """The judge that a run's settings describe; None without validation data.
+    """The judge that a run's settings describe; None without validation data. The processes of ``crew`` share its work.
 
     Raises UserError if a metric of the run cannot score the validation data.
     """
@@ -194,7 +209,7 @@ def judge_of(
     transducer.with_search(settings.search)  # a wrong language model is an error now, and not after training
     transducer = transducer.with_search(validation.search)
     one_in = max(1, len(every) // max(1, len(chosen)))
-    return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in)
+    return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in, crew)
 
 
 def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -> None:

@@ -1,0 +1,142 @@
+"""The processes that train one model together, as ``torchrun`` starts them: data-parallel training.
+
+Each process has the whole model, and computes the gradient of its part of every batch. The gradients are summed, so
+all processes make the same update.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from transduce.errors import UserError
+
+T = TypeVar("T")
+PATIENCE = timedelta(hours=24)  # that the others wait, for example while the first process prepares the data
+
+
+@dataclass(frozen=True)
+class Crew:
+    """This process, ``rank`` (from 0) of ``world`` processes. The methods that exchange values must be called by all
+    processes in the same order. With one process they do nothing.
+    """
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def first(self) -> bool:
+        """True in the process that writes files and reports."""
+        return self.rank == 0
+
+    @property
+    def several(self) -> bool:
+        return self.world > 1
+
+    def device(self, name: str) -> str:
+        """The device of this process, if the user asks for ``name``. Of several GPUs, each process takes one."""
+        if self.several and name in ("auto", "cuda") and torch.cuda.is_available():
+            return f"cuda:{int(os.environ.get('LOCAL_RANK', self.rank)) % torch.cuda.device_count()}"
+        return name
+
+    def share(self, value: T) -> T:
+        """The value that the first process has. The other processes' values are ignored."""
+        if not self.several:
+            return value
+        held: list[Any] = [value]
+        torch.distributed.broadcast_object_list(held, src=0)
+        shared: T = held[0]
+        return shared
+
+    def gather(self, value: T) -> list[T]:
+        """The values of all processes, in the order of their ranks."""
+        if not self.several:
+            return [value]
+        found: list[Any] = [None] * self.world
+        torch.distributed.all_gather_object(found, value)
+        return found
+
+    def any(self, flag: bool) -> bool:
+        """True if ``flag`` is True in one of the processes."""
+        return self.sum_numbers({"flag": flag})["flag"] > 0 if self.several else flag
+
+    def sum_numbers(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """The sums of numbers over all processes, in float64, by name. The names must be equal everywhere. With one
+        process the numbers stay as they are, and tensors on a GPU are not read.
+        """
+        if not self.several:
+            return dict(numbers)
+        total_N = torch.tensor([float(number) for number in numbers.values()], dtype=torch.float64)
+        torch.distributed.all_reduce(total_N)
+        return dict(zip(numbers, total_N.tolist(), strict=True))
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Sums the gradients over all processes, in place. A parameter without gradient in all of them keeps none."""
+        if not self.several:
+            return
+        every = list(parameters)
+        present = self.sum_numbers({str(place): each.grad is not None for place, each in enumerate(every)})
+        chosen = [each for place, each in enumerate(every) if present[str(place)]]
+        gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in chosen]
+        for dtype in dict.fromkeys(each.dtype for each in gradients):
+            same = [each for each in gradients if each.dtype == dtype]
+            flat = torch.cat([each.flatten() for each in same])
+            torch.distributed.all_reduce(flat)
+            for each, part in zip(same, torch.split(flat, [each.numel() for each in same]), strict=True):
+                each.copy_(part.view_as(each))
+        for each, gradient in zip(chosen, gradients, strict=True):
+            each.grad = gradient
+
+    def share_weights(self, model: nn.Module) -> None:
+        """Gives the model the parameters and buffers of the first process, in place."""
+        if self.several:
+            for tensor in (*model.parameters(), *model.buffers()):
+                if tensor.numel():
+                    torch.distributed.broadcast(tensor.data, src=0)
+
+    def clock(self, own: Callable[[], float]) -> Callable[[], float]:
+        """A clock that shows the first process's time in all processes, so that all of them decide alike."""
+        return (lambda: self.share(own())) if self.several else own
+
+    def wait(self) -> None:
+        """Returns when all processes have called it."""
+        if self.several:
+            torch.distributed.barrier()
+
+    def leave(self) -> None:
+        """Ends the exchange between the processes."""
+        if self.several:
+            torch.distributed.destroy_process_group()
+
+
+ALONE = Crew()
+
+
+def join() -> Crew:
+    """The crew of this process, from the environment that torchrun sets; a crew of one without it.
+
+    Raises UserError if the variables are not numbers, or if the processes cannot reach each other.
+    """
+    try:
+        rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
+    except ValueError:
+        raise UserError(
+            f"RANK = {os.environ.get('RANK')!r}, WORLD_SIZE = {os.environ.get('WORLD_SIZE')!r}: numbers were expected, "
+            "as torchrun sets them; unset both to train with one process"
+        ) from None
+    if world < 2:
+        return ALONE
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    try:
+        torch.distributed.init_process_group(backend, timeout=PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(
+            f"process {rank} of {world} cannot reach the others ({error}); start all of them with torchrun"
+        ) from error
+    return Crew(rank, world)
