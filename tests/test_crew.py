@@ -1,0 +1,189 @@
+"""Several processes train one model: batches are divided by padded tokens, and 1, 2 and 4 processes learn alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.compute.crew import ALONE, Crew, join
+from transduce.data.sharding import cut, shard
+from transduce.errors import UserError
+from transduce.models.weights import load_tensors
+from transduce.training.begin import check_crew, train
+from transduce.types import Batch, Padded
+
+LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=7)
+TOLERANCE = 1e-5  # of a loss, relative; of a weight after 20 updates, absolute
+
+
+def padded(longest: list[int], parts: list[tuple[int, int]]) -> int:
+    return max((end - begin) * max(longest[begin:end]) for begin, end in parts)
+
+
+def every_cut(rows: int, parts: int) -> Iterator[list[tuple[int, int]]]:
+    for count in range(min(parts, rows)):
+        for places in combinations(range(1, rows), count):
+            yield list(zip((0, *places), (*places, rows), strict=True))
+
+
+@given(LENGTHS, st.integers(1, 4))
+def test_parts_are_the_rows_and_the_largest_is_as_small_as_possible(longest: list[int], parts: int) -> None:
+    found = cut(np.array(longest), parts)
+    assert len(found) <= parts
+    assert [row for begin, end in found for row in range(begin, end)] == list(range(len(longest)))
+    assert padded(longest, found) == min(padded(longest, each) for each in every_cut(len(longest), parts))
+
+
+@given(LENGTHS, st.integers(1, 4))
+def test_shards_are_the_batch(lengths: list[int], world: int) -> None:
+    rows = [[number + 1] * length for number, length in enumerate(lengths)]
+    batch = Batch(Padded.of(rows), Padded.of([row[:1] for row in rows]), torch.arange(len(rows)))
+    found: list[list[int]] = []
+    for rank in range(world):
+        part, counts = shard(batch, rank, world)
+        assert part.source.values.shape[1] == int(part.source.lengths.max())
+        assert len(part.source.lengths) == len(part.target.lengths) == len(part.ids) >= 1
+        if counts:
+            values, sizes = part.source.values.tolist(), part.source.lengths.tolist()
+            assert [row[:1] for row in values] == part.target.values.tolist()
+            found += [row[:size] for row, size in zip(values, sizes, strict=True)]
+    assert found == rows
+
+
+def test_one_process_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert join() == ALONE
+    assert ALONE.share(3) == 3
+    assert ALONE.gather(3) == [3]
+    assert ALONE.clock(time.monotonic) is time.monotonic
+    monkeypatch.setenv("WORLD_SIZE", "two")
+    with pytest.raises(UserError, match="numbers were expected"):
+        join()
+
+
+def test_counted_models_and_streams_need_one_process(tiny: dict[str, Any], tmp_path: Path) -> None:
+    from transduce import api, recipes
+    from transduce.training.settings import read_settings
+
+    counted = api.change(recipes.read("g2p-joint"), {})
+    with pytest.raises(UserError, match="counted by one process"):
+        check_crew(read_settings(counted), Crew(0, 2))
+    streamed = api.change(recipes.read("ptb-lstm"), {})
+    with pytest.raises(UserError, match=r"training\.streams"):
+        check_crew(read_settings(streamed), Crew(0, 2))
+    check_crew(read_settings(streamed), ALONE)
+    assert train.__kwdefaults__ is None  # the crew has a default: one process
+
+
+# ------------------------------------------------------------------- processes
+
+
+def command(processes: int, run: Path, *more: str, restarts: int = 0) -> list[str]:
+    """A training of the recipe ``reverse`` without dropout, on a small model."""
+    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    start += ["--max-restarts", str(restarts), "--master-port", "0", "--rdzv-backend", "c10d"]
+    start += ["--rdzv-endpoint", "127.0.0.1:0", "-m", "transduce", "train", "reverse", "--out", str(run)]
+    settings = {
+        "data.origin": '{type="reverse", pairs=150, longest=6}',
+        "data.cache": f'"{run.parent / "cache"}"',
+        "model.encoder.width": "6",
+        "model.encoder.dropout": "0.0",
+        "model.decoder.width": "12",
+        "model.decoder.dropout": "0.0",
+        "training.batching.tokens": "60",
+        "training.accumulate": "2",
+        "training.precision": '"float32"',
+        "training.average": "2",
+        "training.validation.every": "10",
+        "training.validation.metrics": '["exact", "perplexity"]',
+    }
+    options = [f"--set={key}={value}" for key, value in settings.items()]
+    return [*start, *options, "--device", "cpu", "--threads", "1", *more]
+
+
+def run_all(processes: int, run: Path, *more: str) -> list[dict[str, Any]]:
+    """Trains, and returns the events of metrics.jsonl."""
+    done = subprocess.run(command(processes, run, *more), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == f"{run}\n"  # the first process alone reports
+    return events(run)
+
+
+def events(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def check_alike(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> None:
+    assert [(each["event"], each["step"]) for each in one] == [(each["event"], each["step"]) for each in other]
+    for mine, theirs in zip(one, other, strict=True):
+        for key in ("loss", "nll", "norm"):
+            assert mine.get(key) == pytest.approx(theirs.get(key), rel=TOLERANCE)
+        assert mine.get("metrics") == pytest.approx(theirs.get("metrics"), rel=TOLERANCE)
+
+
+def check_weights(one: Path, other: Path) -> None:
+    for checkpoint in ("last", "best", "average"):
+        mine, theirs = (load_tensors(run / "checkpoints" / checkpoint / "model.safetensors") for run in (one, other))
+        assert mine.keys() == theirs.keys()
+        assert max(float((mine[name] - theirs[name]).abs().max()) for name in mine) < TOLERANCE
+
+
+@pytest.mark.slow
+def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
+    """1, 2 and 4 processes, and 4 processes that 2 go on from: one curve, and the same weights."""
+    until = "--set=training.steps=20"
+    alone = run_all(1, tmp_path / "one", until)
+    for processes in (2, 4):
+        check_alike(alone, run_all(processes, tmp_path / str(processes), until))
+        check_weights(tmp_path / "one", tmp_path / str(processes))
+    run_all(4, tmp_path / "resumed", "--set=training.steps=12", "--set=training.validation.times=0")
+    resumed = run_all(2, tmp_path / "resumed", until, "--resume")
+    last = [each for each in alone if each["step"] == 20 and each["event"] == "validation"]
+    found = [each for each in resumed if each["step"] == 20 and each["event"] == "validation"]
+    assert found[0]["loss"] == pytest.approx(last[0]["loss"], rel=TOLERANCE)
+    assert json.loads((tmp_path / "resumed/checkpoints/last/state.json").read_text())["step"] == 20
+
+
+def workers(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
+def test_a_killed_process_loses_only_the_updates_since_the_checkpoint(tmp_path: Path) -> None:
+    """torchrun starts all processes again, and --resume goes on from the last checkpoint."""
+    run = tmp_path / "run"
+    more = ("--set=training.steps=600", "--set=training.checkpoint_every=20", "--set=training.validation.every=300")
+    started = subprocess.Popen(
+        command(2, run, *more, "--resume", restarts=1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    state = run / "checkpoints" / "last" / "state.json"
+    deadline = time.monotonic() + 120
+    while not state.exists() and time.monotonic() < deadline and started.poll() is None:
+        time.sleep(0.05)
+    os.kill(workers(started.pid)[-1], signal.SIGKILL)
+    _, errors = started.communicate(timeout=300)
+    assert started.returncode == 0, errors[-3000:]
+    history = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    assert [entry["step"] % 20 for entry in history] == [0, 0]
+    assert 0 < history[1]["step"] < 600
+    steps = [each["step"] for each in events(run) if each["event"] == "update"]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 600
