@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -53,4 +54,5 @@ def train(
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    print(run)
+    if os.environ.get("RANK", "0") == "0":  # torchrun starts several processes, and one of them reports
+        print(run)
