@@ -29,6 +29,7 @@ from transduce.training.settings import read_settings
 from transduce.types import Batch, Padded
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=7)
+PLAIN: dict[str, Any] = {"device": "cpu", "progress": False}
 TOLERANCE = 1e-5  # of a loss, relative; of a weight after 20 updates, absolute
 
 
@@ -90,18 +91,13 @@ def test_counted_models_and_streams_need_one_process() -> None:
 # ------------------------------------------------------------------- processes
 
 
-def command(processes: int, run: Path, *more: str, restarts: int = 0) -> list[str]:
-    """A training of the recipe ``reverse`` without dropout, on a small model."""
-    start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-    start += ["--max-restarts", str(restarts), "--master-port", "0", "--rdzv-backend", "c10d"]
-    start += ["--rdzv-endpoint", "127.0.0.1:0", "-m", "transduce", "train", "reverse", "--out", str(run)]
-    settings = {
+def settings(run: Path) -> dict[str, str]:
+    """A small model without dropout for the recipe ``reverse``."""
+    return {
         "data.origin": '{type="reverse", pairs=150, longest=6}',
         "data.cache": f'"{run.parent / "cache"}"',
         "model.encoder.width": "6",
-        "model.encoder.dropout": "0.0",
         "model.decoder.width": "12",
-        "model.decoder.dropout": "0.0",
         "training.batching.tokens": "60",
         "training.accumulate": "2",
         "training.precision": '"float32"',
@@ -109,13 +105,18 @@ def command(processes: int, run: Path, *more: str, restarts: int = 0) -> list[st
         "training.validation.every": "10",
         "training.validation.metrics": '["exact", "perplexity"]',
     }
-    options = [f"--set={key}={value}" for key, value in settings.items()]
+
+
+def command(processes: int, run: Path, *more: str, restarts: int = 0) -> list[str]:
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    start += [f"--max-restarts={restarts}", "-m", "transduce", "train", "reverse", "--out", str(run)]
+    options = [f"--set={key}={value}" for key, value in settings(run).items()]
     return [*start, *options, "--device", "cpu", "--threads", "1", *more]
 
 
-def run_all(processes: int, run: Path, *more: str) -> list[dict[str, Any]]:
+def run_all(start: list[str], run: Path) -> list[dict[str, Any]]:
     """Trains, and returns the events of metrics.jsonl."""
-    done = subprocess.run(command(processes, run, *more), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(start, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == f"{run}\n"  # the first process alone reports
     return events(run)
@@ -144,18 +145,18 @@ def check_weights(one: Path, other: Path) -> None:
 
 @pytest.mark.slow
 def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
-    """1, 2 and 4 processes, and 4 processes that 2 go on from: one curve, and the same weights."""
-    until = "--set=training.steps=20"
-    alone = run_all(1, tmp_path / "one", until)
-    for processes in (2, 4):
-        check_alike(alone, run_all(processes, tmp_path / str(processes), until))
-        check_weights(tmp_path / "one", tmp_path / str(processes))
-    run_all(4, tmp_path / "resumed", "--set=training.steps=12", "--set=training.validation.times=0")
-    resumed = run_all(2, tmp_path / "resumed", until, "--resume")
-    last = [each for each in alone if each["step"] == 20 and each["event"] == "validation"]
-    found = [each for each in resumed if each["step"] == 20 and each["event"] == "validation"]
-    assert found[0]["loss"] == pytest.approx(last[0]["loss"], rel=TOLERANCE)
-    assert json.loads((tmp_path / "resumed/checkpoints/last/state.json").read_text())["step"] == 20
+    """Four processes train for 12 updates, and two go on until 20: one curve, and the weights of one process."""
+    one, several = tmp_path / "one", tmp_path / "several"
+    alone = [
+        api.train_run("reverse", one, [f"{key}={value}" for key, value in settings(one).items()] + [steps], **how)
+        and events(one)
+        for steps, how in (("training.steps=12", PLAIN), ("training.steps=20", PLAIN | {"resume": True}))
+    ]
+    check_alike(alone[0], run_all(command(4, several, "--set=training.steps=12"), several))
+    more = ("--set=training.steps=20", "--resume", "--processes=2")
+    command_itself = [sys.executable, "-m", "transduce", *command(1, several, *more)[8:]]
+    check_alike(alone[1], run_all(command_itself, several))
+    check_weights(one, several)
 
 
 def workers(pid: int) -> list[int]:
@@ -175,11 +176,11 @@ def test_a_killed_process_loses_only_the_updates_since_the_checkpoint(tmp_path: 
         command(2, run, *more, "--resume", restarts=1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     state = run / "checkpoints" / "last" / "state.json"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not state.exists() and time.monotonic() < deadline and started.poll() is None:
         time.sleep(0.05)
     os.kill(workers(started.pid)[-1], signal.SIGKILL)
-    _, errors = started.communicate(timeout=300)
+    _, errors = started.communicate(timeout=600)
     assert started.returncode == 0, errors[-3000:]
     history = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
     assert [entry["step"] % 20 for entry in history] == [0, 0]

@@ -20,6 +20,7 @@ from torch.testing import assert_close
 import transduce
 from families import FAMILIES, build, sources, targets
 from transduce import api, config
+from transduce.compute.crew import ALONE
 from transduce.compute.precision import PrecisionChoice, autocast, choose_precision
 from transduce.data.batching import Place
 from transduce.metrics.base import metric
@@ -467,6 +468,7 @@ def judge_with_clock(examples: int, seconds_each: float) -> tuple[Judge, list[in
     judge.examples = [Example(str(number)) for number in range(examples)]
     judge.transducer, judge.clock, judge.search_seconds = Searcher(), lambda: now[0], None  # type: ignore[assignment]
     judge._loss = lambda allowed: 2.0  # type: ignore[method-assign]
+    judge.crew = ALONE
     return judge, searched
 
 

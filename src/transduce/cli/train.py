@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -29,10 +30,16 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is already there.")] = False,
     device: Device = "auto",
     threads: Threads = None,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Processes on this machine; each takes a part of every batch.")
+    ] = 1,
     plugin: Plugins = None,
 ) -> None:
     """Train a model. The run directory then has everything that is needed to use it."""
     from transduce import api
+
+    if processes > 1 and "WORLD_SIZE" not in os.environ:  # torchrun sets it in the processes that it starts
+        _start(processes)
 
     load_plugins(plugin)
     changes = list(settings or [])
@@ -56,3 +63,9 @@ def train(
         raise typer.Exit(130) from None
     if os.environ.get("RANK", "0") == "0":  # torchrun starts several processes, and one of them reports
         print(run)
+
+
+def _start(processes: int) -> None:
+    """Replaces this program by torchrun, which starts ``processes`` copies of this command."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    os.execv(sys.executable, [*torchrun, "-m", "transduce", *sys.argv[1:]])

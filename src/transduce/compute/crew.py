@@ -7,7 +7,9 @@ all processes make the same update.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from transduce.errors import UserError
+from transduce.errors import StoppedError, UserError
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=24)  # that the others wait, for example while the first process prepares the data
@@ -24,7 +26,7 @@ PATIENCE = timedelta(hours=24)  # that the others wait, for example while the fi
 @dataclass(frozen=True)
 class Crew:
     """This process, ``rank`` (from 0) of ``world`` processes. The methods that exchange values must be called by all
-    processes in the same order. With one process they do nothing.
+    processes in the same order. With one process they do nothing. They raise StoppedError if another process has died.
     """
 
     rank: int = 0
@@ -50,7 +52,8 @@ class Crew:
         if not self.several:
             return value
         held: list[Any] = [value]
-        torch.distributed.broadcast_object_list(held, src=0)
+        with self._exchange():
+            torch.distributed.broadcast_object_list(held, src=0)
         shared: T = held[0]
         return shared
 
@@ -59,7 +62,8 @@ class Crew:
         if not self.several:
             return [value]
         found: list[Any] = [None] * self.world
-        torch.distributed.all_gather_object(found, value)
+        with self._exchange():
+            torch.distributed.all_gather_object(found, value)
         return found
 
     def any(self, flag: bool) -> bool:
@@ -73,7 +77,8 @@ class Crew:
         if not self.several:
             return dict(numbers)
         total_N = torch.tensor([float(number) for number in numbers.values()], dtype=torch.float64)
-        torch.distributed.all_reduce(total_N)
+        with self._exchange():
+            torch.distributed.all_reduce(total_N)
         return dict(zip(numbers, total_N.tolist(), strict=True))
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -87,7 +92,8 @@ class Crew:
         for dtype in dict.fromkeys(each.dtype for each in gradients):
             same = [each for each in gradients if each.dtype == dtype]
             flat = torch.cat([each.flatten() for each in same])
-            torch.distributed.all_reduce(flat)
+            with self._exchange():
+                torch.distributed.all_reduce(flat)
             for each, part in zip(same, torch.split(flat, [each.numel() for each in same]), strict=True):
                 each.copy_(part.view_as(each))
         for each, gradient in zip(chosen, gradients, strict=True):
@@ -96,9 +102,10 @@ class Crew:
     def share_weights(self, model: nn.Module) -> None:
         """Gives the model the parameters and buffers of the first process, in place."""
         if self.several:
-            for tensor in (*model.parameters(), *model.buffers()):
-                if tensor.numel():
-                    torch.distributed.broadcast(tensor.data, src=0)
+            with self._exchange():
+                for tensor in (*model.parameters(), *model.buffers()):
+                    if tensor.numel():
+                        torch.distributed.broadcast(tensor.data, src=0)
 
     def clock(self, own: Callable[[], float]) -> Callable[[], float]:
         """A clock that shows the first process's time in all processes, so that all of them decide alike."""
@@ -107,12 +114,25 @@ class Crew:
     def wait(self) -> None:
         """Returns when all processes have called it."""
         if self.several:
-            torch.distributed.barrier()
+            with self._exchange():
+                torch.distributed.barrier()
 
     def leave(self) -> None:
         """Ends the exchange between the processes."""
         if self.several:
             torch.distributed.destroy_process_group()
+
+    @contextmanager
+    def _exchange(self) -> Iterator[None]:
+        """A context for an exchange. An error of the connection becomes a StoppedError that says how to go on."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise StoppedError(
+                f"process {self.rank} of {self.world}: the exchange with the others failed, usually because one of "
+                "them was killed; repeat the command with --resume, which goes on from the last checkpoint "
+                f"({str(error).splitlines()[0]})"
+            ) from error
 
 
 ALONE = Crew()
@@ -132,11 +152,24 @@ def join() -> Crew:
         ) from None
     if world < 2:
         return ALONE
+    if os.environ.get("LOCAL_WORLD_SIZE") == str(world):  # one machine: its host name may resolve to no usable address
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
-        torch.distributed.init_process_group(backend, timeout=PATIENCE)
+        store, _, _ = next(torch.distributed.rendezvous("env://", timeout=PATIENCE))
+        torch.distributed.init_process_group(
+            backend, store=_own_part(store, world), rank=rank, world_size=world, timeout=PATIENCE
+        )
     except (RuntimeError, ValueError) as error:
         raise UserError(
             f"process {rank} of {world} cannot reach the others ({error}); start all of them with torchrun"
         ) from error
     return Crew(rank, world)
+
+
+def _own_part(store: torch.distributed.Store, world: int) -> torch.distributed.Store:
+    """The part of the store for this start of the processes. torchrun keeps one store when it starts all of them again
+    after one was killed. In the store are the addresses of the earlier processes, which refuse connections.
+    """
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return torch.distributed.PrefixStore(f"start {attempt} of {world}", store)
