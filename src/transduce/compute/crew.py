@@ -26,7 +26,7 @@ PATIENCE = timedelta(hours=24)  # that the others wait, for example while the fi
 @dataclass(frozen=True)
 class Crew:
     """This process, ``rank`` (from 0) of ``world`` processes. The methods that exchange values must be called by all
-    processes in the same order. With one process they do nothing. They raise StoppedError if another process has died.
+    processes in the same order. They do nothing with one process. They raise StoppedError if another process has died.
     """
 
     rank: int = 0
@@ -42,7 +42,7 @@ class Crew:
         return self.world > 1
 
     def device(self, name: str) -> str:
-        """The device of this process, if the user asks for ``name``. Of several GPUs, each process takes one."""
+        """The device of this process, if the user asks for ``name``. Each process takes one of the GPUs."""
         if self.several and name in ("auto", "cuda") and torch.cuda.is_available():
             return f"cuda:{int(os.environ.get('LOCAL_RANK', self.rank)) % torch.cuda.device_count()}"
         return name
@@ -156,7 +156,7 @@ def join() -> Crew:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
-        store, _, _ = next(torch.distributed.rendezvous("env://", timeout=PATIENCE))
+        store, _, _ = next(torch.distributed.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]
         torch.distributed.init_process_group(
             backend, store=_own_part(store, world), rank=rank, world_size=world, timeout=PATIENCE
         )
@@ -167,9 +167,11 @@ def join() -> Crew:
     return Crew(rank, world)
 
 
-def _own_part(store: torch.distributed.Store, world: int) -> torch.distributed.Store:
-    """The part of the store for this start of the processes. torchrun keeps one store when it starts all of them again
-    after one was killed. In the store are the addresses of the earlier processes, which refuse connections.
+def _own_part(store: Any, world: int) -> Any:
+    """The part of torchrun's ``store`` for this start of the processes.
+
+    torchrun keeps one store when it starts all processes again after one was killed. The store still has the addresses
+    of the earlier processes, which refuse connections.
     """
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return torch.distributed.PrefixStore(f"start {attempt} of {world}", store)
+    return torch.distributed.PrefixStore(f"start {attempt} of {world}", store)  # type: ignore[attr-defined]
