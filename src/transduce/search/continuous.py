@@ -14,7 +14,9 @@ from transduce.search.base import Continuous, Finished, G
 from transduce.types import Hypothesis, Padded
 
 Q = TypeVar("Q")
-SHARE = 0.5  # of the batch that must be free before sources enter: each entry copies the state of the whole batch
+SHARE = 0.875
+"""The share of the batch that must be free before sources enter. Each entry copies the state of the whole batch, and
+sources of many ages need wider caches than those of one age (benchmarks/serve_load.py)."""
 
 
 class ContinuousBatch(Generic[G]):
