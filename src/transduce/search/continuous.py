@@ -51,7 +51,7 @@ class ContinuousBatch(Generic[G]):
     @property
     def has_room(self) -> bool:
         """True if enough places are free that the entry of new sources pays."""
-        return self.free >= max(1, SHARE * self.size)
+        return self.free >= max(1, int(SHARE * self.size))
 
     def enter(self, source: Any, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
         """Begins with more sources and does their first step. Returns those that it finished.
