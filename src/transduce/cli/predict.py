@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -38,7 +39,12 @@ def predict(
     format: Annotated[
         str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
-    out: Annotated[Path | None, typer.Option("--out", help="Write to this file.", metavar="FILE")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Write to this file; to this folder, if the input is a folder of shards.", metavar="FILE"
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the file of --out, if an earlier call was killed.")
     ] = False,
@@ -76,22 +82,56 @@ def predict(
         return
     from transduce.answers.extras import check_extras
     from transduce.answers.output_file import write_answers
+    from transduce.answers.output_folder import write_shards
 
     extras = extra_options.extras(trained.another, longest)
     check_extras(transducer, extras)
-    requests = request_options.read(files, extras, longest)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     window = window or transducer.window_size(batch_size)
 
     def answers(requests: Iterator[Request], first: int = 1) -> Iterator[Answer]:
         return with_warnings(transducer.answer(requests, search, batch_size, window, first), first)
 
+    if out is not None and files and files[0].is_dir():
+        options = {"nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
+        settings = options | {"beam": beam, "device": str(transducer.device)}
+        settings |= _settings(trained, extra_options) | asdict(request_options)
+
+        def lines(shard: Path) -> Iterator[str]:
+            for answer in answers(request_options.read([shard], extras, longest)):
+                yield from write(answer)
+
+        write_shards(
+            _shards(files, out, bool(request_options.prefixes)),
+            out,
+            lines,
+            json.loads(json.dumps(settings, default=str)),
+        )
+        return
+    requests = request_options.read(files, extras, longest)
     if out is not None:
         options = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
         settings = options | _settings(trained, extra_options) | {"device": str(transducer.device)}
         write_answers(out, requests, answers, write, settings, window, resume)
         return
     _print(answers(requests), write, batch_size)
+
+
+def _shards(files: list[Path], out: Path, prefixes: bool) -> list[Path]:
+    """The files of the only folder in ``files``, sorted by name, without those whose name begins with a dot.
+
+    Raises UserError for other arguments beside the folder, for prefixes line by line, if ``out`` is a file or the
+    folder itself, and if there are no files.
+    """
+    folder = files[0]
+    if len(files) > 1 or prefixes or out.is_file() or out.resolve() == folder.resolve():
+        raise UserError(
+            f"{folder} is a folder of shards: give it alone, with a different folder as --out, and without --prefixes"
+        )
+    found = sorted(each for each in folder.iterdir() if each.is_file() and not each.name.startswith("."))
+    if not found:
+        raise UserError(f"{folder} has no files: a folder of shards was expected")
+    return found
 
 
 def _print(answers: Iterable[Answer], write: formats.Writer, batch_size: int) -> None:
