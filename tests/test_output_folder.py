@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from transduce import api
 from transduce.answers.output_folder import CLAIMS, write_shards
 from transduce.errors import UserError
 
@@ -65,3 +69,30 @@ def test_a_shard_that_fails_leaves_no_file_and_no_lock(tmp_path: Path) -> None:
     assert not (out / "0.txt").exists()
     write_shards(every, out, answer, {})
     assert (out / "0.txt").read_text() == "LINE OF 0.TXT\n"
+
+
+@pytest.mark.slow
+def test_after_a_kill_the_folder_has_the_bytes_of_predict(tmp_path: Path) -> None:
+    run, draw = tmp_path / "run", random.Random(1)
+    settings = {
+        "data.origin": {"type": "reverse", "pairs": 150, "longest": 6},
+        "data.cache": str(tmp_path / "cache"),
+        "training.steps": 20,
+        "training.validation.times": 0,
+    }
+    api.train_run("reverse", run, settings, device="cpu", progress=False)
+    every, out = shards(tmp_path / "in"), tmp_path / "out"
+    for each in every:
+        each.write_text("".join("".join(draw.choices("abcdef", k=5)) + "\n" for _ in range(500)))
+    start = [sys.executable, "-m", "transduce", "predict", str(run), "--device", "cpu", "--threads", "1"]
+    killed = subprocess.Popen([*start, str(tmp_path / "in"), "--out", str(out)])
+    lock, deadline = out / CLAIMS / "0.txt.lock", time.monotonic() + 300
+    while not lock.exists() and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed.kill()
+    killed.wait()
+    assert not (out / "2.txt").exists()
+    workers = [subprocess.Popen([*start, str(tmp_path / "in"), "--out", str(out)]) for _ in range(2)]
+    assert [worker.wait(timeout=300) for worker in workers] == [0, 0]
+    for each in every:
+        assert subprocess.check_output([*start, str(each)], timeout=300) == (out / each.name).read_bytes()
