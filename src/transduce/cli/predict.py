@@ -97,14 +97,14 @@ def predict(
         settings = options | {"beam": beam, "device": str(transducer.device)}
         settings |= _settings(trained, extra_options) | asdict(request_options)
 
-        def lines(shard: Path) -> Iterator[str]:
+        def answered(shard: Path) -> Iterator[str]:
             for answer in answers(request_options.read([shard], extras, longest)):
                 yield from write(answer)
 
         write_shards(
             _shards(files, out, bool(request_options.prefixes)),
             out,
-            lines,
+            answered,
             json.loads(json.dumps(settings, default=str)),
         )
         return
