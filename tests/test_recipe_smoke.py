@@ -54,6 +54,23 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
         return {f"data.{split}.path": str(folder / "verbs.tsv") for split in ("train", "valid")}, None, "walk\tV;PST"
     if recipe in ("masked", "denoising"):
         return {}, [(text, text) for text, _ in made_up({"source": "symbols"})], "ab ___"
+    if recipe in ("replies", "replies-plays"):
+        given = made_up({"source": "symbols"})
+        return {}, [(f"pets\t{text}", text[::-1]) for text, _ in given], "pets\tab cab"
+    if recipe == "music-harmony":
+        draw = random.Random(1)
+        chords = [[[draw.randint(40, 70) for _ in range(4)] for _ in range(draw.randint(2, 4))] for _ in range(60)]
+        return (
+            {},
+            [
+                (
+                    " ".join(str(chord[0]) for chord in piece),
+                    " ".join(f"{' '.join(map(str, chord))} ." for chord in piece),
+                )
+                for piece in chords
+            ],
+            " ".join(str(chord[0]) for chord in chords[0]),
+        )
     if recipe == "entailment":
         given = made_up({"source": "symbols"})
         return {}, [(f"{text}\t{text[::-1]}", "yes" if len(text) % 2 else "no") for text, _ in given], "ab cab\tcab"

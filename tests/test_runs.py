@@ -101,7 +101,7 @@ def test_a_run_is_read_whose_replacement_was_killed_between_its_renames(folder: 
 def test_recent_weights_are_synced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
-    keep_recent(tmp_path, nn.Linear(2, 2), (), 7, 1)
+    keep_recent(tmp_path, nn.Linear(2, 2), 7)
     assert any("7.safetensors" in path for path in synced)
 
 
