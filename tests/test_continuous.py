@@ -11,7 +11,6 @@ from families import FAMILIES, all_lengths, build, sources, transformer
 from test_prefix import prefixes
 from transduce import tree
 from transduce.errors import UserError
-from transduce.search import continuous
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
 from transduce.search.continuous import ContinuousBatch, search_continuously
@@ -77,9 +76,8 @@ def test_each_source_is_as_alone(model: Any, search: Any, prefixed: bool, size: 
             assert one.score == pytest.approx(other.score, abs=1e-9)
 
 
-def test_the_batch_stays_full(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If sources enter a half empty batch, fewer steps than fixed batches need; never more rows than the batch has."""
-    monkeypatch.setattr(continuous, "SHARE", 0.5)
+def test_the_batch_stays_full(model: Any) -> None:
+    """Fewer steps than fixed batches need, and never more rows than the batch has."""
     together, counted, fixed = sources(LENGTHS), Counted(model), Counted(model)
     rows = [(tree.select(together, torch.tensor([row])), list[int]()) for row in range(len(LENGTHS))]
     list(search_continuously(Greedy(12), counted, rows, 4, padded))

@@ -14,9 +14,7 @@ from transduce.search.base import Continuous, Finished, G
 from transduce.types import Hypothesis, Padded
 
 Q = TypeVar("Q")
-SHARE = 0.875
-"""The share of the batch that must be free before sources enter. Each entry copies the state of the whole batch, and
-sources of many ages need wider caches than those of one age (benchmarks/serve_load.py)."""
+SHARE = 0.5  # of the batch that must be free before sources enter: each entry copies the state of the whole batch
 
 
 class ContinuousBatch(Generic[G]):
@@ -51,7 +49,7 @@ class ContinuousBatch(Generic[G]):
     @property
     def has_room(self) -> bool:
         """True if enough places are free that the entry of new sources pays."""
-        return self.free >= max(1, int(SHARE * self.size))
+        return self.free >= max(1, SHARE * self.size)
 
     def enter(self, source: Any, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
         """Begins with more sources and does their first step. Returns those that it finished.
