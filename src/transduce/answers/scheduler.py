@@ -36,11 +36,10 @@ class Scheduler:
     """Answers requests in the order of their arrival, in one thread, by continuous batching.
 
     A request enters the running batch at the next step that has room for it, and leaves it when its search has
-    finished. If half a batch of requests waits, they enter together when the running batch is empty. Its answer is that
-    of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. At most ``batch_size`` requests
-    are searched at a time and at most ``queue`` wait. Requests that cannot share the running batch (constraints, a
-    given target, another ``nbest``, or a search or an engine without continuous batching) are answered in fixed batches
-    of their own, between two steps. ``clock`` returns seconds.
+    finished. Its answer is that of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default.
+    At most ``batch_size`` requests are searched at a time and at most ``queue`` wait. Requests that cannot share the
+    running batch (constraints, a given target, another ``nbest``, or a search or an engine without continuous batching)
+    are answered in fixed batches of their own, between two steps. ``clock`` returns seconds.
 
     It is a context manager; at its end it calls ``close``. Raises UserError if ``batch_size`` or ``queue`` is less than
     1.
@@ -133,7 +132,7 @@ class Scheduler:
         while self._wait():
             try:
                 self._give_up()
-                if self._is_time_to_admit():
+                if self._batch is None or self._batch.has_room:
                     self._admit()
                 if self._batch is not None and self._active:
                     with self._pipeline.computing():
@@ -166,14 +165,6 @@ class Scheduler:
             return False
         _fail(each, TimeoutError("the request was not answered before its deadline"))
         return True
-
-    def _is_time_to_admit(self) -> bool:
-        """True if waiting requests should enter now. Few of them join the running batch. Many wait until it is empty,
-        and fill the next one: sources of one age need smaller caches, and a full batch is soon answered.
-        """
-        if self._batch is None or not self._active:
-            return True
-        return self._batch.has_room and 2 * len(self._waiting) < self._batch_size
 
     def _admit(self) -> None:
         """Takes waiting requests: those for the running batch as far as it has room, then one batch of others."""
