@@ -94,3 +94,18 @@ def test_a_model_without_self_attention_is_refused(trained: Path, tmp_path: Path
     status, _, err = call("heads", trained, "--conllu", file, "--device=cpu")
     assert status == 2
     assert "has no attention with several heads" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--importance"], "so --importance would do nothing"),
+        (["--prune", "--metric", "bleu", "--out", "a.html", "--save", "f"], "--prune, --metric, --out, --save would"),
+        (["--split", "valid"], "names the sentences: leave out --split"),
+        (["--pairs", "a.tsv"], "names the sentences: leave out --split"),
+    ],
+)
+def test_an_option_that_syntax_ignores_is_a_mistake(call: Callable[..., Any], options: list[str], line: str) -> None:
+    status, _, err = call("heads", "run", "--conllu", "trees.conllu", *options)
+    assert status == 2
+    assert line in err

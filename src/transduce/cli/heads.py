@@ -47,12 +47,28 @@ class HeadsOptions:
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False
 
     def __post_init__(self) -> None:
+        if self.conllu is not None and (unused := self._unused_with_syntax()):
+            raise UserError(
+                f"--conllu shows heads that follow the syntax and nothing else, so {', '.join(unused)} would do "
+                "nothing: leave it out, or run heads a second time without --conllu"
+            )
         if self.metric is not None and not self.prune:
             raise UserError("--metric is for the curve of --prune: add --prune, or leave it out")
         if self.out is not None and not self.page and not self.prune:
             raise UserError(
                 f"--out {self.out}: without --prune there is no curve to draw; add it, or write a page, .html"
             )
+
+    def _unused_with_syntax(self) -> list[str]:
+        """The given options that --conllu would ignore."""
+        given = {
+            "--importance": self.importance,
+            "--prune": self.prune,
+            "--metric": self.metric is not None,
+            "--out": self.out is not None,
+            "--save": self.save is not None,
+        }
+        return [option for option, is_given in given.items() if is_given]
 
     @property
     def page(self) -> bool:
@@ -68,6 +84,8 @@ def heads(trained: RunOptions, corpus: CorpusOptions, asked: HeadsOptions) -> No
     from transduce.pages.page import write
     from transduce.reports.heads import HeadsReport, heads_page
 
+    if asked.conllu is not None and (corpus.split is not None or corpus.source is not None or corpus.of_files):
+        raise UserError(f"--conllu {asked.conllu} names the sentences: leave out --split, --source, --target and --pairs")
     transducer = trained.load()
     if asked.conllu is not None:
         _show_syntax(transducer, asked.conllu, asked)
