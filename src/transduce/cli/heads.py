@@ -85,7 +85,9 @@ def heads(trained: RunOptions, corpus: CorpusOptions, asked: HeadsOptions) -> No
     from transduce.reports.heads import HeadsReport, heads_page
 
     if asked.conllu is not None and (corpus.split is not None or corpus.source is not None or corpus.of_files):
-        raise UserError(f"--conllu {asked.conllu} names the sentences: leave out --split, --source, --target and --pairs")
+        raise UserError(
+            f"--conllu {asked.conllu} names the sentences: leave out --split, --source, --target and --pairs"
+        )
     transducer = trained.load()
     if asked.conllu is not None:
         _show_syntax(transducer, asked.conllu, asked)

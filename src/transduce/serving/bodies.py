@@ -75,6 +75,10 @@ class Complete(Body):
     k: int = 5
     source: str | None = None
 
+    @property
+    def prefixes(self) -> list[str]:
+        return [self.prefix] if isinstance(self.prefix, str) else self.prefix
+
 
 class Stream(Body):
     """The keys of /stream: one source."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
@@ -22,6 +22,8 @@ from transduce.serving.service import Service
 from transduce.serving.uploads import shown_source, sources_of
 
 NBEST = 5  # outputs of /n-best
+Files = Sequence[bodies.Uploaded]
+B = TypeVar("B", bound=bodies.Body)
 
 
 def as_json(value: Any, status: int = 200) -> Response:
@@ -31,87 +33,104 @@ def as_json(value: Any, status: int = 200) -> Response:
 
 def verbs(catalogue: Catalogue) -> APIRouter:
     """The routes for the runs of a catalogue."""
-    router = APIRouter()
-    limits = catalogue.limits
+    router, verb = APIRouter(), Verbs(catalogue)
+    _add(router, "/predict", bodies.Predict, verb.predict)
+    _add(router, "/n-best", bodies.Predict, verb.nbest)
+    _add(router, "/score", bodies.Pair, verb.score)
+    _add(router, "/align", bodies.Align, verb.align)
+    _add(router, "/complete", bodies.Complete, verb.complete)
+    _add(router, "/stream", bodies.Stream, verb.stream)
+    return router
 
-    @router.post("/predict", openapi_extra=schema(bodies.Predict))
-    async def predict(request: HttpRequest) -> Response:
+
+def _add(router: APIRouter, path: str, kind: type[B], answer: Callable[[B, Files], Awaitable[Response]]) -> None:
+    """Adds a route that reads a body of this ``kind`` and its uploaded files, and answers them."""
+
+    async def endpoint(request: HttpRequest) -> Response:
+        return await answer(*await bodies.read(request, kind))
+
+    router.add_api_route(
+        path,
+        endpoint,
+        methods=["POST"],
+        name=path[1:],
+        description=answer.__doc__,
+        openapi_extra=schema(kind),
+    )
+
+
+class Verbs:
+    """Answers the bodies of requests, with the runs of a catalogue and within its limits."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue, self._limits = catalogue, catalogue.limits
+
+    async def predict(self, body: bodies.Predict, files: Files) -> Response:
         """The best output for each source."""
-        return await answered(*await bodies.read(request, bodies.Predict))
-
-    @router.post("/n-best", openapi_extra=schema(bodies.Predict))
-    async def nbest(request: HttpRequest) -> Response:
-        """Several outputs for each source, best first."""
-        body, files = await bodies.read(request, bodies.Predict)
-        return await answered(body.model_copy(update={"nbest": NBEST if body.nbest is None else body.nbest}), files)
-
-    async def answered(body: bodies.Predict, files: Sequence[bodies.Uploaded]) -> Response:
-        service = catalogue.find(body.model)
-        if body.nbest is not None:
-            limits.check_number("nbest", body.nbest, limits.nbest)
-        for phrase in [body.prefix, *_flat(body.required), *body.forbidden]:
-            limits.check_text("a prefix or a phrase", phrase)
-        limits.check_texts("required and forbidden", 1 + len(body.required) + len(body.forbidden))
+        service = self._catalogue.find(body.model)
+        self._check_prediction(body)
         given = body.texts if body.source is not None or files else [""] * (not service.transducer.conditional)
-        limits.check_texts("source", len(given) + len(files))
-        constraints = Constraints(body.required, body.forbidden)
+        self._limits.check_texts("source", len(given) + len(files))
+        constraints = Constraints(body.required, body.forbidden) or None
         extras = Extras(body.alignments, body.frames, {} if body.replace_unknowns else None)
         with sources_of(service, given, files) as sources:
-            requests = [Request(each, body.prefix, constraints or None, body.nbest, None, extras) for each in sources]
+            requests = [Request(each, body.prefix, constraints, body.nbest, None, extras) for each in sources]
             return _answers(service, await service.answer(requests), files)
 
-    @router.post("/score", openapi_extra=schema(bodies.Pair))
-    async def score(request: HttpRequest) -> Response:
+    async def nbest(self, body: bodies.Predict, files: Files) -> Response:
+        """Several outputs for each source, best first."""
+        nbest = NBEST if body.nbest is None else body.nbest
+        return await self.predict(body.model_copy(update={"nbest": nbest}), files)
+
+    def _check_prediction(self, body: bodies.Predict) -> None:
+        """Raises RequestError for more outputs, or more or longer phrases, than the limits allow."""
+        if body.nbest is not None:
+            self._limits.check_number("nbest", body.nbest, self._limits.nbest)
+        for phrase in [body.prefix, *_flat(body.required), *body.forbidden]:
+            self._limits.check_text("a prefix or a phrase", phrase)
+        self._limits.check_texts("required and forbidden", 1 + len(body.required) + len(body.forbidden))
+
+    async def score(self, body: bodies.Pair, files: Files) -> Response:
         """The model's log-probability of each target."""
-        body, files = await bodies.read(request, bodies.Pair)
-        service = catalogue.find(body.model)
+        service = self._catalogue.find(body.model)
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
             found = await service.answer([Request(each, target=target) for each, target in pairs])
             return _answers(service, found, files)
 
-    @router.post("/align", openapi_extra=schema(bodies.Align))
-    async def align(request: HttpRequest) -> Response:
+    async def align(self, body: bodies.Align, files: Files) -> Response:
         """The source words of each target word."""
-        body, files = await bodies.read(request, bodies.Align)
-        service = catalogue.find(body.model)
+        service = self._catalogue.find(body.model)
         choice = AttentionChoice(body.attention, body.head, body.after)
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
             found = await service.desk.call(lambda: service.transducer.align(pairs, body.direction, choice))  # type: ignore[arg-type]
             return as_json({"model": service.name, "answers": [found.record(pair) for pair in range(len(pairs))]})
 
-    @router.post("/complete", openapi_extra=schema(bodies.Complete))
-    async def complete(request: HttpRequest) -> Response:
+    async def complete(self, body: bodies.Complete, _: Files) -> Response:
         """The most probable next words of each prefix."""
-        body, _ = await bodies.read(request, bodies.Complete)
-        service = catalogue.find(body.model)
+        service = self._catalogue.find(body.model)
         _check_reads_text(service)
-        prefixes = [body.prefix] if isinstance(body.prefix, str) else body.prefix
-        limits.check_texts("prefix", len(prefixes))
-        limits.check_number("k", body.k, limits.nbest)
-        for text in [*prefixes, body.begun, body.source or ""]:
-            limits.check_text("prefix", text)
-        sources = None if body.source is None else [body.source] * len(prefixes)
-        found = await service.complete(prefixes, body.k, body.begun, sources)
+        self._limits.check_texts("prefix", len(body.prefixes))
+        self._limits.check_number("k", body.k, self._limits.nbest)
+        for text in [*body.prefixes, body.begun, body.source or ""]:
+            self._limits.check_text("prefix", text)
+        sources = None if body.source is None else [body.source] * len(body.prefixes)
+        found = await service.complete(body.prefixes, body.k, body.begun, sources)
         answers = [
             {"prefix": prefix, "words": [word._asdict() for word in words]}
-            for prefix, words in zip(prefixes, found, strict=True)
+            for prefix, words in zip(body.prefixes, found, strict=True)
         ]
         return as_json({"model": service.name, "answers": answers})
 
-    @router.post("/stream", openapi_extra=schema(bodies.Stream))
-    async def stream(request: HttpRequest) -> Response:
+    async def stream(self, body: bodies.Stream, _: Files) -> Response:
         """The best output in pieces, each as soon as it is decided, as server-sent events."""
-        body, _ = await bodies.read(request, bodies.Stream)
-        service = catalogue.find(body.model)
+        service = self._catalogue.find(body.model)
         _check_reads_text(service)
-        limits.check_text("source", body.source)
-        limits.check_text("prefix", body.prefix)
+        self._limits.check_text("source", body.source)
+        self._limits.check_text("prefix", body.prefix)
         pieces = service.desk.iterate(service.stream(body.source, body.prefix))
-        return await events(({"text": piece} async for piece in pieces), {"done": True}, limits.seconds)
-
-    return router
+        return await events(({"text": piece} async for piece in pieces), {"done": True}, self._limits.seconds)
 
 
 def schema(kind: type[bodies.Body]) -> dict[str, Any]:
@@ -143,7 +162,7 @@ def _pairs(service: Service, sources: Sequence[str], targets: Sequence[str]) -> 
     return list(zip(sources, targets, strict=True))
 
 
-def _answers(service: Service, answers: Sequence[Answer], files: Sequence[bodies.Uploaded]) -> Response:
+def _answers(service: Service, answers: Sequence[Answer], files: Files) -> Response:
     found = []
     for number, answer in enumerate(answers, 1):
         source = shown_source(answer.request.source, files)
