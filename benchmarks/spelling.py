@@ -1,15 +1,15 @@
-"""Spelling correction by a noisy channel and in three units, beside a corrector of a library, on real misspellings.
+"""Spelling correction by a noisy channel and letter by letter, beside a corrector of a library, on real misspellings.
 
     pip install -e '.[benchmarks,recipes]' symspellpy
     python benchmarks/spelling.py FOLDER --runs RUNS
-                                  [--recipes spelling-channel spelling spelling-char-to-word spelling-words]
+                                  [--recipes spelling-channel spelling]
                                   [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
                                   [--out benchmarks/results/spelling.md] [--record FILE.json]
 
 FOLDER has birkbeck.train.tsv.gz, birkbeck.valid.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a
-tab and its word. The models of ``spelling``, ``spelling-char-to-word`` and ``spelling-words`` learn from made
-misspellings and from those of birkbeck.train, each for ``--minutes`` of the processor's clock in RUNS/RECIPE; the same
-command again goes on. ``spelling-channel`` is counted from birkbeck.train, as the recipe says.
+tab and its word. The model of ``spelling`` learns from made misspellings and from those of birkbeck.train. It learns in
+RUNS/spelling, for ``--minutes`` of the processor's clock; the same command again goes on. ``spelling-channel`` is
+counted from birkbeck.train, as the recipe says.
 
 The library's corrector is ``symspellpy`` with its own list of 82,765 words: the nearest within two edits, of these the
 most frequent. No word of Birkbeck's test is among those of its training part. "aspell, new" is Aspell without the pairs
@@ -110,9 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument(
-        "--recipes", nargs="*", default=[COUNTED, "spelling", "spelling-char-to-word", "spelling-words"]
-    )
+    parser.add_argument("--recipes", nargs="*", default=[COUNTED, "spelling"])
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
@@ -124,7 +122,7 @@ def main() -> None:
     tests = read_tests(given.folder)
     heads = [f"{name}, exact | CER | can be written" for name in tests]
     lines = [
-        "# Spelling: a noisy channel, three units and a library's corrector",
+        "# Spelling: a noisy channel, an encoder-decoder and a library's corrector",
         "",
         machine(),
         "",
