@@ -1,0 +1,92 @@
+"""The wheel and the sdist: they have every file, and a wheel built from the unpacked sdist works in another folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist of the files that git tracks, unpacked: the build's own output must not land in the clone."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True)
+    if listed.returncode:
+        pytest.skip("this is no clone: git lists the files that an sdist is made of")
+    clone = tmp_path_factory.mktemp("clone")
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            (clone / name).write_bytes((ROOT / name).read_bytes())
+    built = tmp_path_factory.mktemp("sdist")
+    _build(clone, "build_sdist", built)
+    with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
+        archive.extractall(built, filter="data")
+    return next(path for path in built.iterdir() if path.is_dir())
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the unpacked sdist, unpacked."""
+    built, unpacked = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("site-packages")
+    _build(sdist, "build_wheel", built)
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as archive:
+        archive.extractall(unpacked)
+    return unpacked
+
+
+def test_the_wheel_has_every_file_of_the_package_and_its_licence(wheel: Path) -> None:
+    source = ROOT / "src"
+    expected = {
+        str(path.relative_to(source)) for path in (source / "transduce").rglob("*") if path.is_file() and _shipped(path)
+    }
+    names = {str(path.relative_to(wheel)) for path in wheel.rglob("*") if path.is_file() and _shipped(path)}
+    package = {name for name in names if name.startswith("transduce/")}
+    assert package == expected
+    (information,) = {name.split("/")[0] for name in names - package}
+    assert {f"{information}/licenses/LICENSE", f"{information}/entry_points.txt"} <= names
+    metadata = (wheel / information / "METADATA").read_text(encoding="utf-8")
+    assert "License-Expression: Apache-2.0" in metadata
+    assert "Requires-Dist: fastapi" in metadata  # an extra, which only `serve` needs ...
+    assert all("extra ==" in line for line in metadata.splitlines() if "Requires-Dist: fastapi" in line)
+
+
+def test_the_sdist_has_what_its_tests_read(sdist: Path) -> None:
+    for name in ("LICENSE", "CHANGELOG.md", "constraints.txt", "tests/families.py", "docs/start.md", "scripts/test"):
+        assert (sdist / name).is_file(), name
+
+
+def test_the_wheel_trains_and_predicts_in_another_folder(wheel: Path, tmp_path: Path) -> None:
+    settings = ["training.steps=2", "data.origin.pairs=60", "data.cache=cache", "training.precision=float32"]
+    _transduce(wheel, tmp_path, "train", "reverse", "--out", "run", *(w for s in settings for w in ("--set", s)))
+    assert len(_transduce(wheel, tmp_path, "predict", "run", stdin="abc\ndef\n").splitlines()) == 2
+
+
+def _build(folder: Path, hook: str, out: Path) -> None:
+    """Calls the build backend as pip does, without its isolated environment, which needs a network."""
+    code = f"from setuptools import build_meta; build_meta.{hook}({str(out)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+
+
+def _shipped(path: Path) -> bool:
+    return path.suffix not in (".pyc", ".so") and "__pycache__" not in path.parts
+
+
+def _transduce(wheel: Path, folder: Path, *arguments: str, stdin: str = "") -> str:
+    """Runs the command in ``folder`` with the unpacked wheel before every other place of modules."""
+    code = "import sys, transduce; assert transduce.__file__.startswith(sys.argv[1]), transduce.__file__; del sys.argv[1]"
+    code += "; from transduce.cli.app import main; main()"
+    environment = os.environ | {"PYTHONPATH": str(wheel), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", code, str(wheel), *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    return done.stdout
