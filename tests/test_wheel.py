@@ -83,8 +83,8 @@ def _shipped(path: Path) -> bool:
 
 def _transduce(wheel: Path, folder: Path, *arguments: str, stdin: str = "") -> str:
     """Runs the command in ``folder`` with the unpacked wheel before every other place of modules."""
-    code = "import sys, transduce; assert transduce.__file__.startswith(sys.argv[1]), transduce.__file__; del sys.argv[1]"
-    code += "; from transduce.cli.app import main; main()"
+    code = "import sys, transduce; assert transduce.__file__.startswith(sys.argv.pop(1)), transduce.__file__; "
+    code += "from transduce.cli.app import main; main()"
     environment = os.environ | {"PYTHONPATH": str(wheel), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", code, str(wheel), *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True)
