@@ -306,10 +306,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Example:
-    """A raw source and all its reference targets (empty if unknown)."""
+    """A raw source and all its reference targets (empty if unknown). ``corpus`` names the corpus that it comes from, if
+    its split has several.
+    """
 
     source: str
     references: tuple[str, ...] = ()
+    corpus: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ shuffled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,18 +28,27 @@ class Batching:
     Padding counts: the number of pairs in a batch, times the length of its longest source or target, is at most
     ``tokens``. A pair longer than ``tokens`` is a batch of its own. A batch has at most ``sentences`` pairs; None sets
     no such limit. The pairs of a batch have similar lengths, because they come from one pool, sorted by length. A pool
-    is a random set of about ``pool`` batches. Raises DataError for a value below 1 or above 2**31 - 1.
+    is a random set of about ``pool`` batches.
+
+    If the training set has several corpora, a corpus of n pairs with the weight w has a share of the pairs of an epoch
+    in proportion to w n^(1/``temperature``). So the temperature 1 keeps the sizes, and a high one makes the shares of
+    equal weights nearly equal (Arivazhagan et al. 2019). An epoch has as many pairs as all corpora together; a pair of
+    a small corpus may occur several times, and others may wait for another epoch. Raises DataError for a temperature
+    below 1, and for any other value below 1 or above 2**31 - 1.
     """
 
     tokens: int = 2048
     sentences: int | None = None
     pool: int = 100
+    temperature: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("tokens", "sentences", "pool"):
             value = getattr(self, name)
             if value is not None and not 1 <= value <= MOST:
                 raise DataError(f"batching.{name} = {value}: expected at least 1, at most {MOST}")
+        if not self.temperature >= 1:
+            raise DataError(f"batching.temperature = {self.temperature}: expected at least 1 (the corpora's own sizes)")
 
 
 @dataclass(frozen=True)
@@ -52,19 +61,42 @@ class Place:
     batch: int = 0
 
 
+def drawn_pairs(sizes: Sequence[int], weights: Sequence[float], temperature: float) -> tuple[int, ...]:
+    """How many pairs of each corpus an epoch has: as many as all corpora together, in proportion to weight times
+    size^(1/temperature). A corpus without pairs has none.
+
+    Fractions are rounded so that the sum is exact: the largest are rounded up.
+    """
+    shares = np.array(weights) * np.array(sizes, float) ** (1 / temperature)
+    exact = sum(sizes) * shares / shares.sum()
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    for place in np.argsort(counts - exact, kind="stable")[: sum(sizes) - int(counts.sum())]:
+        counts[place] += 1
+    return tuple(counts.tolist())
+
+
 class Batches:
     """Divides the pairs into batches, anew in each epoch, for process ``rank`` (from 0) of ``world`` processes. All
     processes get equally many batches.
 
     Process r takes batches r, r + world, and so on, of the epoch's shuffled batches. So in each step all processes
-    together take what one process takes in ``world`` steps. Up to world - 1 batches of an epoch are left out. Raises
-    DataError unless 0 <= rank < world.
+    together take what one process takes in ``world`` steps. Up to world - 1 batches of an epoch are left out.
+    ``weights`` has the weight of each corpus of the pairs (default: equal). Raises DataError unless 0 <= rank < world.
     """
 
-    def __init__(self, pairs: Pairs, batching: Batching, seed: int, rank: int = 0, world: int = 1) -> None:
+    def __init__(
+        self,
+        pairs: Pairs,
+        batching: Batching,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        weights: Sequence[float] | None = None,
+    ) -> None:
         if not 0 <= rank < world:
             raise DataError(f"rank {rank} of {world}: expected 0 <= rank < world")
         self.pairs, self.batching, self.seed, self.rank, self.world = pairs, batching, seed, rank, world
+        self.draws = drawn_pairs(pairs.corpora, weights or [1.0] * len(pairs.corpora), batching.temperature)
 
     @cached_property
     def per_epoch(self) -> int:
@@ -81,7 +113,7 @@ class Batches:
         """
         random = np.random.default_rng([self.seed, number])
         source_N, target_N = self.pairs.source_lengths, self.pairs.target_lengths
-        order_N = random.permutation(len(self.pairs))
+        order_N = self._order(random)
         pool = self._pool_size(np.maximum(source_N, target_N))
         pools_N = np.arange(len(order_N)) // pool
         order_N = order_N[np.lexsort((source_N[order_N], target_N[order_N], pools_N))]
@@ -105,6 +137,18 @@ class Batches:
             for number in range(place.batch, len(ids)):
                 yield self.pairs.batch(ids[number]), Place(place.epoch, number + 1)
             place = Place(place.epoch + 1)
+
+    def _order(self, random: np.random.Generator) -> Ids:
+        """The pairs of an epoch in random order. If all corpora have the share of their size, it has each pair once."""
+        if self.draws == self.pairs.corpora:
+            return random.permutation(len(self.pairs))
+        first, found = 0, []
+        for size, draws in zip(self.pairs.corpora, self.draws, strict=True):
+            whole, rest = divmod(draws, size) if size else (0, 0)
+            found += [np.arange(first, first + size)] * whole
+            found.append(first + random.permutation(size)[:rest])
+            first += size
+        return random.permutation(np.concatenate(found))
 
     def _pool_size(self, longest_N: NDArray[np.int32]) -> int:
         """The number of pairs in a pool. ``longest_N`` is the longer side of each pair."""

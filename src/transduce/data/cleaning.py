@@ -110,6 +110,10 @@ class Account:
     lines: Lines
     tally: Tally = field(default_factory=Tally)
 
+    def place(self, side: Side, row: CorpusRow) -> str:
+        """The place "file:number" of a row, for messages."""
+        return (row.files or self.files).place(side, row.number)
+
     def stays(self, kind: str, place: str, detail: str, why: bool = False) -> bool:
         """Decides whether a line with a problem is kept, and notes the problem in the tally. Returns False if the
         policy for this kind is "skip", otherwise True.
@@ -142,7 +146,7 @@ def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
                 continue
         empty: list[Side] = [side for side in SIDES if (text := getattr(row, side)) is not None and not text.strip()]
         if empty:
-            place = account.files.place(empty[0], row.number)
+            place = account.place(empty[0], row)
             if not account.stays("empty", place, f"the {empty[0]} is empty"):
                 continue
         yield row
@@ -161,18 +165,18 @@ def fitting(
     numbers of tokens on both sides are compared after that, and only if the policy ``unequal`` is not "keep". Raises
     DataError if a policy is "error".
     """
-    lines, place = account.lines, account.files.place
+    lines, place = account.lines, account.place
     limits = lines.max_source_length, lines.max_target_length
     for row, pair in zip(rows, pairs, strict=True):
         if (long := _overlong(pair, limits, tokenizers)) is not None:
-            if not account.stays("overlong", place(long[0], row.number), long[1]):
+            if not account.stays("overlong", place(long[0], row), long[1]):
                 continue
             pair = cut(pair[0], limits[0], tokenizers[0]), cut(pair[1], limits[1], tokenizers[1])
         if lines.token_for_token:
             tokens, labels = (side.length(ids) for side, ids in zip(tokenizers, pair, strict=True))
             if tokens != labels:
                 detail = f"{labels} labels in the target for {tokens} tokens in the source"
-                if not account.stays("unequal", place("source", row.number), detail):
+                if not account.stays("unequal", place("source", row), detail):
                     continue
         account.tally.kept += 1
         yield pair

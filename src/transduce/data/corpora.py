@@ -1,8 +1,9 @@
 """The files of a corpus: which ones each split has, their formats and columns, and their lines as bytes.
 
-A split is parallel text files (one source and any number of targets, or one side alone), or one TSV, JSON-lines, CoNLL,
-text file, or file of trees. All may be gzipped, and ``rows.py`` reads them. Only "\\n" ends a line ("\\r\\n" is
-accepted). U+2028, form feeds and similar characters are text.
+A split is parallel text files (one source and any number of targets, or one side alone), or one TSV, JSON-lines,
+Parquet, CoNLL, text file, or file of trees; or several such corpora. All but Parquet may be gzipped, and ``rows.py``
+reads them. Each may be on this machine or at an address (``addresses.py``), and divided into shards. Only "\\n" ends a
+line ("\\r\\n" is accepted). U+2028, form feeds and similar characters are text.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import codecs
 import gzip
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISCHR, S_ISFIFO
 from typing import IO, Literal
 
+from transduce.data.addresses import Address, Stored, matching, stored
 from transduce.errors import UserError
 
 Side = Literal["source", "target"]
-Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees"]
+Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees", "parquet"]
 LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
@@ -29,6 +31,7 @@ FORMATS: dict[str, Format] = {
     ".conllu": "conllu",
     ".conll": "conll",
     ".trees": "trees",
+    ".parquet": "parquet",
 }
 
 
@@ -43,7 +46,10 @@ class LineError(DataError):
 
     def __init__(self, line: str, problem: str) -> None:
         super().__init__(f"{line[:60]!r} {problem}")
-        self.line = line
+        self.line, self.problem = line, problem
+
+    def __reduce__(self) -> tuple[type[LineError], tuple[str, str]]:
+        return LineError, (self.line, self.problem)  # a worker process raises it in this one
 
 
 @dataclass(frozen=True)
@@ -81,20 +87,38 @@ class ColumnNames:
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``.
+    """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``; or
+    several ``corpora``, each of which is one of these.
 
-    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .conllu, .conll or .trees, each optionally
-    with .gz. Each line of a .txt file is a target without a source. Line n of one parallel file belongs to line n of
-    the others. ``source`` alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are
-    several references of each source. Raises DataError for any other combination. Checks neither the suffix nor whether
-    the files exist.
+    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .conllu, .conll, .trees or .parquet, each
+    but the last optionally with .gz. Each line of a .txt file is a target without a source. Line n of one parallel file
+    belongs to line n of the others. ``source`` alone gives only sources, and ``target`` alone only targets. Several
+    files in ``target`` are several references of each source.
+
+    A name may be a pattern, such as "shards/*.tsv": then the corpus is all files that match, sorted by name. Patterns
+    of parallel files must match equally many. A name with a scheme ("s3://bucket/a.tsv") is an address that fsspec
+    reads.
+
+    ``tag`` is put before each source that has text, with a space between them. With the target's language as the tag,
+    one model translates into several languages (Johnson et al. 2017). ``name`` stands for the corpus in reports
+    (default: its first file's name). Training draws a corpus of n pairs in proportion to ``weight`` (default:
+    1) times n^(1/T), where T is ``training.batching.temperature``.
+
+    Raises DataError for any other combination. Checks neither the suffix nor whether the files exist.
     """
 
     path: str | None = None
     source: str | None = None
     target: str | tuple[str, ...] | None = None
+    corpora: tuple[Files, ...] | None = None
+    tag: str | None = None
+    name: str | None = None
+    weight: float | None = None
 
     def __post_init__(self) -> None:
+        if self.corpora is not None:
+            self._check_corpora(self.corpora)
+            return
         if self.path is not None and self.source is None and self.target is not None:
             raise DataError(f"path={self.path!r} has both sides, so target={self.target!r} has no place: remove it")
         if (self.path is None) == (self.source is None and self.target is None):
@@ -106,6 +130,55 @@ class Files:
             raise DataError("target=[] names no file: leave it out where there are sources only")
         if self.path is None and self.source is None and len(self.targets) > 1:
             raise DataError(f"target={list(self.targets)!r} are several references of no source: name the file of it")
+        if not 0 < self.share < float("inf"):
+            raise DataError(f"weight = {self.weight}: a number above 0 was expected; leave the corpus out instead")
+        if self.tag is not None and not self.tag.strip():
+            raise DataError(f"tag = {self.tag!r}: expected some text, such as '__en__'; leave it out for no tag")
+
+    def _check_corpora(self, corpora: tuple[Files, ...]) -> None:
+        own = (self.path, self.source, self.target, self.tag, self.name, self.weight)
+        if any(value is not None for value in own):
+            raise DataError("a split of several corpora has no path, source, target, tag, name or weight of its own")
+        if not corpora:
+            raise DataError("corpora=[] names no corpus: give at least one, or a path")
+        if any(corpus.corpora for corpus in corpora):
+            raise DataError("corpora inside corpora: write all of them in one list")
+
+    @property
+    def parts(self) -> tuple[Files, ...]:
+        """The corpora of the split: one, unless ``corpora`` has more."""
+        return self.corpora or (self,)
+
+    @property
+    def share(self) -> float:
+        """The weight of the corpus: 1 if none is given."""
+        return 1.0 if self.weight is None else self.weight
+
+    @property
+    def shards(self) -> tuple[Files, ...]:
+        """The corpora with one file for each pattern: what can be read one after the other.
+
+        Raises DataError if a pattern matches nothing, or if the patterns of parallel files match unequally many files.
+        """
+        return tuple(shard for part in self.parts for shard in part._expanded())
+
+    def _expanded(self) -> Iterator[Files]:
+        given = [text for text in (self.path, self.source, *self.targets) if text is not None]
+        found = [matching(text) for text in given]
+        for text, files in zip(given, found, strict=True):
+            if not files:
+                raise DataError(f"no file matches {text!r}: check the folder and the pattern")
+            if len(files) != len(found[0]):
+                raise DataError(
+                    f"{given[0]!r} matches {len(found[0])} files, and {text!r} matches {len(files)}: shard n of one "
+                    "belongs to shard n of the other, so give equally many"
+                )
+        for names in zip(*found, strict=True):
+            if self.path is not None:
+                yield replace(self, path=names[0])
+            else:
+                rest = names if self.source is None else names[1:]
+                yield replace(self, source=None if self.source is None else names[0], target=rest or None)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -119,18 +192,39 @@ class Files:
         False does not promise a source, because ``columns`` may leave it out. Raises DataError if the suffix of
         ``path`` tells no format.
         """
+        if self.corpora:
+            return all(corpus.targets_only for corpus in self.corpora)
         return self.source is None and (self.path is None or format_of(self.path) == "txt")
 
     @property
-    def paths(self) -> tuple[Path, ...]:
-        """All files that are given, in the order path, source, targets. "~" is replaced by the user's home folder."""
-        return tuple(Path(p).expanduser() for p in (self.path, self.source, *self.targets) if p is not None)
+    def paths(self) -> tuple[Stored, ...]:
+        """All files, of each shard in the order path, source, targets. "~" is replaced by the user's home folder.
+        Raises DataError as ``shards`` does.
+        """
+        return tuple(
+            stored(text)
+            for shard in self.shards
+            for text in (shard.path, shard.source, *shard.targets)
+            if text is not None
+        )
+
+    @property
+    def label(self) -> str:
+        """The name of the corpus in reports."""
+        return self.name or self.paths[0].name
 
     def located(self, source: str) -> str:
         """Joins the path of a signal to the folder of the first file of the split. An absolute path, and a text of
-        white space alone, stay unchanged.
+        white space alone, stay unchanged. Raises DataError if that file is at an address: signals are local files.
         """
-        return str(self.paths[0].parent / source) if source.strip() else source
+        first = self.paths[0]
+        if isinstance(first, Address):
+            raise DataError(f"{first}: a file of signals names files beside it, which must be local; copy them first")
+        return str(first.parent / source) if source.strip() else source
+
+    def tagged(self, source: str | None) -> str | None:
+        """The source with the tag before it. A source without text stays unchanged."""
+        return source if self.tag is None or not source or not source.strip() else f"{self.tag} {source}"
 
     def place(self, side: Side, number: int) -> str:
         """The place "file:number" for messages: line ``number`` of ``path`` or, for parallel files, of the file of that
@@ -157,12 +251,17 @@ def present(splits: Splits) -> dict[str, Files]:
     return {name: files for name, files in named.items() if files is not None}
 
 
-def identity(path: Path) -> tuple[str, int, int]:
+def identity(path: Stored) -> tuple[str, int, int | str]:
     """Stands for the content of a file without reading it: its absolute path without symbolic links, its size in bytes
-    and its modification time in nanoseconds.
+    and its modification time in nanoseconds. For a file at an address, see ``Address.identity``.
 
     Raises DataError if the file does not exist, or is a pipe or a device, which can be read only once.
     """
+    if isinstance(path, Address):
+        try:
+            return path.identity()
+        except OSError as error:
+            raise _unreadable(path, 0, error) from error
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -181,8 +280,8 @@ def format_of(path: str) -> Format:
     if not suffix or suffix[0] not in FORMATS:
         raise DataError(
             f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu, .conll or .trees "
-            "(or .txt, a target a line), optionally with .gz after it; two parallel text files are given as source and "
-            "target"
+            "(or .txt, a target a line), optionally with .gz after it, or .parquet; two parallel text files are given "
+            "as source and target"
         )
     return FORMATS[suffix[0]]
 
@@ -190,11 +289,24 @@ def format_of(path: str) -> Format:
 # --------------------------------------------------------------------- bytes
 
 
-def _open(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+def _open(path: Stored) -> IO[bytes]:
+    file = path.open() if isinstance(path, Address) else path.open("rb")
+    return _Unzipped(file) if path.suffix.lower() == ".gz" else file  # type: ignore[return-value]
 
 
-def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[bytes]:
+class _Unzipped(gzip.GzipFile):
+    """Reads the gzip data of an open file, and closes both together."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._zipped = file
+
+    def close(self) -> None:
+        super().close()
+        self._zipped.close()
+
+
+def lines(path: Stored, longest: int = LONGEST_LINE) -> Iterator[bytes]:
     """Yields the lines of a file, as bytes without line ends and without the file's byte order mark. A .gz file is
     decompressed.
 
@@ -233,7 +345,7 @@ def _too_long(name: str, number: int, longest: int) -> DataError:
     )
 
 
-def _unreadable(path: Path, lines: int, error: Exception) -> DataError:
+def _unreadable(path: Stored, lines: int, error: Exception) -> DataError:
     if isinstance(error, FileNotFoundError):
         return DataError(f"no such file: {path}")
     if isinstance(error, gzip.BadGzipFile | EOFError | zlib.error):

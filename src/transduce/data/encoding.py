@@ -80,7 +80,7 @@ def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Ite
         try:
             channelled(signal, row.source or "")
         except SignalError as error:
-            account.stays("unreadable", account.files.place("source", row.number), str(error), why=True)
+            account.stays("unreadable", account.place("source", row), str(error), why=True)
         else:
             yield row
 
@@ -98,6 +98,6 @@ def _signals(rows: Sequence[CorpusRow], tokenizer: Tokenizer, account: Account) 
         try:
             signals += tokenizer.encode([row.source or ""])
         except SignalError as error:
-            account.stays("unreadable", account.files.place("source", row.number), str(error), why=True)
+            account.stays("unreadable", account.place("source", row), str(error), why=True)
             signals.append(None)
     return signals

@@ -41,7 +41,7 @@ def frequencies(
     words: Counter[str] = Counter()
     seen = set()
     rows = usable(data.rows(files), Account(files, data.lines))
-    for _, of_line in groupby(rows, key=lambda row: row.number):  # a line with several targets counts once
+    for _, of_line in groupby(rows, key=lambda row: row.line):  # a line with several targets counts once
         source = next(of_line).source or ""
         words.update(word for word in units(source) if word in asked)
         if source in wanted:

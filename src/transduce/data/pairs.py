@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from transduce.types import PAD, Batch, Padded
 
 Array = NDArray[Any]
+CORPORA = "corpora.npy"  # the number of pairs of each corpus
 
 
 class Ragged:
@@ -69,14 +70,20 @@ class Ragged:
 class Pairs:
     """Encoded pairs of a split. A pair is identified by its index in the split, from 0. Both sides end with EOS, except
     a signal.
+
+    The split may consist of several corpora. Their pairs follow each other, and ``corpora`` has the number of pairs of
+    each (default: all pairs are of one corpus).
     """
 
-    def __init__(self, source: Ragged, target: Ragged) -> None:
+    def __init__(self, source: Ragged, target: Ragged, corpora: Sequence[int] | None = None) -> None:
         self.source, self.target = source, target
+        self.corpora = (len(self),) if corpora is None else tuple(corpora)
 
     @classmethod
     def load(cls, folder: Path) -> Pairs:
-        return cls(Ragged.load(folder, "source"), Ragged.load(folder, "target"))
+        sides = Ragged.load(folder, "source"), Ragged.load(folder, "target")
+        sizes = folder / CORPORA
+        return cls(*sides, np.load(sizes, allow_pickle=False).tolist() if sizes.exists() else None)
 
     def __len__(self) -> int:
         return len(self.source.offsets) - 1
@@ -111,6 +118,7 @@ class PairsWriter:
     def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None], step: int | None = None) -> None:
         folder.mkdir()
         source, target = vocabularies
+        self._folder, self._corpora = folder, [0]
         self._sides = [
             _RaggedWriter(folder, "source", _dtype(source))
             if step is None
@@ -123,12 +131,18 @@ class PairsWriter:
         for writer, rows in zip(self._sides, zip(*pairs, strict=True), strict=False):
             writer.append(rows)
 
+    def end_corpus(self) -> None:
+        """Tells that the next pairs belong to another corpus."""
+        self._corpora.append(self._sides[1].rows)
+
     def __enter__(self) -> PairsWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for writer in self._sides:
             writer.close()
+        if self._corpora[1:]:
+            np.save(self._folder / CORPORA, np.diff(self._corpora))
 
 
 def _dtype(vocabulary: int | None) -> np.dtype[Any]:
@@ -148,6 +162,11 @@ class _RaggedWriter:
         offsets = self._ids.length + np.cumsum(lengths)
         self._ids.append(self._joined(rows, int(lengths.sum())))
         self._offsets.append(offsets)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows written so far."""
+        return self._offsets.length - 1
 
     def close(self) -> None:
         self._ids.close()

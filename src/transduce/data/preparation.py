@@ -145,13 +145,14 @@ class Tokenizers:
 @dataclass(frozen=True)
 class Prepared:
     """The result of ``prepare``: the tokenizers, the encoded pairs for training and validation, and the report on
-    problems. ``valid`` is None without a validation set.
+    problems. ``valid`` is None without a validation set. ``weights`` has the weight of each corpus of the training set.
     """
 
     tokenizers: Tokenizers
     train: Pairs
     valid: Pairs | None
     report: Report
+    weights: tuple[float, ...] = (1.0,)
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -184,10 +185,10 @@ def prepare(data: Data, cache: Path, tokenizers: Tokenizers | None = None) -> Pr
             identity(path)  # all are there, that of the test too, which is not read here
     learned = cache / "prepared" / _fingerprint(data, splits, None)
     if tokenizers is not None and learned.exists() and Tokenizers.load(learned).fingerprints == tokenizers.fingerprints:
-        return _load(learned)
+        return _load(learned, splits.train)
     folder = learned if tokenizers is None else cache / "prepared" / _fingerprint(data, splits, tokenizers)
     make_folder(folder, lambda scratch: _write(scratch, data, splits, tokenizers))
-    return _load(folder)
+    return _load(folder, splits.train)
 
 
 def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Example]:
@@ -207,28 +208,31 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
         )
     account = Account(files, replace(data.lines, empty="keep"))
     tally = account.tally
-    rows = _with_sources(usable(data.rows(files), account), files, data.units)
-    if data.units.signal is not None:
-        rows = readable(rows, data.units.signal, account)
-    found = [_example(list(of_line)) for _, of_line in groupby(rows, key=lambda row: row.number)]
+    found = []
+    for corpus in files.parts:
+        rows = _with_sources(usable(data.rows(corpus), account), corpus, data.units)
+        if data.units.signal is not None:
+            rows = readable(rows, data.units.signal, account)
+        name = corpus.label if files.corpora else ""
+        found += [_example(list(of_line), name) for _, of_line in groupby(rows, key=lambda row: row.line)]
     # an empty reference may be meant: it is none
     if not told and any(each.policy != "keep" for each in tally.findings.values()):
         tally.kept = len(found)
         log.warning("%s", "\n".join(tally.lines(split)))
     if not data.group_references or data.units.targets_only:
         return found
-    grouped: dict[str, dict[str, None]] = {}
+    grouped: dict[tuple[str, str], dict[str, None]] = {}
     for example in found:
-        grouped.setdefault(example.source, {}).update(dict.fromkeys(example.references))
-    return [Example(source, tuple(references)) for source, references in grouped.items()]
+        grouped.setdefault((example.source, example.corpus), {}).update(dict.fromkeys(example.references))
+    return [Example(source, tuple(references), corpus) for (source, corpus), references in grouped.items()]
 
 
-def _example(rows: Sequence[CorpusRow]) -> Example:
+def _example(rows: Sequence[CorpusRow], corpus: str) -> Example:
     """Makes the example of one line from its rows: the source, and the targets as references. Empty targets are left
     out, as in sacreBLEU, but if all are empty, one stays. Without targets there are no references.
     """
     targets = [row.target for row in rows if row.target is not None]
-    return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]))
+    return Example(rows[0].source or "", tuple(filter(None, targets) if any(targets) else targets[:1]), corpus)
 
 
 def locate(data: Data, cache: Path) -> Splits:
@@ -259,6 +263,9 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
     # A file alone may have both sides, or one of them.
     files = [(split.path is None, split.source is None, [identity(path) for path in split.paths]) for split in used]
     facts: tuple[Any, ...] = (FORMAT, learned, given, files, splits.valid is None)
+    several = [tuple((part.tag, len(part.shards)) for part in split.parts) for split in used]
+    if several != [((None, 1),)] * len(used):
+        facts = (*facts, several)
     if data.units.signal is not None:
         facts = (*facts, [_signals(data, split) for split in used])
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
@@ -310,10 +317,11 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
     (folder / "report.json").write_text(json.dumps(asdict(report), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def _load(folder: Path) -> Prepared:
+def _load(folder: Path, train: Files) -> Prepared:
     report = Report.from_json(json.loads((folder / "report.json").read_text(encoding="utf-8")))
     valid = Pairs.load(folder / "valid") if "valid" in report.splits else None
-    return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report)
+    weights = tuple(corpus.share for corpus in train.parts)
+    return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report, weights)
 
 
 # ------------------------------------------------------------------- encoding
@@ -340,7 +348,7 @@ def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
     the second of two targets.
     """
     stride = -(-count // data.units.sample) or 1
-    by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.number))
+    by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.line))
     sample = chain.from_iterable(islice(by_line, 0, None, stride))
     rows = usable(sample, Account(files, data.lines))
     return (getattr(row, side) for row in _with_targets(rows, files, data.units))
@@ -351,15 +359,17 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
     tokens.
     """
     account = Account(files, data.lines)
-    rows = _with_targets(usable(data.rows(files), account), files, data.units)
     with PairsWriter(folder, tokenizers.vocabularies, tokenizers.step) as writer:
-        for chunk in chunks(rows, tokenizers.both, account):
-            pairs = chunk.fitting(tokenizers.both, account)
-            writer.append(pairs)
-            for number, (side, tokenizer) in enumerate(zip(SIDES, tokenizers.both, strict=True)):
-                if not tokenizer.numeric:
-                    unknown = sum(pair[number].count(UNK) for pair in pairs)
-                    account.tally.unknown[side] = account.tally.unknown.get(side, 0) + unknown
+        for corpus in files.parts:
+            rows = _with_targets(usable(data.rows(corpus), account), corpus, data.units)
+            for chunk in chunks(rows, tokenizers.both, account):
+                pairs = chunk.fitting(tokenizers.both, account)
+                writer.append(pairs)
+                for number, (side, tokenizer) in enumerate(zip(SIDES, tokenizers.both, strict=True)):
+                    if not tokenizer.numeric:
+                        unknown = sum(pair[number].count(UNK) for pair in pairs)
+                        account.tally.unknown[side] = account.tally.unknown.get(side, 0) + unknown
+            writer.end_corpus()
     return account.tally
 
 
@@ -374,7 +384,7 @@ def _placed(data: Data, files: Files) -> Iterator[None]:
         for row in data.rows(files):
             if error.line in (row.source, row.target):
                 side: Side = "source" if error.line == row.source else "target"
-                raise DataError(f"{files.place(side, row.number)}: {error}") from error
+                raise DataError(f"{(row.files or files).place(side, row.number)}: {error}") from error
         raise
 
 

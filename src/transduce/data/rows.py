@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from transduce import constituents
-from transduce.data import conll
+from transduce.data import conll, parquet
+from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
 TSV_COLUMNS = ColumnNames(source=0, target=1)
@@ -37,7 +37,7 @@ class Problem:
 @dataclass(frozen=True)
 class CorpusRow:
     """A row of a corpus: a source and one of its targets. ``number`` is the line in the file, from 1; all rows of a
-    line share it.
+    line share it. ``files`` is the shard that it was read from.
 
     A sentence of a CoNLL file has the line of its first word. A side is None if the files or the columns do not have
     it. If the line has a ``problem``, undecodable bytes are already replaced by U+FFFD, and a malformed line has an
@@ -48,24 +48,40 @@ class CorpusRow:
     source: str | None
     target: str | None = None
     problem: Problem | None = None
+    files: Files | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def line(self) -> tuple[int, int]:
+        """Equal for the rows of one line, and unequal for different lines of a split."""
+        return id(self.files), self.number
 
 
 def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGEST_LINE) -> Iterator[CorpusRow]:
     """Yields the rows of a split, one at a time.
 
     ``columns`` are the columns of ``files.path``. The default is the first two columns of a TSV or .conll file, the
-    keys "source" and "target" of JSON lines, the columns "form" and "upos" of .conllu, and "words" and "tree" of
-    .trees. Parallel files and .txt files ignore them. The call raises DataError if the suffix of ``path`` tells no
-    format.
-    While it reads, it raises DataError if a file is missing or damaged, if a column does not exist or does not suit the
-    format, or if parallel files have unequal lengths. A line of more than ``longest`` bytes raises DataError too.
-    Anything else that is wrong with one line, such as too few columns, is the ``problem`` of its row.
+    keys "source" and "target" of JSON lines and Parquet, the columns "form" and "upos" of .conllu, and "words" and
+    "tree" of .trees. Parallel files and .txt files ignore them. The call raises DataError if the suffix of ``path``
+    tells no format. While it reads, it raises DataError if a file is missing or damaged, if a column does not exist or
+    does not suit the format, or if parallel files have unequal lengths. A line of more than ``longest`` bytes raises
+    DataError too. Anything else that is wrong with one line, such as too few columns, is the ``problem`` of its row.
     """
+    return chain.from_iterable([_tagged(shard, _read(shard, columns, longest)) for shard in files.shards])
+
+
+def _tagged(shard: Files, rows: Iterator[CorpusRow]) -> Iterator[CorpusRow]:
+    return (replace(row, source=shard.tagged(row.source), files=shard) for row in rows)
+
+
+def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[CorpusRow]:
+    """The rows of one shard, without its tag."""
     if files.path is None:
         return _read_parallel(files, longest)
     if (form := format_of(files.path)) == "txt":
         return _read_parallel(Files(target=files.path), longest)
-    every = lines(files.paths[0], longest)
+    if form == "parquet":
+        return _read_parquet(files, columns or JSON_COLUMNS)
+    every = lines(stored(files.path), longest)
     if form == "tsv":
         return _read_tsv(files, columns or TSV_COLUMNS, every)
     if form in ("conllu", "conll"):
@@ -78,12 +94,19 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
 
 def check(files: Files, longest: int = LONGEST_LINE) -> int:
     """Reads the files of a split and returns the number of their lines, including a TSV file's header line. For a CoNLL
-    file it is the number of sentences.
+    file it is the number of sentences, for a Parquet file the number of rows.
 
     Raises DataError if a file is missing or damaged, if parallel files have unequal lengths, or at a line of more than
     ``longest`` bytes.
     """
-    if files.path is not None and (form := format_of(files.path)) in ("conllu", "conll"):
+    return sum(_check(shard, longest) for shard in files.shards)
+
+
+def _check(files: Files, longest: int) -> int:
+    form = None if files.path is None else format_of(files.path)
+    if form == "parquet":
+        return parquet.count(files.paths[0])
+    if form in ("conllu", "conll"):
         return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))
     counts = [_count_lines(path, longest) for path in files.paths]
     if len(set(counts)) > 1:
@@ -130,30 +153,55 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _read_json_lines(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
-    for column in columns.all:
-        if isinstance(column, int):
-            raise DataError(
-                f"JSON lines have names, so column {column} of columns finds nothing in {files.path}: give a key"
-            )
+    _check_keys(files, columns, "JSON lines")
     for number, line in enumerate(every, 1):
-        record = None
         try:
             record = json.loads(line.decode("utf-8", "replace"))
-            labels = [_label(record[key]) for key in columns.labels]
-            source, targets = _texts(record, columns)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            detail = f"not a usable JSON object: {error}"
-            if isinstance(error, KeyError):
-                found = ", ".join(map(repr, record)) if record else "no key"
-                detail = f"keys {', '.join(map(repr, columns.all))} expected, {found} found"
-            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
+        except (ValueError, RecursionError) as error:
+            yield _unusable(files, number, f"not a usable JSON object: {error}")
             continue
         # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
         bad = _invalid(line)
-        for target in targets or [[]]:
-            encoded = [text.encode("utf-8", "surrogatepass") for text in [*labels, *source, *target]]
-            row = _row(files, number, *_sides(encoded, columns))
-            yield row if bad is None else replace(row, problem=_undecodable(files, "source", number, bad))
+        for row in _record_rows(files, columns, number, record):
+            undecodable = None if bad is None else _undecodable(files, "source", number, bad)
+            yield replace(row, problem=row.problem or undecodable)
+
+
+def _read_parquet(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
+    _check_keys(files, columns, "Parquet files")
+    for number, record in enumerate(parquet.records(stored(files.path or ""), [*map(str, columns.all)]), 1):
+        yield from _record_rows(files, columns, number, record)
+
+
+def _check_keys(files: Files, columns: ColumnNames, what: str) -> None:
+    for column in columns.all:
+        if isinstance(column, int):
+            raise DataError(
+                f"{what} have names, so column {column} of columns finds nothing in {files.path}: give a key"
+            )
+
+
+def _record_rows(files: Files, columns: ColumnNames, number: int, record: Any) -> Iterator[CorpusRow]:
+    """The rows of a record, a table of values by name: one for each target. A record without the expected names and
+    strings gives one malformed row.
+    """
+    try:
+        labels = [_label(record[key]) for key in columns.labels]
+        source, targets = _texts(record, columns)
+    except KeyError:
+        found = ", ".join(map(repr, record)) if record else "no key"
+        yield _unusable(files, number, f"keys {', '.join(map(repr, columns.all))} expected, {found} found")
+        return
+    except TypeError as error:
+        yield _unusable(files, number, f"not a usable JSON object: {error}")
+        return
+    for target in targets or [[]]:
+        encoded = [text.encode("utf-8", "surrogatepass") for text in [*labels, *source, *target]]
+        yield _row(files, number, *_sides(encoded, columns))
+
+
+def _unusable(files: Files, number: int, detail: str) -> CorpusRow:
+    return CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
 
 
 def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], universal: bool) -> Iterator[CorpusRow]:
@@ -264,7 +312,7 @@ def _position(files: Files, column: str | int, header: Sequence[str]) -> int:
     return header.index(column)
 
 
-def _count_lines(path: Path, longest: int) -> int:
+def _count_lines(path: Stored, longest: int) -> int:
     return sum(1 for _ in lines(path, longest))
 
 

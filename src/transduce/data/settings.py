@@ -138,4 +138,4 @@ class Data:
         rows = read(files, self.columns, self.lines.max_bytes)
         if self.units.signal is None:
             return rows
-        return (replace(row, source=None if row.source is None else files.located(row.source)) for row in rows)
+        return (replace(row, source=row.source and (row.files or files).located(row.source)) for row in rows)

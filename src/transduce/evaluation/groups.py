@@ -1,4 +1,6 @@
-"""Results by groups of sources: by length, by the frequency of the rarest word, by presence in the training set."""
+"""Results by groups of sources: by corpus, by length, by the frequency of the rarest word, by presence in the training
+set.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from transduce.runs.run import Run
 from transduce.types import Example
 
 log = logging.getLogger("transduce")
+EACH = 2**31  # groups: more than there are corpora, so that each has its own
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,20 @@ def groupings(
             grouped("seen", "whole source in training", [*map(int, seen)], _seen_label, True),
         ]
     return found
+
+
+def by_corpus(
+    statistics: Sequence[Statistics], examples: Sequence[Example], resampling: Resampling | None = None
+) -> list[Grouping]:
+    """The results for each corpus of the split, such as each direction of translation, in the order of the corpora.
+    Empty unless there are several.
+    """
+    names = list(dict.fromkeys(example.corpus for example in examples))
+    if len(names) < 2:
+        return []
+    numbers = {name: number for number, name in enumerate(names)}
+    found = binned(statistics, [numbers[example.corpus] for example in examples], EACH, resampling=resampling)
+    return [Grouping("corpus", "corpus", tuple(names), tuple(found))]
 
 
 def training_frequencies(run: Path, examples: Sequence[Example]) -> Frequencies | None:

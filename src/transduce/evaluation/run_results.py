@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.evaluation.groups import groupings, training_frequencies
+from transduce.evaluation.groups import by_corpus, groupings, training_frequencies
 from transduce.evaluation.system_results import SystemResults
 from transduce.evaluation.systems import System
 from transduce.inspect.calibration import calibrate
@@ -61,12 +61,15 @@ def run_results(
     steps = system.lengths if signal else None
     metrics = [each.metric for each in system.statistics]
     rates = [metric for metric in metrics if parts.errors and isinstance(metric, ErrorRate)]
+    groups = by_corpus(system.statistics, examples, resampling)
+    if parts.bins:
+        groups += groupings(system.statistics, examples, training, parts.bins, resampling, steps)
     return SystemResults(
         system,
         examples,
         corpus,
         resampling,
-        groupings(system.statistics, examples, training, parts.bins, resampling, steps) if parts.bins else [],
+        groups,
         [error_breakdown(rate, system.predictions, examples) for rate in rates],
         calibrate(system.forced) if parts.calibration else None,
         label_breakdowns(metrics, system.predictions, examples) if parts.errors else [],

@@ -7,15 +7,17 @@ import platform
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 
 import transduce
-from transduce.data.corpora import Files, lines
+from transduce.data.corpora import Files, format_of, lines
+from transduce.data.rows import read
 from transduce.records.record import Change, Fingerprint, Versions
 from transduce.types import Example
 
@@ -66,7 +68,14 @@ def fingerprint_of_files(files: Files) -> Fingerprint:
     read.
     """
     names = tuple(path.name for path in files.paths)
-    return _fingerprint((line for path in files.paths for line in lines(path)), names)
+    return _fingerprint((line for shard in files.shards for line in _lines(shard)), names)
+
+
+def _lines(shard: Files) -> Iterator[bytes]:
+    """The lines of a shard's files, one file after the other. A row of a Parquet file counts as a line."""
+    if shard.path is not None and format_of(shard.path) == "parquet":
+        return (repr((row.source, row.target)).encode() for row in read(shard))
+    return chain.from_iterable(lines(path) for path in shard.paths)
 
 
 def fingerprint_of_examples(examples: Iterable[Example]) -> Fingerprint:

@@ -279,7 +279,7 @@ class _Plan:
         """The batches of the training set: streams of the text if the settings have ``streams``, otherwise pairs."""
         training, pairs = self.settings.training, self.prepared.train
         if training.streams is None:
-            return Batches(pairs, training.batching, training.seed)
+            return Batches(pairs, training.batching, training.seed, weights=self.prepared.weights)
         return StreamBatches(pairs.target, training.streams)
 
     @property

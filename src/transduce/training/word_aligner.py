@@ -77,7 +77,7 @@ def count_pairs(pairs: Sequence[tuple[str, str]], recipe: Recipe) -> tuple[Token
     tokenizers = Tokenizers(*(Symbols(lowercase=True).learn(side) for side in sides))
     rows = [tokenizer.encode(side) for tokenizer, side in zip(tokenizers.both, sides, strict=True)]
     aligner = WordAligner(cast(Any, recipe.position), recipe.warm_up, recipe.agreement)
-    counts = aligner.counts(Pairs(*map(_ragged, rows)))
+    counts = aligner.counts(Pairs(_ragged(rows[0]), _ragged(rows[1])))
     for _ in range(recipe.passes):
         counts.reestimate()
     return tokenizers, aligner, counts

@@ -318,16 +318,28 @@ class Bpe(TextUnit):
 class Unigram(TextUnit):
     """A unit of text: subwords of a unigram language model, within words and runs of punctuation (Kudo 2018).
 
-    ``size`` is the largest vocabulary, including special tokens. Raises DataError at learning if the characters of the
-    texts and the special tokens are more.
+    ``size`` is the largest vocabulary, including special tokens. The words ``whole`` are always one token, such as tags
+    of languages; each consists of letters, digits and "_" and has a space before it or begins the text. Raises
+    DataError for other words, and at learning if the characters of the texts, the words and the special tokens are more
+    than ``size``.
     """
 
     size: int = 8000
+    whole: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for word in self.whole:
+            if not re.fullmatch(r"\w+", word):
+                raise DataError(f"unigram.whole: {word!r}: expected letters, digits and '_', such as '__en__'")
 
     def learn(self, texts: Iterable[str]) -> TextTokenizer:
         library = _subwords(models.Unigram(), self.normalizers())
         trainer = trainers.UnigramTrainer(
-            vocab_size=self.size, unk_token=SPECIALS[UNK], special_tokens=list(SPECIALS), show_progress=False
+            vocab_size=max(0, self.size - len(self.whole)),
+            unk_token=SPECIALS[UNK],
+            special_tokens=list(SPECIALS),
+            show_progress=False,
         )
         try:
             library.train_from_iterator(iter(texts), trainer)
@@ -335,7 +347,9 @@ class Unigram(TextUnit):
             if "not large enough" not in str(error):
                 raise
             raise _too_small("unigram", self.size, "its characters and specials alone are more") from error
-        library.model = models.Unigram(_in_order(library), unk_id=UNK)
+        whole = {SPACE + word: 0.0 for word in self.whole}  # the log-probability 0: no other cut is as probable
+        pieces = [(piece, score) for piece, score in _in_order(library) if piece not in whole]
+        library.model = models.Unigram([*pieces, *whole.items()], unk_id=UNK)
         return TextTokenizer(library)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
-from transduce.data.corpora import Files, Splits
+from transduce.data.base import SPLITS
+from transduce.data.corpora import DataError, Files, Splits
 from transduce.files import write_lines
 from transduce.recipes.origins.published import Published
 
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw"
+Language = Literal["de", "en", "fr"]
+LANGUAGES = get_args(Language)
 SUMS = {
     "train.de": "550c2612c7ae45ed46754e67c3011fde500b1bf88592a376e2ed6126903766f7",
     "train.en": "f7cb7c7d411f6039a15de94de8c4d1709fada7b7474791598fd18451ec62427d",
@@ -35,8 +38,8 @@ class Multi30k:
     result are checked.
     """
 
-    source: Literal["de", "en", "fr"] = "de"
-    target: Literal["de", "en", "fr"] = "en"
+    source: Language = "de"
+    target: Language = "en"
     folder: str | None = None
 
     def prepare(self, folder: Path) -> Splits:
@@ -48,6 +51,40 @@ class Multi30k:
                     write_lines(path, published(path.name).lines(self.folder))
             splits.append(Files(source=str(paths[0]), target=str(paths[1])))
         return Splits(*splits)
+
+
+@dataclass(frozen=True)
+class Multi30kDirections:
+    """Multi30k in several directions of translation, each a corpus of its own, named as in ``directions`` ("de-en").
+
+    The target's language stands before each source as a tag: "__en__ Ein Hund" (Johnson et al. 2017). ``folder`` has
+    the meaning that it has in ``Multi30k``. Raises DataError for a direction that does not exist.
+    """
+
+    directions: tuple[str, ...] = ("de-en", "de-fr", "en-de", "en-fr", "fr-de", "fr-en")
+    folder: str | None = None
+
+    def __post_init__(self) -> None:
+        for direction in self.directions:
+            source, _, target = direction.partition("-")
+            if source == target or not {source, target} <= {*LANGUAGES}:
+                raise DataError(f"directions: {direction!r}: expected two of {', '.join(LANGUAGES)}, such as 'de-en'")
+        if not self.directions:
+            raise DataError("directions = []: at least one direction was expected, such as 'de-en'")
+
+    def prepare(self, folder: Path) -> Splits:
+        brought = {}
+        for direction in self.directions:
+            source, target = cast(list[Language], direction.split("-"))
+            brought[direction] = Multi30k(source, target, self.folder).prepare(folder)
+        return Splits(*(self._joined(brought, split) for split in SPLITS))
+
+    def _joined(self, brought: dict[str, Splits], split: str) -> Files:
+        corpora = [
+            replace(getattr(splits, split), tag=f"__{direction.split('-')[1]}__", name=direction)
+            for direction, splits in brought.items()
+        ]
+        return Files(corpora=tuple(corpora))
 
 
 def published(name: str) -> Published:
