@@ -250,6 +250,8 @@ def test_the_files_of_a_recipe_without_data_are_no_difference() -> None:
     assert changes.differences(recipes.read("tagging"), resolved("tagging", **files), FACTS) == {}
     own = changes.differences(recipes.read("g2p"), resolved("g2p", data__train__path="mine.tsv"), FACTS)
     assert own == {"data.train.path": Change(None, "mine.tsv")}
+    small = resolved("g2p-small", data__train__path="mine.tsv", data__origin={"type": "cmudict"})  # g2p's data, unused
+    assert changes.differences(recipes.read("g2p-small"), small, FACTS) == {}
 
 
 def test_the_nearest_recipe() -> None:

@@ -13,7 +13,7 @@ from publishing.legacy import LegacyFigure
 from transduce import names
 from transduce.config.errors import shown
 from transduce.protocols import can
-from transduce.records.changes import CONDITIONS, as_shipped, changed_since
+from transduce.records.changes import CONDITIONS, as_shipped, changed_since, own_files
 from transduce.records.machine import Machine
 from transduce.records.record import Change, Figure, MeasuredSystem, Record, TrainedModel
 from transduce.statistical.counted import Counted
@@ -139,8 +139,8 @@ def _other_search(system: MeasuredSystem) -> str:
 
 
 def _data(models: Iterable[TrainedModel]) -> str:
-    """The training files of recipes that bring no data of their own."""
-    own = [each for each in models if "origin" not in each.configuration.get("data", {})]
+    """The training files that users name, of recipes that bring no data of their own."""
+    own = [each for each in models if own_files(each.configuration)]
     files = dict.fromkeys(name for each in own if each.training_data for name in each.training_data.files)
     return f"trained on {', '.join(files)}" if files else ""
 

@@ -35,12 +35,19 @@ def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) ->
 def differences(recipe: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
     """The settings in which a run differs from a recipe, by dotted key, as ``differing_settings`` finds them.
 
-    If the recipe has no origin of data, the files that the run names for its splits do not count.
+    If the recipe has no origin of data, the files that the run names for its splits do not count. Nor does an origin
+    that the run does not use, because it names its training files: the recipe for more data has that origin.
     """
     found = differing_settings(recipe, run, facts)
     if "origin" in recipe.get("data", {}):
         return found
-    return {key: change for key, change in found.items() if not (key.startswith(SPLIT_FILES) and change.recipe is None)}
+    uncounted = (*SPLIT_FILES, *(("data.origin.",) if own_files(run) else ()))
+    return {key: change for key, change in found.items() if not (key.startswith(uncounted) and change.recipe is None)}
+
+
+def own_files(run: config.Table) -> bool:
+    """Returns True if a run names its training files, so that it reads nothing from an origin of data."""
+    return any(run.get("data", {}).get("train", {}).get(key) for key in ("path", "source", "target"))
 
 
 def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tuple[str, dict[str, Change]]:
@@ -99,6 +106,7 @@ def _recipe_settings(model: TrainedModel) -> dict[str, Any]:
         then.pop(key, None)
         if change.recipe is not None:
             then[key] = change.recipe
-    if "data.origin.type" not in then:
-        then = {key: value for key, value in then.items() if not key.startswith(SPLIT_FILES)}
+    named = any(key.startswith("data.train.") for key in model.difference)  # files in the place of the recipe's data
+    if "data.origin.type" not in then or (own_files(model.configuration) and not named):
+        then = {key: value for key, value in then.items() if not key.startswith((*SPLIT_FILES, "data.origin."))}
     return {key: value for key, value in then.items() if key not in PLACES}
