@@ -76,15 +76,24 @@ def test_each_source_is_as_alone(model: Any, search: Any, prefixed: bool, size: 
             assert one.score == pytest.approx(other.score, abs=1e-9)
 
 
-def test_the_batch_stays_full(model: Any) -> None:
-    """Fewer steps than fixed batches need, and never more rows than the batch has."""
-    together, counted, fixed = sources(LENGTHS), Counted(model), Counted(model)
-    rows = [(tree.select(together, torch.tensor([row])), list[int]()) for row in range(len(LENGTHS))]
-    list(search_continuously(Greedy(12), counted, rows, 4, padded))
-    for first in range(0, len(LENGTHS), 4):
-        Greedy(12)(fixed, padded(rows[first : first + 4])[0])
-    assert max(counted.rows) == 4
-    assert len(counted.rows) < len(fixed.rows)
+def test_new_sources_enter_before_the_last_one_has_finished(model: Any) -> None:
+    batch = ContinuousBatch(Greedy(12), model, 8)
+    batch.enter(sources(LENGTHS[:8]), range(8))
+    while not batch.has_room:
+        batch.step()
+    assert len(batch.active) in (1, 2)  # a quarter of the batch
+
+
+def test_many_new_sources_are_a_group_of_their_own(model: Any) -> None:
+    """Few ones join the older group, and what is older is in one group."""
+    counted = Counted(model)
+    batch = ContinuousBatch(Beam(3, max_length=40, filters=(LengthLimit(minimum=40),)), counted, 32)
+    for new, groups in ((2, [2]), (3, [2, 3]), (1, [6]), (7, [6, 7]), (14, [13, 14])):
+        first = len(batch.active)
+        batch.enter(sources(LENGTHS[:new]), range(first, first + new))
+        counted.rows.clear()
+        batch.step()
+        assert counted.rows == [3 * count for count in groups]
 
 
 def test_sources_are_read_when_there_is_room(model: Any) -> None:

@@ -1,12 +1,12 @@
 """Continuous batching: sources leave the batch when they finish, and waiting sources take their places.
 
-With a fixed batch, a step costs almost as much for the last few sources as for all. Here the batch stays full.
+With a fixed batch, a step costs almost as much for the last few sources as for all. Here others take their places.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 from transduce.errors import UserError
@@ -14,7 +14,7 @@ from transduce.search.base import Continuous, Finished, G
 from transduce.types import Hypothesis, Padded
 
 Q = TypeVar("Q")
-SHARE = 0.5  # of the batch that must be free before sources enter: each entry copies the state of the whole batch
+SHARE = 0.25  # of the batch: while more sources are active, no others enter, because each entry copies their state
 
 
 class ContinuousBatch(Generic[G]):
@@ -23,6 +23,9 @@ class ContinuousBatch(Generic[G]):
     The caller names each source by a key, a number that no other active source has, and calls ``step`` until the
     source's key is returned. Its hypotheses do not depend on its companions, up to rounding. Raises UserError if
     ``size`` is less than 1, or if sources of different ages cannot share a batch of this search.
+
+    Many sources that enter are a group of their own, which takes its steps beside the older group. In one group, the
+    young sources would need states as wide as those of the oldest source, and a beam copies its states at each step.
     """
 
     def __init__(self, search: Continuous[G], model: Any, size: int) -> None:
@@ -34,12 +37,12 @@ class ContinuousBatch(Generic[G]):
                 "sources to have the same age; use fixed batches"
             )
         self.search, self.model, self.size = search, model, size
-        self._group: G | None = None
+        self._groups: list[G] = []  # each with active sources; at most two, the older one first
 
     @property
     def active(self) -> list[int]:
         """The keys of the sources that are not finished."""
-        return [] if self._group is None else self._group.active
+        return [key for group in self._groups for key in group.active]
 
     @property
     def free(self) -> int:
@@ -48,8 +51,8 @@ class ContinuousBatch(Generic[G]):
 
     @property
     def has_room(self) -> bool:
-        """True if enough places are free that the entry of new sources pays."""
-        return self.free >= max(1, SHARE * self.size)
+        """True if so few sources are active that the entry of new sources pays."""
+        return len(self.active) <= SHARE * self.size
 
     def enter(self, source: Any, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
         """Begins with more sources and does their first step. Returns those that it finished.
@@ -59,22 +62,30 @@ class ContinuousBatch(Generic[G]):
         """
         if len(keys) > self.free:
             raise UserError(f"{len(keys)} sources cannot enter a batch with {self.free} free places")
+        many = len(keys) > len(self.active)
         entered, finished = self.search.enter(self.model, source, keys, prefix)
-        groups = [group for group in (self._group, entered) if group is not None and group.active]
-        self._group = self.search.join(groups) if len(groups) > 1 else next(iter(groups), None)
+        groups = [self._joined(self._groups), [entered]] if many else [self._joined([*self._groups, entered])]
+        self._groups = _active(chain.from_iterable(groups))
         return finished
 
     def step(self) -> Finished:
         """Does one step for all active sources. Returns those that it finished; nothing if no source is active."""
-        if self._group is None or not self._group.active:
-            return []
-        self._group, finished = self.search.step(self.model, self.search.leave(self._group))
-        return finished
+        stepped = [self.search.step(self.model, self.search.leave(group)) for group in self._groups]
+        self._groups = _active(group for group, _ in stepped)
+        return [each for _, finished in stepped for each in finished]
 
     def drop(self, keys: Collection[int]) -> None:
         """Gives up these sources. They are not returned."""
-        if self._group is not None:
-            self._group = self._group.without(keys)
+        self._groups = _active(group.without(keys) for group in self._groups)
+
+    def _joined(self, groups: Sequence[G]) -> list[G]:
+        """The active sources of all groups in one group; no group if there are none."""
+        groups = _active(groups)
+        return [self.search.join(groups)] if len(groups) > 1 else groups
+
+
+def _active(groups: Iterable[G]) -> list[G]:
+    return [group for group in groups if group.active]
 
 
 def search_continuously(
