@@ -172,6 +172,9 @@ def test_attention_and_the_tree_of_a_beam(client: TestClient) -> None:
     assert len(tree["texts"]) >= 1
     assert [node["parent"] is None for node in tree["nodes"]].count(True) == 1
     assert {node["rank"] for node in tree["nodes"]} >= {None, 0}
+    begun = client.post("/tree", json={"source": "abc", "prefix": "b"}).json()
+    assert all(text.startswith("b") for text in begun["texts"])
+    assert not tree["texts"][0].startswith("b")
 
 
 def test_health_models_metrics_and_the_page(client: TestClient) -> None:
@@ -186,6 +189,8 @@ def test_health_models_metrics_and_the_page(client: TestClient) -> None:
         "language": ("nothing", None),
         "pictures": ("picture", None),
     }
+    told = {each["name"]: (each["rate"], each["dark_ink"]) for each in client.get("/models").json()["models"]}
+    assert (told["first"], told["pictures"]) == ((None, False), (None, True))
     client.post("/predict", json={"source": 1})
     text = client.get("/metrics").text
     assert 'transduce_requests_total{route="/predict",status="400"}' in text
@@ -319,6 +324,7 @@ def test_a_bug_reveals_nothing(model: transduce.Transducer, gate: Gate, caplog: 
         ("/attention", {"source": "a" * 41}, "source has 41 characters"),
         ("/attention", {"source": "a", "target": "a" * 41}, "target has 41 characters"),
         ("/tree", {"source": "a" * 41}, "source has 41 characters"),
+        ("/tree", {"source": "a", "prefix": "a" * 41}, "prefix has 41 characters"),
         ("/tree", {"source": "a", "beam": 6}, "beam = 6: 1 to 5 was expected"),
         ("/v1/completions", {"prompt": "a" * 41}, "prompt has 41 characters"),
         ("/v1/completions", {"prompt": ["a"] * 4}, "prompt has 4 texts"),

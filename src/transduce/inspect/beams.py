@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+
 from transduce.errors import UserError
 from transduce.inspect.tree import Fate, Node, SearchTree, parents_first
 from transduce.protocols import Autoregressive, Search, can
@@ -20,9 +22,9 @@ from transduce.transducer import Transducer
 from transduce.types import BOS, SPECIALS, Hypothesis
 
 
-def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None) -> SearchTree:
+def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None, prefix: str = "") -> SearchTree:
     """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search; None
-    keeps the transducer's own.
+    keeps the transducer's own. ``prefix`` is the text that all outputs begin with.
 
     Greedy search counts as a beam of size 1. Raises UserError for any other search, and for a model that does not write
     token by token.
@@ -40,8 +42,10 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
         )
     recorder = _Recorder()
     padded = transducer.padded([transducer.read_one(source)])
+    ids = transducer.prefix_ids(prefix)
+    forced = transducer.padded([ids], torch.long) if ids else None
     with transducer.computing():
-        (found,) = replace(beam, observer=recorder)(transducer.model, padded)
+        (found,) = replace(beam, observer=recorder)(transducer.model, padded, forced)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
     return SearchTree(source, recorder.tree(transducer, found), tuple(found), texts)
 

@@ -99,6 +99,7 @@ class Tree(Body):
     """The keys of /tree: the tree of a beam search. ``beam`` is its size; None is the run's own."""
 
     source: str = ""
+    prefix: str = ""
     beam: int | None = None
 
 

@@ -63,6 +63,8 @@ class Service:
         return {
             "name": self.name,
             "reads": self._reads(),
+            "rate": getattr(transducer.source_tokenizer, "rate", None),
+            "dark_ink": getattr(transducer.source_tokenizer, "inverted", False),
             "writes": "numbers" if transducer.target_tokenizer.numeric else "text",
             "model": model.__name__,
             "search": type(transducer.search).__name__,

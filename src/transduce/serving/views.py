@@ -47,9 +47,10 @@ def views(catalogue: Catalogue) -> APIRouter:
         service = catalogue.find(body.model)
         if body.beam is not None:
             limits.check_number("beam", body.beam, limits.nbest)
+        limits.check_text("prefix", body.prefix)
         _check_open(service)
         with sources_of(service, [body.source], []) as (source,):
-            return as_json(await service.desk.call(lambda: _tree(service, source, body.beam)))
+            return as_json(await service.desk.call(lambda: _tree(service, source, body)))
 
     return router
 
@@ -85,10 +86,10 @@ def _signal_attention(service: Service, source: str, body: bodies.Attention) -> 
     }
 
 
-def _tree(service: Service, source: str, beam: int | None) -> dict[str, Any]:
+def _tree(service: Service, source: str, body: bodies.Tree) -> dict[str, Any]:
     transducer = service.transducer
-    search = None if beam is None else transducer.search.resized(beam)
-    found = beam_tree(transducer, source, search)
+    search = None if body.beam is None else transducer.search.resized(body.beam)
+    found = beam_tree(transducer, source, search, body.prefix)
     limited = found.root.limited(NODES)
     rows = type(found)(found.source, limited, found.hypotheses, found.texts).rows()
     return {"model": service.name, "nodes": rows, "texts": found.texts}

@@ -43,6 +43,16 @@ class SignalTokenizer(RecordedNumbers):
     def spectral(self) -> bool:
         return self._unit.spectral
 
+    @property
+    def rate(self) -> int | None:
+        """The samples a second of a recording; None for other signals."""
+        return getattr(self._unit, "rate", None)
+
+    @property
+    def inverted(self) -> bool:
+        """True if the unit makes dark pixels bright, because its pictures have dark ink on bright paper."""
+        return bool(getattr(self._unit, "invert", False))
+
     def encode(self, texts: Sequence[str]) -> list[Steps]:
         """The normalised steps [S, D] of each file, float32. Raises SignalError if a file cannot be read.
 

@@ -25,7 +25,7 @@ export function drawAttention(place, found) {
   const write = (tokens, places, y, test) => tokens.forEach((token, index) => {
     const text = svg("text", { class: "token", x: places[index].middle, y, "text-anchor": "middle" }, shown(token));
     text.addEventListener("pointerenter", () => only(test(index)));
-    text.addEventListener("pointerleave", () => only(() => true));
+    text.addEventListener("pointerleave", ({ pointerType }) => pointerType === "touch" || only(() => true));
     drawing.append(text);
   });
   write(source, top, 16, (index) => (s) => s === index);
@@ -38,7 +38,7 @@ export function drawAttention(place, found) {
   });
   place.replaceChildren(
     drawing,
-    element("p", { className: "help" }, "Thicker lines are stronger. Point at a token to see only its lines."),
+    element("p", { className: "help" }, "Thicker lines are stronger. Point at a token, or tap on it, to see only its lines."),
     element("details", {}, element("summary", {}, "In words"), list),
   );
 }

@@ -1,18 +1,18 @@
-// A canvas to draw on, black on white.
+// A canvas to draw on: with dark ink on bright paper, or the reverse, as the model's pictures have it.
 
 export function drawing(canvas) {
   const pen = canvas.getContext("2d");
-  let before = null;
+  let before = null, ink = "#000", paper = "#fff";
   const place = (event) => {
     const box = canvas.getBoundingClientRect();
     return [((event.clientX - box.left) * canvas.width) / box.width, ((event.clientY - box.top) * canvas.height) / box.height];
   };
   const clear = () => {
-    pen.fillStyle = "#fff";
+    pen.fillStyle = paper;
     pen.fillRect(0, 0, canvas.width, canvas.height);
   };
   const line = (from, to) => {
-    pen.strokeStyle = "#000";
+    pen.strokeStyle = ink;
     pen.lineWidth = 22;
     pen.lineCap = "round";
     pen.beginPath();
@@ -32,6 +32,11 @@ export function drawing(canvas) {
     before = now;
   });
   for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { before = null; });
+  const useInk = (dark) => {
+    if (dark === (ink === "#000")) return;
+    [ink, paper] = [paper, ink];
+    clear();
+  };
   clear();
-  return { clear, file: () => new Promise((made) => canvas.toBlob(made, "image/png")) };
+  return { clear, useInk, file: () => new Promise((made) => canvas.toBlob(made, "image/png")) };
 }

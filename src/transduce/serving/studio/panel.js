@@ -20,7 +20,10 @@ export class Panel {
     this.part("model").append(...models.map((each) => element("option", { value: each.name }, each.name)));
     this.part("model").value = chosen;
     this.part("model").addEventListener("change", () => { this.describe(); changed(); });
-    this.part("restart").addEventListener("click", () => this.goOn(""));
+    this.part("restart").addEventListener("click", async () => {
+      await this.goOn("");
+      this.root.querySelector(".word")?.focus();
+    });
     this.part("close").addEventListener("click", () => this.closeAlternatives());
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.view("attention", () => this.attention());
@@ -101,6 +104,7 @@ export class Panel {
 
   write(text) {
     this.text = text;
+    this.part("hint").hidden = !text || this.model.writes !== "text";
     const words = text.split(/\s+/).filter(Boolean), kept = this.prefix.split(/\s+/).filter(Boolean).length;
     const place = this.part("output"), before = place.querySelectorAll(".word").length;
     place.replaceChildren();
@@ -146,7 +150,10 @@ export class Panel {
     const items = found.map(({ text, probability }) => {
       const share = probability === undefined ? "" : ` ${(100 * probability).toFixed(1)} %`;
       const choice = element("button", { type: "button" }, text, element("small", {}, share));
-      choice.addEventListener("click", () => this.goOn(before ? `${before} ${text}` : text));
+      choice.addEventListener("click", async () => {
+        await this.goOn(before ? `${before} ${text}` : text);
+        if (document.activeElement === document.body) this.root.querySelectorAll(".word")[index]?.focus(); // it had the focus
+      });
       return element("li", {}, choice);
     });
     this.part("words").replaceChildren(...items);
@@ -227,6 +234,6 @@ export class Panel {
   }
 
   async tree() {
-    drawTree(this.part("tree"), await post("/tree", { model: this.model.name, source: this.given.text }));
+    drawTree(this.part("tree"), await post("/tree", { model: this.model.name, source: this.given.text, prefix: this.prefix }));
   }
 }

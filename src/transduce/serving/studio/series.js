@@ -2,7 +2,7 @@
 
 import { element, svg } from "./page.js";
 
-const WIDTH = 640, HEIGHT = 200, EDGE = 12;
+const WIDTH = 640, HEIGHT = 200, EDGE = 16, LEFT = 64;
 
 const numbers = (text) => text.trim().split(/\s+/).map((step) => Number(step.split(",")[0]));
 
@@ -13,7 +13,7 @@ export function drawSeries(place, answer) {
   const low = first(answer.low), high = first(answer.high);
   const every = [...given, ...forecast, ...(low ?? []), ...(high ?? [])].filter(Number.isFinite);
   const least = Math.min(...every), most = Math.max(...every), span = most - least || 1;
-  const x = (step) => EDGE + ((WIDTH - 2 * EDGE) * step) / Math.max(1, given.length + forecast.length - 1);
+  const x = (step) => LEFT + ((WIDTH - LEFT - EDGE) * step) / Math.max(1, given.length + forecast.length - 1);
   const y = (value) => HEIGHT - EDGE - ((HEIGHT - 2 * EDGE) * (value - least)) / span;
   const ahead = (index) => given.length + index;
   const line = (values, start) => values.map((value, index) => (Number.isFinite(value) ? `${x(start + index)},${y(value)}` : "")).join(" ");
@@ -25,11 +25,18 @@ export function drawSeries(place, answer) {
     drawing.append(svg("polygon", { class: "band", points: [...up, ...down].join(" ") }));
   }
   drawing.append(svg("polyline", { class: "given", points: line(given, 0) }));
-  drawing.append(svg("polyline", { class: "forecast", points: line(forecast, given.length) }));
+  const joined = Number.isFinite(given.at(-1)) ? [given.at(-1), ...forecast] : forecast; // without a hole between the lines
+  drawing.append(svg("polyline", { class: "forecast", points: line(joined, given.length + forecast.length - joined.length) }));
+  for (const value of new Set([most, least])) {
+    const text = String(Number(value.toPrecision(5)));
+    drawing.append(svg("text", { class: "faint", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, text));
+  }
   const head = element("tr", {}, ...["step", "forecast", ...(low ? ["90 % from", "to"] : [])].map((text) => element("th", { scope: "col" }, text)));
   const rows = forecast.map((value, index) => {
     const cells = [value, ...(low ? [low[index], high[index]] : [])].map((each) => element("td", {}, String(Number(each.toPrecision(5)))));
     return element("tr", {}, element("th", { scope: "row" }, `+${index + 1}`), ...cells);
   });
-  place.replaceChildren(drawing, element("details", {}, element("summary", {}, "The numbers"), element("table", {}, head, ...rows)));
+  const key = element("p", { className: "help" }, element("span", { className: "key" }), " input, ",
+    element("span", { className: "key forecast" }), low ? " forecast, with its 90 % interval" : " forecast");
+  place.replaceChildren(drawing, key, element("details", {}, element("summary", {}, "The numbers"), element("table", {}, head, ...rows)));
 }

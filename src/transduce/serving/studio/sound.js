@@ -1,8 +1,11 @@
-// Records the microphone as a WAV file of 16 bits, which the server can read.
+// Recordings as WAV files of 16 bits, with as many samples a second as the model reads.
 
-export async function recorder() {
+const USUAL = 16000; // samples a second for a model that does not say
+
+// Records the microphone. The returned function stops, and returns the file.
+export async function recorder(rate) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
-  const context = new AudioContext({ sampleRate: 16000 });
+  const context = new AudioContext();
   await context.audioWorklet.addModule("/studio/samples.js");
   const node = new AudioWorkletNode(context, "samples");
   const parts = [];
@@ -11,8 +14,46 @@ export async function recorder() {
   return async () => {
     stream.getTracks().forEach((track) => track.stop());
     await context.close();
-    return wav(parts, 16000);
+    return wav(await resampled(parts, context.sampleRate, rate ?? USUAL), rate ?? USUAL);
   };
+}
+
+// The file itself if it is a WAV file with this rate, or if the browser cannot decode it; otherwise a converted one.
+export async function converted(file, rate) {
+  if (!rate || (await rateOf(file)) === rate) return file;
+  try {
+    const found = await new OfflineAudioContext(1, 1, rate).decodeAudioData(await file.arrayBuffer());
+    return wav(await mono(found), rate);
+  } catch {
+    return file; // the server says what is wrong
+  }
+}
+
+// The samples a second of a WAV file; null for other files.
+async function rateOf(file) {
+  const head = new DataView(await file.slice(0, 28).arrayBuffer());
+  return head.byteLength === 28 && head.getUint32(0) === 0x52494646 ? head.getUint32(24, true) : null;
+}
+
+async function resampled(parts, from, to) {
+  const count = parts.reduce((sum, part) => sum + part.length, 0);
+  if (!count || from === to) return parts;
+  const buffer = new AudioBuffer({ length: count, sampleRate: from });
+  let at = 0;
+  for (const part of parts) {
+    buffer.copyToChannel(part, 0, at);
+    at += part.length;
+  }
+  return mono(buffer, to);
+}
+
+// The samples of a sound with its channels mixed, in one part.
+async function mono(buffer, rate = buffer.sampleRate) {
+  const context = new OfflineAudioContext(1, Math.ceil(buffer.duration * rate), rate);
+  const source = new AudioBufferSourceNode(context, { buffer });
+  source.connect(context.destination);
+  source.start();
+  return [(await context.startRendering()).getChannelData(0)];
 }
 
 export function wav(parts, rate) {

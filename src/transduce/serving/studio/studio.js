@@ -3,10 +3,11 @@
 import { get, setKey } from "./client.js";
 import { drawing } from "./draw.js";
 import { Panel } from "./panel.js";
-import { recorder } from "./sound.js";
+import { converted, recorder } from "./sound.js";
 
 const PAUSE = 350; // milliseconds after a key until the text is answered
 const byId = (id) => document.getElementById(id);
+const canvas = drawing(byId("canvas"));
 const state = { models: [], panels: [], file: null, name: "", timer: 0 };
 
 function problem(error) {
@@ -23,7 +24,6 @@ async function start() {
     return;
   }
   addPanel(state.models[0].name);
-  byId("compare").disabled = alike().length < 2;
   showInput();
 }
 
@@ -43,7 +43,6 @@ function addPanel(name, models = state.models) {
 function firstChanged() {
   const kind = byId("outputs").dataset.reads;
   setCompare(byId("compare").checked && alike().length > 1);
-  byId("compare").disabled = alike().length < 2;
   showInput();
   if (kind !== state.panels[0].model.reads) state.file = null;
   answer();
@@ -58,7 +57,11 @@ function setCompare(on) {
 }
 
 function showInput() {
-  const { reads } = state.panels[0].model;
+  const { reads, dark_ink: dark } = state.panels[0].model;
+  const alone = alike().length < 2;
+  byId("compare").disabled = alone;
+  byId("compare-help").hidden = !alone;
+  if (reads === "picture") canvas.useInk(dark);
   byId("outputs").dataset.reads = reads;
   byId("text-input").hidden = !["text", "numbers", "nothing"].includes(reads);
   byId("picture-input").hidden = reads !== "picture";
@@ -98,13 +101,15 @@ byId("key-form").addEventListener("submit", (event) => {
 
 // ------------------------------------------------------------- pictures and sound
 
-const canvas = drawing(byId("canvas"));
 byId("clear-drawing").addEventListener("click", () => canvas.clear());
 byId("read-drawing").addEventListener("click", async () => useFile(await canvas.file(), "drawing.png"));
 for (const id of ["picture-file", "sound-file"]) {
-  byId(id).addEventListener("change", ({ target }) => {
-    if (target.files.length) useFile(target.files[0], target.files[0].name);
-    if (id === "sound-file" && target.files.length) play(target.files[0]);
+  byId(id).addEventListener("change", async ({ target }) => {
+    const [file] = target.files;
+    if (!file) return;
+    const sound = id === "sound-file";
+    if (sound) play(file);
+    useFile(sound ? await converted(file, state.panels[0].model.rate) : file, file.name);
   });
 }
 
@@ -123,7 +128,7 @@ byId("record").addEventListener("click", async ({ target }) => {
       play(file);
       useFile(file, "recording.wav");
     } else {
-      stopRecording = await recorder();
+      stopRecording = await recorder(state.panels[0].model.rate);
     }
     problem(null);
   } catch (error) {
