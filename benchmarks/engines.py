@@ -1,11 +1,11 @@
-"""How fast does a run predict with each engine? PyTorch, onnxruntime and CTranslate2, paired.
+"""How fast does a run predict with each engine? PyTorch, our own library, onnxruntime and CTranslate2, paired.
 
     python benchmarks/engines.py RUN [--rounds 3] [--sentences 500] [--single 40] [--threads 1] [--exports DIR]
                                      [--out benchmarks/results/engines.md] [--record FILE.json]
 
 RUN is a Transformer that CTranslate2 runs, such as one of the recipe multi30k-de-en-transformer-post. The engines are
-PyTorch in float32 and bfloat16, and exports for onnxruntime and CTranslate2 in float32 and int8. Exports of these
-weights in DIR (default RUN/exports/benchmark) are used again; others are made first.
+PyTorch in float32 and bfloat16, and exports for our own library ("native"), onnxruntime and CTranslate2 in float32 and
+int8. Exports of these weights in DIR (default RUN/exports/benchmark) are used again; others are made first.
 
 Each engine reads the first sentences of the test split, text in to text out, at most 60 tokens each: --sentences of
 them in batches of 64, and --single of them one after the other. All engines take turns in one process, and each second
@@ -39,7 +39,7 @@ from transduce.transducer import Transducer
 
 LONGEST = 60
 BATCH = 64
-EXPORTS = (("onnx", "float32"), ("onnx", "int8"), ("ctranslate2", "float32"), ("ctranslate2", "int8"))
+EXPORTS = tuple((engine, each) for engine in ("native", "onnx", "ctranslate2") for each in ("float32", "int8"))
 BASE = "ctranslate2 int8"
 OWN = "ctranslate2 int8, own API"
 Decode = Callable[[Sequence[str], Any, int], list[str]]

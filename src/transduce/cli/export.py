@@ -13,7 +13,7 @@ from transduce.cli.options import Plugins
 def export(
     run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
     to: Annotated[
-        str, typer.Option("--to", help="The engine: onnx, ctranslate2, or marian for Hugging Face's.")
+        str, typer.Option("--to", help="The engine: native, onnx, ctranslate2, or marian for Hugging Face's.")
     ] = "onnx",
     out: Annotated[Path | None, typer.Option(help="The folder; by default RUN/exports/ENGINE.", metavar="DIR")] = None,
     checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best",

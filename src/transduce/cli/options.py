@@ -72,7 +72,7 @@ class LoadingOptions:
     ] = False
     precision: Precision = "float32"
     engine: Annotated[
-        str | None, typer.Option(help="torch, or onnx or ctranslate2: what `transduce export` made of the run.")
+        str | None, typer.Option(help="torch, or native, onnx or ctranslate2: what `transduce export` made of the run.")
     ] = None
     workers: Annotated[
         int, typer.Option(min=1, help="Worker processes; each has --threads threads, by default one.")

@@ -1,1 +1,1 @@
-"""Engines that run an exported model in place of PyTorch: onnxruntime and CTranslate2."""
+"""Engines that run an exported model in place of PyTorch: our own library, onnxruntime and CTranslate2."""

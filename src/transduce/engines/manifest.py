@@ -15,8 +15,8 @@ from transduce.errors import UserError
 
 MANIFEST = "export.json"
 FORMAT = 1
-ENGINES = ("torch", "onnx", "ctranslate2")
-EXPORTS = ("onnx", "ctranslate2", "marian")
+ENGINES = ("torch", "native", "onnx", "ctranslate2")
+EXPORTS = ("native", "onnx", "ctranslate2", "marian")
 FOLDER = "exports"  # in a run directory: a folder for each format
 
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from transduce.engines.ctranslate2 import open_ctranslate2
 from transduce.engines.manifest import Manifest
+from transduce.engines.native.opening import open_native
 from transduce.engines.onnx import open_onnx
+
+OPENERS: dict[str, Callable[[Path, Manifest], Any]] = {
+    "native": open_native,
+    "onnx": open_onnx,
+    "ctranslate2": open_ctranslate2,
+}
 
 
 def open_model(folder: Path, manifest: Manifest) -> Any:
-    """The model of the export in ``folder``: by onnxruntime if the engine is "onnx", otherwise by CTranslate2. Raises
-    MissingPackageError if the package is not installed. Checks no checksums (``Manifest.read`` does).
+    """The model of the export in ``folder``, by the engine that the manifest names. Raises MissingPackageError if the
+    engine is not installed. Checks no checksums (``Manifest.read`` does).
     """
-    return open_onnx(folder, manifest) if manifest.engine == "onnx" else open_ctranslate2(folder, manifest)
+    return OPENERS[manifest.engine](folder, manifest)

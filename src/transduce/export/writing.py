@@ -17,6 +17,7 @@ from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.graphs import CAPACITY, HYPOTHESES
 from transduce.export.marian import MarianModel, write_marian
+from transduce.export.native import write_native
 from transduce.export.onnx import LONGER, write_onnx
 from transduce.export.parity import Parity, Quality, check, compare, compare_quality
 from transduce.files import replace_folder
@@ -31,6 +32,8 @@ from transduce.types import Example, Padded
 SAMPLE = 32  # sources that both engines decode
 MEASURED = 500  # the same with int8, whose scores are compared: few sentences give a rough score
 PRECISIONS = ("float32", "int8")
+WRITERS = {"native": write_native, "ctranslate2": write_ctranslate2}  # from the settings and the parameters
+OWN_SEARCHES = ("native", "onnx")  # these engines run our own searches
 ROWS = 5  # of the example that graphs are traced with
 
 
@@ -44,12 +47,12 @@ def export_run(
 ) -> tuple[Path, Parity | Quality]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
-    ``path`` is the run directory. ``to`` is "onnx", "ctranslate2", or "marian" for Hugging Face's transformers. ``out``
-    is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run directory; an export in it is
-    replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the different sources of the
-    run's validation split. Unless ``to`` is "onnx", both search greedily. Raises UserError if the model cannot be
-    exported, if ``out`` has files and is no export, or if the outputs differ (``parity.check``); then nothing is
-    written. Raises MissingPackageError if a package of the engine is missing.
+    ``path`` is the run directory. ``to`` is "native", "onnx", "ctranslate2", or "marian" for Hugging Face's
+    transformers. ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run
+    directory; an export in it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
+    different sources of the run's validation split. Unless our own searches run the engine, both search greedily.
+    Raises UserError if the model cannot be exported, if ``out`` has files and is no export, or if the outputs differ
+    (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is missing.
 
     With ``precision`` int8 the weights of products become 8-bit integers, and outputs may differ. The sample is then
     the first 500 of ``sources`` or of the validation split. The result has the scores of the run's metrics for both
@@ -74,8 +77,8 @@ def export_run(
         if to == "onnx":
             first = [each.source for each in sample[:SAMPLE]]
             notes = write_onnx(transducer.model, example(transducer, first), scratch, precision)
-        elif to == "ctranslate2":
-            notes = write_ctranslate2(transducer.model, _table(run, "model", Model), scratch, precision)
+        elif to in WRITERS:
+            notes = WRITERS[to](transducer.model, _table(run, "model", Model), scratch, precision)
         else:
             tables = _table(run, "model", Model), _table(run, "search", Search)
             notes = write_marian(transducer.model, *tables, run.tokenizers, scratch)
@@ -85,7 +88,7 @@ def export_run(
         opened = replace(transducer, model=model)
         # the beams of other engines end earlier, so greedy search is what must agree
         pair = (transducer, opened)
-        ours, theirs = pair if to == "onnx" else (replace(each, search=_greedy(each)) for each in pair)
+        ours, theirs = pair if to in OWN_SEARCHES else (replace(each, search=_greedy(each)) for each in pair)
         found.append(_compared(ours, theirs, sample, precision, run.settings.get("metrics", ())))
         if isinstance(found[0], Parity):
             check(found[0], to)

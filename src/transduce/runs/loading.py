@@ -41,8 +41,9 @@ def load(
     sentence, and outputs hardly ever differ. ``settings`` (``{"search.size": 10}`` or ``["search.size=10"]``) and
     ``size`` change the search, as in ``Transducer.changed``.
 
-    ``engine`` "onnx" or "ctranslate2" runs the export that ``transduce export`` made of the run; "torch" runs the run
-    itself. ``run`` can also be the folder of an export, which then runs with its own engine. An export runs on the CPU.
+    ``engine`` "native", "onnx" or "ctranslate2" runs the export that ``transduce export`` made of the run; "torch" runs
+    the run itself. ``run`` can also be the folder of an export, which then runs with its own engine. An export runs on
+    the CPU.
 
     Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
     runs have different vocabularies.

@@ -1,0 +1,43 @@
+"""Builds the native engine: one small C++ library for each kind of processor. pyproject.toml has everything else.
+
+The libraries are optional: without a C++ compiler, transduce installs without the engine, which then says so. They have
+a plain C interface for ctypes and use nothing of Python's.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+KERNELS = Path("src/transduce/engines/native/kernels")
+# No flag reorders additions or contracts them with products: so all variants compute the same numbers, bit for bit.
+FLAGS = "-O3 -std=c++11 -fvisibility=hidden -Wno-psabi "
+FLAGS += "-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-signed-zeros -ffinite-math-only"
+AVX512 = "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mprefer-vector-width=512"
+VARIANTS = {"portable": "", "avx2": "-mavx2 -mfma", "avx512": AVX512}
+
+
+def variants() -> dict[str, list[str]]:
+    """The flags of each variant that this kind of machine can run: none on Windows, whose compiler has other flags."""
+    if sys.platform == "win32":
+        return {}
+    names = VARIANTS if platform.machine() in ("x86_64", "AMD64") else ["portable"]
+    return {name: f"{FLAGS} {VARIANTS[name]}".split() for name in names}
+
+
+setup(
+    ext_modules=[
+        Extension(
+            f"transduce.engines.native._{name}",
+            [(KERNELS / f"{name}.cpp").as_posix()],
+            depends=[path.as_posix() for path in sorted(KERNELS.iterdir())],
+            extra_compile_args=flags,
+            language="c++",
+            optional=True,
+        )
+        for name, flags in variants().items()
+    ]
+)

@@ -1,0 +1,137 @@
+// Packs matrices, quantises rows, and multiplies. matrix.h explains the layout.
+
+#include "matrix.h"
+
+#include <algorithm>
+
+#include "sums.h"
+
+namespace transduce {
+
+Matrix::Matrix(int outputs, int inputs, const float* bias_O)
+    : outputs(outputs),
+      inputs(inputs),
+      panels((outputs + PANEL - 1) / PANEL),
+      groups((inputs + GROUP - 1) / GROUP),
+      quantised(false) {
+    const size_t padded = static_cast<size_t>(panels) * PANEL;
+    bias.resize(padded);
+    std::fill(bias.data(), bias.data() + padded, 0.0f);
+    if (bias_O != nullptr) std::copy(bias_O, bias_O + outputs, bias.data());
+}
+
+void Matrix::pack(const int8_t* weight_OI, const float* scale_O) {
+    const size_t padded = static_cast<size_t>(panels) * PANEL, panel_size = static_cast<size_t>(groups) * GROUP * PANEL;
+    quantised = true;
+    integers.resize(padded * groups * GROUP);
+    scale.resize(padded);
+    shift.resize(padded);
+    std::fill(integers.data(), integers.data() + padded * groups * GROUP, static_cast<int8_t>(0));
+    std::fill(scale.data(), scale.data() + padded, 0.0f);
+    std::fill(shift.data(), shift.data() + padded, 0);
+    for (int o = 0; o < outputs; ++o) {
+        int8_t* panel = integers.data() + o / PANEL * panel_size;
+        int32_t total = 0;
+        for (int i = 0; i < inputs; ++i) {
+            const int8_t weight = weight_OI[static_cast<size_t>(o) * inputs + i];
+            panel[i / GROUP * PANEL * GROUP + o % PANEL * GROUP + i % GROUP] = weight;
+            total += weight;
+        }
+        scale.data()[o] = scale_O[o];
+        shift.data()[o] = UNSIGNED * total;
+    }
+}
+
+void Matrix::pack(const float* weight_OI) {
+    const size_t padded = static_cast<size_t>(panels) * PANEL;
+    floats.resize(padded * inputs);
+    std::fill(floats.data(), floats.data() + padded * inputs, 0.0f);
+    for (int o = 0; o < outputs; ++o) {
+        float* panel = floats.data() + static_cast<size_t>(o / PANEL) * PANEL * inputs;
+        for (int i = 0; i < inputs; ++i)
+            panel[static_cast<size_t>(i) * PANEL + o % PANEL] = weight_OI[static_cast<size_t>(o) * inputs + i];
+    }
+}
+
+static float largest_size(const float* x, int count) {
+    float largest = 0;
+    for (int i = 0; i < count; ++i) {
+        const float size = x[i] < 0 ? -x[i] : x[i];
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
+void QuantisedRows::read(const float* x, int rows, int inputs) {
+    stride_ = (inputs + GROUP - 1) / GROUP * GROUP;
+    values_.resize(static_cast<size_t>(rows) * stride_);
+    scale_.resize(rows);
+    for (int r = 0; r < rows; ++r) {
+        const float* from = x + static_cast<size_t>(r) * inputs;
+        uint8_t* to = values_.data() + static_cast<size_t>(r) * stride_;
+        const float largest = largest_size(from, inputs);
+        const float to_integers = largest > 0 ? 127.0f / largest : 0.0f;
+        scale_[r] = largest / 127.0f;
+        for (int i = 0; i < inputs; ++i)
+            to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::rint(from[i] * to_integers)) + UNSIGNED);
+        for (int i = inputs; i < stride_; ++i) to[i] = UNSIGNED;
+    }
+}
+
+// Writes the outputs of one panel of R rows: the sums with their scales and the bias.
+static inline void write_panel(
+    const Matrix& matrix, int panel, const int32_t* sums, const QuantisedRows& x, int first, int rows, float* y) {
+    const int o = panel * PANEL, count = std::min(PANEL, matrix.outputs - o);
+    const float *scale = matrix.scale.data() + o, *bias = matrix.bias.data() + o;
+    const int32_t* shift = matrix.shift.data() + o;
+    for (int r = 0; r < rows; ++r) {
+        const float row_scale = x.scale(first + r);
+        float* to = y + static_cast<size_t>(first + r) * matrix.outputs + o;
+        for (int i = 0; i < count; ++i)
+            to[i] = static_cast<float>(sums[r * PANEL + i] - shift[i]) * (row_scale * scale[i]) + bias[i];
+    }
+}
+
+template <int R>
+static inline void multiply_rows(const Matrix& matrix, int panel, const QuantisedRows& x, int first, float* y) {
+    alignas(64) int32_t sums[R * PANEL];
+    const size_t panel_size = static_cast<size_t>(matrix.groups) * GROUP * PANEL;
+    const int8_t* weights = matrix.integers.data() + panel * panel_size;
+    integer_sums<R>(x.row(first), x.stride(), weights, matrix.groups, sums);
+    write_panel(matrix, panel, sums, x, first, R, y);
+}
+
+template <int R>
+static inline void multiply_rows(const Matrix& matrix, int panel, const float* x, int first, float* y) {
+    alignas(64) float sums[R * PANEL];
+    const float* weights = matrix.floats.data() + static_cast<size_t>(panel) * PANEL * matrix.inputs;
+    float_sums<R>(x + static_cast<size_t>(first) * matrix.inputs, matrix.inputs, weights, matrix.inputs, sums);
+    const int o = panel * PANEL, count = std::min(PANEL, matrix.outputs - o);
+    for (int r = 0; r < R; ++r)
+        for (int i = 0; i < count; ++i)
+            y[static_cast<size_t>(first + r) * matrix.outputs + o + i] = sums[r * PANEL + i] + matrix.bias.data()[o + i];
+}
+
+// All rows of a panel, MOST_ROWS at a time, then the rest. The panel stays in the first cache meanwhile.
+template <class Rows>
+static void multiply_panel(const Matrix& matrix, int panel, const Rows& x, int rows, float* y) {
+    int first = 0;
+    for (; first + MOST_ROWS <= rows; first += MOST_ROWS) multiply_rows<MOST_ROWS>(matrix, panel, x, first, y);
+#if defined(__AVX512VNNI__)
+    for (; first + 4 <= rows; first += 4) multiply_rows<4>(matrix, panel, x, first, y);
+    for (; first + 2 <= rows; first += 2) multiply_rows<2>(matrix, panel, x, first, y);
+#endif
+    for (; first < rows; ++first) multiply_rows<1>(matrix, panel, x, first, y);
+}
+
+void multiply(const Matrix& matrix, const float* x, float* y, int rows, int activation, QuantisedRows& quantised) {
+    if (matrix.quantised) quantised.read(x, rows, matrix.inputs);
+    for (int panel = 0; panel < matrix.panels; ++panel)
+        if (matrix.quantised)
+            multiply_panel(matrix, panel, quantised, rows, y);
+        else
+            multiply_panel(matrix, panel, x, rows, y);
+    for (int r = 0; r < rows; ++r) activate(y + static_cast<size_t>(r) * matrix.outputs, matrix.outputs, activation);
+}
+
+}  // namespace transduce

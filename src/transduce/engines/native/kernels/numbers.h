@@ -1,0 +1,126 @@
+// Functions of single numbers and of rows of numbers, in float32.
+//
+// The loops are plain so that the compiler turns them into vector instructions. Sums have 16 parts, one for each element
+// of a vector, which are added at the end. This order is fixed, so every variant of the library finds the same numbers,
+// and a row's result never depends on another row.
+#ifndef TRANSDUCE_NUMBERS_H
+#define TRANSDUCE_NUMBERS_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace transduce {
+
+// e^x for x <= 88: 2^n times a polynomial (Cephes, expf). Smaller than -87 gives about 0. Unlike std::exp, it becomes
+// vector instructions.
+static inline float exponential(float x) {
+    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
+    const float shifted = x * 1.44269504088896341f;
+    const int32_t n = static_cast<int32_t>(shifted + (shifted < 0 ? -0.5f : 0.5f));
+    const float whole = static_cast<float>(n);
+    const float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    float y = 1.9875691500e-4f;
+    y = y * rest + 1.3981999507e-3f;
+    y = y * rest + 8.3334519073e-3f;
+    y = y * rest + 4.1665795894e-2f;
+    y = y * rest + 1.6666665459e-1f;
+    y = y * rest + 5.0000001201e-1f;
+    y = y * rest * rest + rest + 1.0f;
+    const int32_t bits = (n + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, sizeof power);
+    return y * power;
+}
+
+// The error function, with an absolute error below 2e-7 (Abramowitz and Stegun 1964, 7.1.26).
+static inline float error_function(float x) {
+    const float size = x < 0 ? -x : x;
+    const float t = 1.0f / (1.0f + 0.3275911f * size);
+    float y = 1.061405429f;
+    y = y * t - 1.453152027f;
+    y = y * t + 1.421413741f;
+    y = y * t - 0.284496736f;
+    y = y * t + 0.254829592f;
+    y = 1.0f - y * t * exponential(-size * size);
+    return x < 0 ? -y : y;
+}
+
+enum Activation { NONE = 0, RELU = 1, GELU = 2, SWISH = 3 };
+
+static inline void activate(float* x, int count, int activation) {
+    if (activation == RELU)
+        for (int i = 0; i < count; ++i) x[i] = x[i] > 0 ? x[i] : 0;
+    else if (activation == GELU)
+        for (int i = 0; i < count; ++i) x[i] = 0.5f * x[i] * (1.0f + error_function(x[i] * 0.70710678118f));
+    else if (activation == SWISH)
+        for (int i = 0; i < count; ++i) x[i] = x[i] / (1.0f + exponential(-x[i]));
+}
+
+const int SIXTEEN = 16;
+typedef float Sixteen __attribute__((vector_size(64)));  // the compiler splits it where registers are smaller
+
+static inline Sixteen load(const float* at) {
+    Sixteen found;
+    std::memcpy(&found, at, sizeof found);
+    return found;
+}
+
+static inline float sum(const Sixteen& parts) {
+    float total[SIXTEEN];
+    std::memcpy(total, &parts, sizeof total);
+    for (int half = SIXTEEN / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; ++i) total[i] += total[i + half];
+    return total[0];
+}
+
+static inline float dot(const float* a, const float* b, int count) {
+    Sixteen parts = {};
+    int i = 0;
+    for (; i + SIXTEEN <= count; i += SIXTEEN) parts += load(a + i) * load(b + i);
+    float total = sum(parts);
+    for (; i < count; ++i) total += a[i] * b[i];
+    return total;
+}
+
+// The sum of (x - mean)^power, for power 1 or 2.
+template <int power>
+static inline float moment(const float* x, float mean, int count) {
+    Sixteen parts = {};
+    int i = 0;
+    for (; i + SIXTEEN <= count; i += SIXTEEN) {
+        const Sixteen rest = load(x + i) - mean;
+        parts += power == 1 ? rest : rest * rest;
+    }
+    float total = sum(parts);
+    for (; i < count; ++i) total += power == 1 ? x[i] - mean : (x[i] - mean) * (x[i] - mean);
+    return total;
+}
+
+static inline void add(float* x, const float* y, int count) {
+    for (int i = 0; i < count; ++i) x[i] += y[i];
+}
+
+static inline void add_scaled(float* x, const float* y, float scale, int count) {
+    for (int i = 0; i < count; ++i) x[i] += scale * y[i];
+}
+
+// Turns energies into weights that sum to 1.
+static inline void softmax(float* x, int count) {
+    float largest = x[0];
+    for (int i = 1; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+    for (int i = 0; i < count; ++i) x[i] = exponential(x[i] - largest);
+    const float scale = 1.0f / moment<1>(x, 0.0f, count);
+    for (int i = 0; i < count; ++i) x[i] *= scale;
+}
+
+// Layer norm of one row (Ba et al. 2016). `to` may be `from`.
+static inline void layer_norm(const float* from, float* to, const float* weight, const float* bias, float eps, int count) {
+    const float mean = moment<1>(from, 0.0f, count) / count;
+    const float scale = 1.0f / std::sqrt(moment<2>(from, mean, count) / count + eps);
+    for (int i = 0; i < count; ++i) to[i] = (from[i] - mean) * scale * weight[i] + bias[i];
+}
+
+}  // namespace transduce
+
+#endif

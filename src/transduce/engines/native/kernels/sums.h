@@ -1,0 +1,128 @@
+// The sums of products of one panel, for a few rows at a time: the only code that differs between processors.
+//
+// `x` are the stored activations of R rows, `stride` bytes apart. `weights` is a panel of Matrix::integers (or floats).
+// `sums` receives [R][PANEL] sums. All integer variants give the same sums, bit for bit.
+#ifndef TRANSDUCE_SUMS_H
+#define TRANSDUCE_SUMS_H
+
+#include "matrix.h"
+
+#if defined(__AVX512VNNI__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace transduce {
+
+static inline int32_t four_bytes(const uint8_t* at) {
+    int32_t word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+}
+
+#if defined(__AVX512VNNI__)
+
+const int MOST_ROWS = 6;  // 24 registers for sums, 4 for weights, 1 for activations: 29 of 32
+
+template <int R>
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+    __m512i total[R][4];
+    for (int r = 0; r < R; ++r)
+        for (int c = 0; c < 4; ++c) total[r][c] = _mm512_setzero_si512();
+    for (int g = 0; g < groups; ++g) {
+        const int8_t* block = weights + static_cast<size_t>(g) * PANEL * GROUP;
+        __m512i weight[4];
+        for (int c = 0; c < 4; ++c) weight[c] = _mm512_load_si512(block + 64 * c);
+        for (int r = 0; r < R; ++r) {
+            const __m512i activation = _mm512_set1_epi32(four_bytes(x + r * stride + g * GROUP));
+            for (int c = 0; c < 4; ++c) total[r][c] = _mm512_dpbusd_epi32(total[r][c], activation, weight[c]);
+        }
+    }
+    for (int r = 0; r < R; ++r)
+        for (int c = 0; c < 4; ++c) _mm512_storeu_si512(sums + r * PANEL + 16 * c, total[r][c]);
+}
+
+#elif defined(__AVX2__)
+
+const int MOST_ROWS = 2;
+
+// VPMADDUBSW multiplies unsigned by signed bytes and adds pairs in 16 bits. With |x| and sign(x) w, both at most 127,
+// no pair exceeds 32,258: so nothing saturates, and the sums are exact.
+template <int R>
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (int half = 0; half < 2; ++half) {
+        __m256i total[R][4];
+        for (int r = 0; r < R; ++r)
+            for (int c = 0; c < 4; ++c) total[r][c] = _mm256_setzero_si256();
+        for (int g = 0; g < groups; ++g) {
+            const int8_t* block = weights + static_cast<size_t>(g) * PANEL * GROUP + 128 * half;
+            for (int r = 0; r < R; ++r) {
+                const __m256i activation = _mm256_set1_epi32(four_bytes(x + r * stride + g * GROUP));
+                const __m256i size = _mm256_abs_epi8(activation);
+                for (int c = 0; c < 4; ++c) {
+                    const __m256i weight = _mm256_load_si256(reinterpret_cast<const __m256i*>(block + 32 * c));
+                    const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(weight, activation));
+                    total[r][c] = _mm256_add_epi32(total[r][c], _mm256_madd_epi16(pairs, ones));
+                }
+            }
+        }
+        for (int r = 0; r < R; ++r)
+            for (int c = 0; c < 4; ++c) {
+                __m256i* to = reinterpret_cast<__m256i*>(sums + r * PANEL + 32 * half + 8 * c);
+                _mm256_storeu_si256(to, total[r][c]);
+            }
+    }
+}
+
+#else
+
+const int MOST_ROWS = 2;
+
+template <int R>
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+    for (int i = 0; i < R * PANEL; ++i) sums[i] = 0;
+    for (int g = 0; g < groups; ++g) {
+        const int8_t* block = weights + static_cast<size_t>(g) * PANEL * GROUP;
+        for (int r = 0; r < R; ++r) {
+            const int8_t* four = reinterpret_cast<const int8_t*>(x + r * stride + g * GROUP);
+            for (int o = 0; o < PANEL; ++o) {
+                int32_t total = 0;
+                for (int i = 0; i < GROUP; ++i) total += four[i] * block[o * GROUP + i];
+                sums[r * PANEL + o] += total;
+            }
+        }
+    }
+}
+
+#endif
+
+// The same in float32. The order of the additions is that of the inputs for every R, so a row's sums do not depend on R.
+template <int R>
+static inline void float_sums(const float* x, int stride, const float* weights, int inputs, float* sums) {
+#if defined(__AVX512VNNI__)
+    __m512 total[R][4];
+    for (int r = 0; r < R; ++r)
+        for (int c = 0; c < 4; ++c) total[r][c] = _mm512_setzero_ps();
+    for (int i = 0; i < inputs; ++i) {
+        __m512 weight[4];
+        for (int c = 0; c < 4; ++c) weight[c] = _mm512_load_ps(weights + static_cast<size_t>(i) * PANEL + 16 * c);
+        for (int r = 0; r < R; ++r) {
+            const __m512 activation = _mm512_set1_ps(x[r * stride + i]);
+            for (int c = 0; c < 4; ++c) total[r][c] = _mm512_fmadd_ps(activation, weight[c], total[r][c]);
+        }
+    }
+    for (int r = 0; r < R; ++r)
+        for (int c = 0; c < 4; ++c) _mm512_storeu_ps(sums + r * PANEL + 16 * c, total[r][c]);
+#else
+    for (int i = 0; i < R * PANEL; ++i) sums[i] = 0;
+    for (int i = 0; i < inputs; ++i)
+        for (int r = 0; r < R; ++r) {
+            const float activation = x[r * stride + i];
+            for (int o = 0; o < PANEL; ++o) sums[r * PANEL + o] += activation * weights[static_cast<size_t>(i) * PANEL + o];
+        }
+#endif
+}
+
+}  // namespace transduce
+
+#endif

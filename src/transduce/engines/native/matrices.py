@@ -1,0 +1,50 @@
+"""Weight matrices in the library's own order, made of tensors. O outputs, I inputs, M rows."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LARGEST = 127  # of an 8-bit weight
+
+
+def quantised(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix as 8-bit integers [O, I] and the scale of each output [O]: weight = integer * scale, rounded. The
+    largest weight of an output becomes 127 or -127.
+    """
+    weight_OI = weight_OI.float()
+    scale_O = weight_OI.abs().amax(1) / LARGEST
+    integers_OI = (weight_OI / scale_O.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round()
+    return integers_OI.clamp(-LARGEST, LARGEST).to(torch.int8), scale_O
+
+
+class Matrix:
+    """A packed copy of a matrix [O, I], which the library multiplies with rows. It is 8-bit if ``scale_O`` is given."""
+
+    def __init__(self, functions: Any, weight_OI: Tensor, scale_O: Tensor | None, bias_O: Tensor | None) -> None:
+        self.outputs, self.inputs = weight_OI.shape
+        self._functions = functions
+        bias = None if bias_O is None else bias_O.float().contiguous()
+        weight, size = weight_OI.contiguous(), (self.outputs, self.inputs)
+        if scale_O is None:
+            self.handle = functions.transduce_pack_floats(weight.float().data_ptr(), _address(bias), *size)
+        else:
+            scale = scale_O.float().contiguous()
+            addresses = weight.data_ptr(), scale.data_ptr(), _address(bias)
+            self.handle = functions.transduce_pack_integers(*addresses, *size)
+        weakref.finalize(self, functions.transduce_free, self.handle)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x W' + b: maps rows [..., I] in float32 to [..., O]."""
+        rows = x.float().contiguous()
+        y = torch.empty(*x.shape[:-1], self.outputs)
+        count = rows.numel() // self.inputs
+        self._functions.transduce_multiply(self.handle, rows.data_ptr(), y.data_ptr(), count)
+        return y
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

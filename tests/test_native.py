@@ -1,0 +1,208 @@
+"""Our own engine: every variant of the library computes the same, a row does not depend on its company, and an export
+writes what PyTorch writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import transduce
+from families import FAMILIES, build, facts, sources
+from selection import mostly_slow
+from transduce import api, config, recipes
+from transduce.engines.manifest import Manifest
+from transduce.engines.native import library
+from transduce.engines.native.matrices import Matrix, quantised
+from transduce.engines.native.opening import open_native, read_model
+from transduce.errors import MissingPackageError, UserError
+from transduce.export.native import write_native
+from transduce.protocols import Model
+from transduce.search.beam import Beam
+from transduce.search.continuous import search_continuously
+from transduce.search.greedy import Greedy
+from transduce.types import Padded
+
+BUILT = library.built()
+needs_library = pytest.mark.skipif(not BUILT, reason="no C++ compiler was found when transduce was installed")
+TRANSFORMERS = ["transformer, pre-norm", "transformer, post-norm, tied", "transformer, learned positions"]
+
+
+def usable() -> list[Any]:
+    """The functions of each variant that was built and that this processor runs."""
+    best = library.open_library(BUILT["_portable"]).transduce_processor()
+    return [library.open_library(BUILT[name]) for name in library.VARIANTS[: best + 1] if name in BUILT]
+
+
+def opened(table: config.Table, folder: Path, precision: str) -> tuple[Any, Any]:
+    """A small random model, and its export."""
+    model, notes = written(table, folder, precision)
+    return model, open_native(folder, Manifest("native", precision, "", "", notes))
+
+
+def written(table: config.Table, folder: Path, precision: str) -> tuple[Any, dict[str, Any]]:
+    """A small random model, and the notes of its export, whose weights are in ``folder``."""
+    model = build(table, dtype=torch.float32)
+    return model, write_native(model, config.resolve(table, Model, facts(table), "model"), folder, precision)
+
+
+def wide(activation: str = "relu", norm: str = "post") -> config.Table:
+    """A Transformer whose matrices have more than one panel of outputs."""
+    stack = {
+        "type": "transformer",
+        "width": 36,
+        "layers": 2,
+        "heads": 3,
+        "positions": "sinusoidal",
+        "norm": norm,
+        "feedforward": {"type": "plain", "hidden": 70, "activation": activation},
+    }
+    return {"type": "encoder-decoder", "encoder": stack, "decoder": stack}
+
+
+@needs_library
+@pytest.mark.parametrize(("outputs", "inputs"), [(130, 37), (64, 8), (3, 1)])
+def test_every_variant_finds_the_same_integer_sums(outputs: int, inputs: int) -> None:
+    generator = torch.Generator().manual_seed(inputs)
+    weight_OI, scale_O = quantised(torch.randn(outputs, inputs, generator=generator))
+    x_MI = torch.randn(13, inputs, generator=generator) * torch.logspace(-3, 3, 13)[:, None]
+    x_MI[4] = 0
+    largest_M1 = x_MI.abs().amax(1, keepdim=True)
+    integers_MI = (x_MI * (127 / largest_M1).nan_to_num(0, 0, 0)).round()
+    sums_MO = integers_MI.double() @ weight_OI.double().t()
+    expected_MO = sums_MO.float() * ((largest_M1 / 127) * scale_O)
+    for functions in usable():
+        matrix = Matrix(functions, weight_OI, scale_O, None)
+        assert torch.equal(matrix(x_MI), expected_MO)
+        assert torch.equal(torch.cat([matrix(x_1I) for x_1I in x_MI.split(1)]), expected_MO)
+        bias_O = torch.arange(outputs).float()
+        assert torch.allclose(Matrix(functions, weight_OI, scale_O, bias_O)(x_MI), expected_MO + bias_O)
+
+
+@needs_library
+def test_float32_products_are_pytorchs() -> None:
+    weight_OI, bias_O, x_MI = torch.randn(70, 33), torch.randn(70), torch.randn(2, 7, 33)
+    for functions in usable():
+        y = Matrix(functions, weight_OI, None, bias_O)(x_MI)
+        assert torch.allclose(y, x_MI @ weight_OI.t() + bias_O, atol=1e-5)
+
+
+@needs_library
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_it_finds_and_scores_what_pytorch_does(activation: str, norm: str, tmp_path: Path) -> None:
+    model, exported = opened(wide(activation, norm), tmp_path, "float32")
+    source = sources([5, 9, 2, 4])
+    for search in (Greedy(max_length=20), Beam(size=3, nbest=2, max_length=20)):
+        ours, theirs = search(model, source), search(exported, source)
+        assert [[h.tokens for h in each] for each in ours] == [[h.tokens for h in each] for each in theirs]
+        target = Padded.of([each[0].tokens for each in ours])
+        for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+            assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
+    prefix = Padded.of([[4, 5], [6], [5, 5, 4], []])
+    found, expected = (Beam(size=2, max_length=9)(each, source, prefix) for each in (exported, model))
+    assert [each[0].tokens for each in found] == [each[0].tokens for each in expected]
+
+
+@needs_library
+@pytest.mark.parametrize("family", mostly_slow(TRANSFORMERS, fast=TRANSFORMERS[2:]))
+def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
+    model, exported = opened(FAMILIES[family], tmp_path, "int8")
+    source, search = sources([5, 9, 2, 4]), Greedy(max_length=8)
+    target = Padded.of([each[0].tokens for each in search(model, source)])
+    for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+        assert one.log_prob != two.log_prob
+        assert np.abs(np.subtract(one.token_log_probs, two.token_log_probs)).max() < 0.2
+
+
+@needs_library
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_a_sentence_has_the_same_output_in_every_company(precision: str, tmp_path: Path) -> None:
+    """More rows than a block has, other sentences, other ages, and hypotheses that move in the beam: bit for bit. With
+    8-bit integers, all variants find the same.
+    """
+    _, notes = written(wide(), tmp_path, precision)
+    exported, *others = (read_model(functions, tmp_path, notes) for functions in usable())
+    lengths = [3, 11, 5, 1, 8, 2, 14, 6, 4, 9, 7] * 2
+    rows = [row[:length].tolist() for row, length in zip(sources(lengths).values, lengths, strict=True)]
+    for search in (Greedy(max_length=15), Beam(size=5, nbest=3, max_length=15)):
+        alone = [search(exported, Padded.of([row]))[0] for row in rows]
+        assert search(exported, Padded.of(rows)) == alone
+        for model in [exported] if precision == "float32" else [exported, *others]:
+            staggered = dict(search_continuously(search, model, rows, 4, lambda some: (Padded.of(some), None)))
+            assert [staggered[row] for row in range(len(rows))] == alone
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("transformer, rotary, gated, rms", "model.encoder.norm.kind = 'rms': the native engine runs 'layer' here"),
+        ("tagger, lstm", "model.type = 'tagger'"),
+    ],
+)
+def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:
+    from test_export import EVERY
+
+    table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
+    with pytest.raises(UserError, match=setting):
+        write_native(None, table, tmp_path)
+
+
+@needs_library
+def test_it_refuses_ids_and_positions_that_it_has_not(tmp_path: Path) -> None:
+    _, exported = opened(FAMILIES["transformer, learned positions"], tmp_path, "int8")
+    with pytest.raises(UserError, match="id 999 is outside an embedding"):
+        exported.start(Padded.of([[4, 999]]))
+    state = exported.start(Padded.of([[4, 5]]))
+    with pytest.raises(UserError, match="id -1 is outside an embedding"):
+        exported.extend(torch.tensor([[-1]]), state)
+    limit = exported.decoder.most_positions
+    with pytest.raises(UserError, match=f"the export has positions 0 to {limit - 1} only"):
+        exported.extend(torch.full((1, limit + 1), 4), state)
+    with pytest.raises(UserError, match=f"a text of {limit + 1} tokens or more"):
+        exported.start(Padded.of([[4] * (limit + 1)]))
+
+
+def test_a_missing_library_is_named() -> None:
+    with pytest.raises(MissingPackageError, match=r"no C\+\+ compiler was found.*--engine onnx or torch"):
+        library.choose({})
+
+
+@needs_library
+def test_the_processor_chooses_the_variant(tmp_path: Path) -> None:
+    best = library.open_library(BUILT["_portable"]).transduce_processor()
+    assert library.choose(BUILT).name.startswith(library.VARIANTS[best]) or library.VARIANTS[best] not in BUILT
+    assert library.choose({"_portable": BUILT["_portable"]}) == BUILT["_portable"]
+
+
+@needs_library
+def test_a_run_is_exported_and_predicts(
+    tiny: dict[str, Any], tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    stack = {"type": "transformer", "width": 8, "layers": 1, "heads": 2, "feedforward": 16, "positions": "sinusoidal"}
+    model = {"type": "encoder-decoder", "encoder": stack, "decoder": stack}
+    others = {key: value for key, value in tiny.items() if not key.startswith("model.")}
+    table = config.change(recipes.read("reverse"), others) | {"model": model}
+    (tmp_path / "run.toml").write_text(config.write(table), encoding="utf-8")
+    run, lines = tmp_path / "run", ["a b", "c a b", "d"]
+    api.train(tmp_path / "run.toml", run, device="cpu", progress=False)
+    with pytest.raises(UserError, match=r"has no export for native: make it with `transduce export .* --to native`"):
+        transduce.load(run, engine="native")
+    for precision in ("float32", "int8"):
+        status, out, err = call("export", run, "--to", "native", "--precision", precision)
+        assert status == 0, err
+        assert "outputs are equal" in out
+        assert ("against float32" in out) == (precision == "int8")
+        found = transduce.load(run, engine="native")
+        if precision == "float32":
+            assert found(lines) == transduce.load(run)(lines)
+    status, out, err = call("predict", run / "exports" / "native", stdin="\n".join(lines).encode())
+    assert (status, out.splitlines()) == (0, found(lines)), err
+    streamed = "".join(replace(found, search=Greedy(max_length=6)).stream("c a b"))
+    assert streamed == replace(found, search=Greedy(max_length=6))("c a b")
