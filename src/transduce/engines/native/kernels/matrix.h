@@ -33,6 +33,7 @@ class Lines {
     Lines(const Lines&) = delete;  // a copy would point into the memory of the first
     Lines& operator=(const Lines&) = delete;
     void resize(size_t count) {
+        if (count + 64 / sizeof(T) <= held_.size()) return;
         held_.resize(count + 64 / sizeof(T));
         const uintptr_t start = reinterpret_cast<uintptr_t>(held_.data());
         first_ = held_.data() + ((64 - start % 64) % 64) / sizeof(T);

@@ -59,6 +59,8 @@ static inline void activate(float* x, int count, int activation) {
 
 const int SIXTEEN = 16;
 typedef float Sixteen __attribute__((vector_size(64)));  // the compiler splits it where registers are smaller
+typedef float Eight __attribute__((vector_size(32)));
+typedef float Four __attribute__((vector_size(16)));
 
 static inline Sixteen load(const float* at) {
     Sixteen found;
@@ -67,11 +69,13 @@ static inline Sixteen load(const float* at) {
 }
 
 static inline float sum(const Sixteen& parts) {
-    float total[SIXTEEN];
-    std::memcpy(total, &parts, sizeof total);
-    for (int half = SIXTEEN / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) total[i] += total[i + half];
-    return total[0];
+    Eight eight[2];
+    std::memcpy(eight, &parts, sizeof eight);
+    eight[0] += eight[1];
+    Four four[2];
+    std::memcpy(four, eight, sizeof four);
+    four[0] += four[1];
+    return (four[0][0] + four[0][2]) + (four[0][1] + four[0][3]);
 }
 
 static inline float dot(const float* a, const float* b, int count) {

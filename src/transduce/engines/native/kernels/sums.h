@@ -11,6 +11,8 @@
 #include <immintrin.h>
 #endif
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 namespace transduce {
 
 static inline int32_t four_bytes(const uint8_t* at) {
@@ -23,22 +25,57 @@ static inline int32_t four_bytes(const uint8_t* at) {
 
 const int MOST_ROWS = 6;  // 24 registers for sums, 4 for weights, 1 for activations: 29 of 32
 
+// The sums of R rows in 4 registers for each. It is nested, one row in the other, because compilers keep an array in
+// memory and store it in every iteration.
+template <int R>
+struct Registers {
+    Registers<R - 1> rows_before;
+    __m512i a, b, c, d;
+};
+template <>
+struct Registers<0> {};
+
+static ALWAYS_INLINE void clear(Registers<0>&) {}
+static ALWAYS_INLINE void add_products(Registers<0>&, const uint8_t*, int, const __m512i*) {}
+static ALWAYS_INLINE void store(const Registers<0>&, int32_t*) {}
+
+template <int R>
+static ALWAYS_INLINE void clear(Registers<R>& total) {
+    clear(total.rows_before);
+    total.a = total.b = total.c = total.d = _mm512_setzero_si512();
+}
+
+template <int R>
+static ALWAYS_INLINE void add_products(Registers<R>& total, const uint8_t* x, int stride, const __m512i* weight) {
+    add_products(total.rows_before, x, stride, weight);
+    const __m512i activation = _mm512_set1_epi32(four_bytes(x + (R - 1) * stride));
+    total.a = _mm512_dpbusd_epi32(total.a, activation, weight[0]);
+    total.b = _mm512_dpbusd_epi32(total.b, activation, weight[1]);
+    total.c = _mm512_dpbusd_epi32(total.c, activation, weight[2]);
+    total.d = _mm512_dpbusd_epi32(total.d, activation, weight[3]);
+}
+
+template <int R>
+static ALWAYS_INLINE void store(const Registers<R>& total, int32_t* sums) {
+    store(total.rows_before, sums);
+    int32_t* to = sums + (R - 1) * PANEL;
+    _mm512_storeu_si512(to, total.a);
+    _mm512_storeu_si512(to + 16, total.b);
+    _mm512_storeu_si512(to + 32, total.c);
+    _mm512_storeu_si512(to + 48, total.d);
+}
+
 template <int R>
 static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
-    __m512i total[R][4];
-    for (int r = 0; r < R; ++r)
-        for (int c = 0; c < 4; ++c) total[r][c] = _mm512_setzero_si512();
-    for (int g = 0; g < groups; ++g) {
-        const int8_t* block = weights + static_cast<size_t>(g) * PANEL * GROUP;
-        __m512i weight[4];
-        for (int c = 0; c < 4; ++c) weight[c] = _mm512_load_si512(block + 64 * c);
-        for (int r = 0; r < R; ++r) {
-            const __m512i activation = _mm512_set1_epi32(four_bytes(x + r * stride + g * GROUP));
-            for (int c = 0; c < 4; ++c) total[r][c] = _mm512_dpbusd_epi32(total[r][c], activation, weight[c]);
-        }
+    Registers<R> total;
+    clear(total);
+    for (int g = 0; g < groups; ++g, x += GROUP, weights += PANEL * GROUP) {
+        const __m512i weight[4] = {
+            _mm512_load_si512(weights), _mm512_load_si512(weights + 64), _mm512_load_si512(weights + 128),
+            _mm512_load_si512(weights + 192)};
+        add_products(total, x, stride, weight);
     }
-    for (int r = 0; r < R; ++r)
-        for (int c = 0; c < 4; ++c) _mm512_storeu_si512(sums + r * PANEL + 16 * c, total[r][c]);
+    store(total, sums);
 }
 
 #elif defined(__AVX2__)

@@ -10,20 +10,28 @@ namespace transduce {
 
 const int BLOCK = 64;  // rows
 
-// Memory of one call for a block of rows.
+// Memory of a call for a block of rows. Each thread keeps its own, because fresh memory costs a tenth of a step.
 struct Scratch {
     std::vector<float> x, entered, projected, context, hidden, energy;
     QuantisedRows quantised;
 
-    Scratch(const Stack& stack, int rows, int longest)
-        : x(static_cast<size_t>(rows) * stack.width),
-          entered(x.size()),
-          projected(3 * x.size()),
-          context(x.size()),
-          energy(longest) {
+    static Scratch& of(const Stack& stack, int rows, int longest) {
+        static thread_local Scratch scratch;
+        const size_t size = static_cast<size_t>(rows) * stack.width;
         int widest = 0;
         for (int l = 0; l < stack.count; ++l) widest = std::max(widest, stack.layers[l].widen->outputs);
-        hidden.resize(static_cast<size_t>(rows) * widest);
+        grow(scratch.x, size);
+        grow(scratch.entered, size);
+        grow(scratch.projected, 3 * size);
+        grow(scratch.context, size);
+        grow(scratch.hidden, static_cast<size_t>(rows) * widest);
+        grow(scratch.energy, static_cast<size_t>(stack.heads) * longest);
+        return scratch;
+    }
+
+  private:
+    static void grow(std::vector<float>& memory, size_t size) {
+        if (memory.size() < size) memory.resize(size);
     }
 };
 
@@ -60,20 +68,24 @@ static void feed_forward(const Stack& stack, const Layer& layer, int rows, Scrat
     leave(stack, layer.feedforward_norm, rows, scratch);
 }
 
-// Attention of one query, all heads, to `count` positions. `key(s)` returns the address of the key of position s; its
-// value stands `to_value` numbers after it.
+// Attention of one query to `count` positions. `key(s)` returns the address of the key of position s, all heads; its value
+// stands W numbers after it. `energy` is memory for [heads, count]. The heads are the inner loop, because a position's
+// key is one piece of memory.
 template <class Key>
-static inline void attend(
-    const Stack& stack, const float* query, float* context, int count, size_t to_value, float* energy, Key key) {
-    const int D = stack.width / stack.heads;
+static inline void attend(const Stack& stack, const float* query, float* context, int count, float* energy, Key key) {
+    const int W = stack.width, D = W / stack.heads;
     const float scale = 1.0f / std::sqrt(static_cast<float>(D));
-    if (count == 0) std::fill(context, context + stack.width, 0.0f);  // a source without tokens
-    for (int h = 0; h < stack.heads && count > 0; ++h) {
-        float* to = context + h * D;
-        for (int s = 0; s < count; ++s) energy[s] = dot(query + h * D, key(s) + h * D, D) * scale;
-        softmax(energy, count);
-        for (int i = 0; i < D; ++i) to[i] = 0;
-        for (int s = 0; s < count; ++s) add_scaled(to, key(s) + to_value + h * D, energy[s], D);
+    std::fill(context, context + W, 0.0f);
+    if (count == 0) return;  // a source without tokens
+    for (int s = 0; s < count; ++s) {
+        const float* of_all_heads = key(s);
+        for (int h = 0; h < stack.heads; ++h)
+            energy[h * count + s] = dot(query + h * D, of_all_heads + h * D, D) * scale;
+    }
+    for (int h = 0; h < stack.heads; ++h) softmax(energy + h * count, count);
+    for (int s = 0; s < count; ++s) {
+        const float* value = key(s) + W;
+        for (int h = 0; h < stack.heads; ++h) add_scaled(context + h * D, value + h * D, energy[h * count + s], D);
     }
 }
 
@@ -84,7 +96,7 @@ static void attend_to_sentence(const Stack& stack, const float* projected, float
     const int W = stack.width;
     const auto key = [=](int s) { return projected + static_cast<size_t>(s) * 3 * W + W; };
     for (int t = 0; t < length; ++t)
-        attend(stack, projected + static_cast<size_t>(t) * 3 * W, context + static_cast<size_t>(t) * W, length, W, energy, key);
+        attend(stack, projected + static_cast<size_t>(t) * 3 * W, context + static_cast<size_t>(t) * W, length, energy, key);
 }
 
 // Sentences that go through the encoder together, one after the other without padding.
@@ -135,7 +147,7 @@ static void attend_to_past(const Stack& stack, const Step& step, int l, int64_t 
     origin[place] = static_cast<int32_t>(n % hypotheses);
     std::copy(projected + W, projected + 3 * W, source + origin[place] * place_size + place * size);
     const auto key = [=](int t) -> const float* { return source + origin[t] * place_size + t * size; };
-    attend(stack, projected, context, static_cast<int>(place) + 1, W, energy, key);
+    attend(stack, projected, context, static_cast<int>(place) + 1, energy, key);
 }
 
 static void attend_to_memory(const Stack& stack, const Step& step, int l, int64_t n, const float* query, float* context, float* energy) {
@@ -143,7 +155,7 @@ static void attend_to_memory(const Stack& stack, const Step& step, int l, int64_
     const int64_t b = n / (step.rows / step.sources);
     const float* source = step.memory + b * step.longest * size + static_cast<size_t>(l) * 2 * stack.width;
     const auto key = [=](int s) { return source + s * size; };
-    attend(stack, query, context, static_cast<int>(step.lengths[b]), stack.width, energy, key);
+    attend(stack, query, context, static_cast<int>(step.lengths[b]), energy, key);
 }
 
 static void decode(const Stack& stack, const Step& step, int64_t first, int rows, Scratch& scratch) {
@@ -219,7 +231,7 @@ int64_t transduce_encode(
     for (int64_t b = 0; b < sources; ++b)
         for (int64_t s = 0; s < lengths[b]; ++s)
             if (!is_known(*encoder, ids[b * longest + s])) return ids[b * longest + s];
-    Scratch scratch(*encoder, static_cast<int>(std::max<int64_t>(BLOCK, longest)), static_cast<int>(longest));
+    Scratch& scratch = Scratch::of(*encoder, static_cast<int>(std::max<int64_t>(BLOCK, longest)), static_cast<int>(longest));
     Sentences some = {ids, lengths, longest, 0, 0, 0};
     while (some.last < sources) {
         some.first = some.last;
@@ -238,7 +250,7 @@ int64_t transduce_step(const Stack* decoder, const Step* step) {
     for (int64_t n = 0; n < step->rows; ++n)
         if (!is_known(*decoder, step->tokens[n])) return step->tokens[n];
     const int block = static_cast<int>(std::min<int64_t>(BLOCK, step->rows));
-    Scratch scratch(*decoder, block, static_cast<int>(std::max(step->capacity, step->longest)));
+    Scratch& scratch = Scratch::of(*decoder, block, static_cast<int>(std::max(step->capacity, step->longest)));
     for (int64_t first = 0; first < step->rows; first += block)
         decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(block, step->rows - first)), scratch);
     return DONE;
