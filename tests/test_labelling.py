@@ -65,6 +65,45 @@ def test_the_best_are_the_best_of_all(model: Any, family: str, nbest: int) -> No
         assert [h.log_prob for h in found[row]] == pytest.approx([h.log_prob for h in ranked], abs=1e-9)
 
 
+class Letters:
+    """A vocabulary in which the label of id 4 is "E", and so on."""
+
+    entries = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: FACTS.target_vocabulary])
+
+    def decode(self, ids: Sequence[Any]) -> str:
+        return "".join(self.entries[i] for i in ids)
+
+
+@pytest.mark.parametrize("family", CHAINS, indirect=True)
+def test_penalties_of_labels(model: Any, family: str) -> None:
+    """The best are the best of all by log-probability minus the penalties of their labels."""
+    letters, (first, second, *_) = Letters(), LABELS
+    penalties = {letters.entries[first]: 2.5, letters.entries[second]: -0.7}
+    wanted = Viterbi(4, penalties).with_vocabularies(letters, letters)
+    source = sources([3, 2, 1])
+    for row, length in enumerate(labels_of(FAMILIES[family], [3, 2, 1])):
+        every = every_output(length)
+        forced = Viterbi().force(model, pick(source, [row] * len(every)), padded_targets(every))
+        scored = [(h.log_prob - 2.5 * h.tokens.count(first) + 0.7 * h.tokens.count(second), h) for h in forced]
+        ranked = sorted(scored, key=lambda pair: -pair[0])[:4]
+        found = wanted(model, source)[row]
+        assert [h.tokens for h in found] == [h.tokens for _, h in ranked]
+        assert [h.score for h in found] == pytest.approx([score for score, _ in ranked], abs=1e-9)
+        assert [h.log_prob for h in found] == pytest.approx([h.log_prob for _, h in ranked], abs=1e-9)
+
+
+def test_penalties_name_labels_of_the_run() -> None:
+    letters = Letters()
+    assert Viterbi(2).with_vocabularies(letters, letters) == Viterbi(2)
+    with pytest.raises(UserError, match=r"search.penalties: 'e' is no label of this run. Known: E, F"):
+        Viterbi(1, {"e": 1.0}).with_vocabularies(letters, letters)
+    with pytest.raises(UserError, match=r"penalties.E = inf: a finite number"):
+        Viterbi(1, {"E": float("inf")})
+    with pytest.raises(UserError, match=r"labels are not known yet"):
+        Viterbi(1, {"E": 1.0})(build(FAMILIES["crf, lstm"]), sources([3]))
+    assert Viterbi(1, {"E": 1.0}).with_vocabularies(letters, letters).resized(nbest=3).penalty_of == ((4, 1.0),)
+
+
 def test_a_label_is_never_unknown(model: Any, family: str) -> None:
     """However probable <unk> is, the model answers the best label that has a name."""
     source, before = sources(LENGTHS), search(family)(model, sources(LENGTHS))

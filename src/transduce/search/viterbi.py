@@ -5,17 +5,21 @@ B sources, T places, L labels, K sequences of a source.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from transduce import names
 from transduce.chain import Trellis
 from transduce.errors import UserError
 from transduce.protocols import Chain
+from transduce.search.base import Decoding
 from transduce.search.labels import check_nbest, check_no_prefix, only_labels, written
-from transduce.types import Hypothesis, Padded
+from transduce.types import UNK, Hypothesis, Padded
 
 
 @dataclass(frozen=True)
@@ -24,16 +28,42 @@ class Viterbi:
 
     The log-probability of a token is log p(its label | the labels before it, the source). These sum to the hypothesis'
     log-probability. As in ``LabelSearch``, a label is never ``<unk>``. Raises UserError for a prefix.
+
+    ``penalties`` are subtracted from the score each time that a sequence has the label, in natural logarithms. With
+    ``{O = 1.4}`` a tagger finds more entities, and more wrong ones (Minkov et al. 2006). A negative penalty does the
+    opposite. The sequences are then the best by log-probability minus penalties, still exactly. Raises UserError for a
+    label that the run does not have, and for a penalty that is not finite.
     """
 
     nbest: int = 1
+    penalties: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.nbest < 1:
             raise UserError(f"nbest = {self.nbest}: at least one output was expected")
+        for label, penalty in (self.penalties or {}).items():
+            if not math.isfinite(penalty):
+                raise UserError(f"penalties.{label} = {penalty}: a finite number was expected")
+
+    def with_vocabularies(self, source: Decoding, target: Decoding) -> Viterbi:
+        if not self.penalties:
+            return self
+        labels = {entry: i for i, entry in enumerate(target.entries) if i > UNK and isinstance(entry, str)}
+        for label in self.penalties:
+            if label not in labels:
+                raise UserError(
+                    f"search.penalties: {label!r} is no label of this run{names.alternatives(label, labels)}"
+                )
+        known = tuple((labels[label], penalty) for label, penalty in self.penalties.items())
+        return PenalisedViterbi(self.nbest, self.penalties, known)
 
     @torch.inference_mode()
     def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        if self.penalties:
+            raise UserError(
+                "penalties of the search: its labels are not known yet: transduce.load and Transducer.with_search give "
+                "them"
+            )
         check_no_prefix(prefix)
         trellis = model.trellis(source)
         check_nbest(self.nbest, trellis.forward)
@@ -46,6 +76,33 @@ class Viterbi:
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Viterbi:
         return self if nbest is None else replace(self, nbest=nbest)
+
+
+@dataclass(frozen=True)
+class PenalisedViterbi(Viterbi):
+    """``Viterbi`` with penalties for labels that are known by their ids.
+
+    ``log_prob`` of a hypothesis is the model's; ``score`` is this minus the penalties of its labels.
+    """
+
+    penalty_of: tuple[tuple[int, float], ...] = ()  # pairs of a label's id and its penalty
+
+    @torch.inference_mode()
+    def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        check_no_prefix(prefix)
+        trellis = model.trellis(source)
+        check_nbest(self.nbest, trellis.forward)
+        penalty_L = trellis.unary.new_zeros(trellis.unary.shape[-1])
+        for label, penalty in self.penalty_of:
+            penalty_L[label] = penalty
+        lowered = replace(trellis, unary=only_labels(trellis.unary) - penalty_L)
+        labels_BKT, score_BK = lowered.best(self.nbest)
+        penalty_BK = penalty_L[labels_BKT].masked_fill(~trellis.mask[:, None], 0.0).sum(2)
+        found = hypotheses(trellis, labels_BKT, score_BK + penalty_BK)
+        return [[replace(each, score=each.log_prob - self._penalty(each.tokens)) for each in row] for row in found]
+
+    def _penalty(self, tokens: tuple[Any, ...]) -> float:
+        return sum(penalty * tokens.count(label) for label, penalty in self.penalty_of)
 
 
 @dataclass(frozen=True)
