@@ -16,6 +16,7 @@ from transduce.data.corpora import DataError, Files, present
 from transduce.data.rows import check, read
 from transduce.files import write_lines
 from transduce.recipes.origins import multi30k, penn_treebank, published, war_and_peace
+from transduce.recipes.origins.accents import Accents
 from transduce.recipes.origins.base import hashed_split
 from transduce.recipes.origins.cmudict import Cmudict
 from transduce.recipes.origins.multi30k import MULTI30K, Multi30k
@@ -180,6 +181,17 @@ def test_multi30k_is_fetched_once_and_its_spaces_made_single(captions, tmp_path,
     assert len(asked) == 6
     Multi30k("de", "fr").prepare(tmp_path)
     assert len(asked) == 6
+
+
+def test_accents_are_taken_from_the_captions(tmp_path, monkeypatch):
+    text = "one\nE\u0301te\u0301 a\u0300 Besan\u00e7on, l'\u0153uvre\n"
+    sums = dict.fromkeys(multi30k.SUMS, published.hashlib.sha256(text.encode()).hexdigest())
+    monkeypatch.setattr(multi30k, "SUMS", sums)
+    for split in ("train", "valid", "test_2016_flickr"):
+        (tmp_path / f"{split}.fr.gz").write_bytes(gzip.compress(text.encode()))
+    splits = Accents(folder=str(tmp_path)).prepare(tmp_path / "out")
+    for files in (splits.train, splits.valid, splits.test):
+        assert pairs(files) == [("one", "one"), ("Ete a Besancon, l'œuvre", "Été à Besançon, l'œuvre")]
 
 
 def test_multi30k_of_another_content_is_refused(captions, tmp_path, monkeypatch):

@@ -57,6 +57,8 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
     if recipe in ("replies", "replies-plays"):
         given = made_up({"source": "symbols"})
         return {}, [(f"pets\t{text}", text[::-1]) for text, _ in given], "pets\tab cab"
+    if recipe.startswith("accents"):
+        return {}, [(text, text.upper()) for text, _ in made_up({"source": "characters"})], "ab cab"
     if recipe == "music-harmony":
         draw = random.Random(1)
         chords = [[[draw.randint(40, 70) for _ in range(4)] for _ in range(draw.randint(2, 4))] for _ in range(60)]

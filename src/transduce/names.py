@@ -303,6 +303,7 @@ NAMES: dict[str, dict[str, str]] = {
         "cmudict": "transduce.recipes.origins.cmudict:Cmudict",
         "multi30k": "transduce.recipes.origins.multi30k:Multi30k",
         "multi30k-directions": "transduce.recipes.origins.multi30k:Multi30kDirections",
+        "accents": "transduce.recipes.origins.accents:Accents",
         "spoken-digits": "transduce.recipes.origins.spoken:SpokenDigits",
         "spoken-strings": "transduce.recipes.origins.spoken:SpokenStrings",
         "misspellings": "transduce.recipes.origins.misspellings:Misspellings",
