@@ -49,11 +49,12 @@ def prepare(tagger: transduce.Transducer, runs: Path, folder: str | None, pairs:
     """Writes the three splits into ``runs``, unless they are there: SPLIT.words, SPLIT.tagged and SPLIT.de."""
     if all((runs / f"{split}.tagged").exists() for split in SPLITS):
         return
-    found = Multi30k("en", "de", folder).prepare(runs / "multi30k")
-    english, german = {}, {}
-    for split, files in zip(SPLITS, (found.train, found.valid, found.test), strict=True):
+    Multi30k("en", "de", folder).prepare(runs / "multi30k")
+    english, german = dict[str, list[str]](), dict[str, list[str]]()
+    for split in SPLITS:
+        file = runs / "multi30k" / ("test_2016_flickr" if split == "test" else split)
         english[split], german[split] = (
-            [line.decode() for line in lines(Path(path))] for path in (files.source, files.target)
+            [line.decode() for line in lines(file.with_suffix(f".{language}"))] for language in ("en", "de")
         )
         english[split] = [" ".join(WORD.findall(line)) for line in english[split]]
     english["train"], german["train"] = english["train"][:pairs], german["train"][:pairs]
