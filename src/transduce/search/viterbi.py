@@ -52,7 +52,8 @@ class Viterbi:
         for label in self.penalties:
             if label not in labels:
                 raise UserError(
-                    f"search.penalties: {label!r} is no label of this run{names.alternatives(label, labels)}"
+                    f"search.penalties: {label!r} is no label of this run{names.alternatives(label, labels)}. Change "
+                    "the label, or leave it out"
                 )
         known = tuple((labels[label], penalty) for label, penalty in self.penalties.items())
         return PenalisedViterbi(self.nbest, self.penalties, known)
