@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce import names
 from transduce.chain import Trellis
 from transduce.errors import UserError
 from transduce.protocols import Chain
@@ -52,8 +51,8 @@ class Viterbi:
         for label in self.penalties:
             if label not in labels:
                 raise UserError(
-                    f"search.penalties: {label!r} is no label of this run{names.alternatives(label, labels)}. Change "
-                    "the label, or leave it out"
+                    f"search.penalties: {label!r} is no label of this run; change it, or leave it out. Known: "
+                    f"{', '.join(sorted(labels))}"
                 )
         known = tuple((labels[label], penalty) for label, penalty in self.penalties.items())
         return PenalisedViterbi(self.nbest, self.penalties, known)
