@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import time
 import tracemalloc
@@ -15,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data import encoding, preparation, settings
-from transduce.data.corpora import ColumnNames, DataError, Files
-from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.corpora import ColumnNames, DataError, Files, LineError
+from transduce.data.pairs import Pairs, PairsWriter, RowType, flattened
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.rows import read
 from transduce.data.settings import Data, Lines, Units
@@ -113,9 +114,11 @@ ids = st.lists(st.integers(UNK, 70_000), max_size=6).map(lambda row: [*row, EOS]
 def test_ids_survive_the_disk_in_any_chunks(tmp_path_factory, chunks, vocabulary):
     folder = tmp_path_factory.mktemp("pairs") / "train"
     chunks = [[([i % vocabulary for i in s], t) for s, t in chunk] for chunk in chunks]
-    with PairsWriter(folder, (vocabulary, 70_001)) as writer:
+    types = RowType.of_ids(vocabulary), RowType.of_ids(70_001)
+    with PairsWriter(folder, types) as writer:
         for chunk in chunks:
-            writer.append(chunk)
+            sides = [[pair[side] for pair in chunk] for side in (0, 1)]
+            writer.append((flattened(sides[0], types[0]), flattened(sides[1], types[1])))
     pairs, rows = Pairs.load(folder), [row for chunk in chunks for row in chunk]
     assert len(pairs) == len(rows)
     assert pairs.source.ids.dtype == (np.uint16 if vocabulary == 2**16 else np.int32)
@@ -129,6 +132,63 @@ def test_more_lines_than_a_chunk(data, cache, monkeypatch):
     monkeypatch.setattr(encoding, "LINES", 2)
     prepared = prepare(data, cache)
     assert texts(prepared, prepared.train) == [tuple(line.split("\t")) for line in TRAIN]
+
+
+class Elsewhere:
+    """Stands for worker processes: everything goes there and back as a pickle."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.tokenizers, self.count, self.jobs = Tokenizers.load(folder).both, count, 0
+
+    def __call__(self, work, jobs):
+        for job in jobs:
+            self.jobs += 1
+            yield pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(work))(self.tokenizers, job)))
+
+    def close(self) -> None: ...
+
+
+BROKEN = ["\tempty", "ab", "ab\tA B\tC", "q\tQ", f"{'a' * 40}\tA", "c\tC"]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def prepared_alone_and_by(processes: int, data: Data, folder: Path) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """The files of both, with lines that the policies leave out, and unknown tokens in the validation set."""
+    tsv(Path(data.train.path), [*TRAIN, *BROKEN, *TRAIN])
+    limited = replace(data, lines=Lines(max_source_length=20))
+    for name, count in (("one", 1), ("several", processes)):
+        prepare(replace(limited, processes=count), folder / name)
+    one, several = (files_of(folder / name) for name in ("one", "several"))
+    assert len(one) > 8
+    return one, several
+
+
+def test_other_processes_encode_the_same(data, cache, monkeypatch):
+    monkeypatch.setattr(encoding, "LINES", 2)
+    found = []
+    monkeypatch.setattr(preparation, "encoders", lambda *given: found.append(Elsewhere(*given)) or found[-1])
+    one, several = prepared_alone_and_by(3, data, cache)
+    assert one == several
+    assert [each.count for each in found] == [3, 3]  # of the training and the validation set
+    assert found[0].jobs > 3
+    with pytest.raises(DataError, match=r"data\.processes = 0"):
+        replace(data, processes=0)
+    with pytest.raises(DataError, match=r"train\.tsv:8"):  # an error of a process, with its place
+        prepare(replace(data, processes=2, lines=Lines(max_source_length=20, overlong="error")), cache)
+
+
+@pytest.mark.slow
+def test_real_processes_encode_the_same(data, cache):
+    one, several = prepared_alone_and_by(2, data, cache)
+    assert one == several
+
+
+def test_an_error_of_a_line_survives_the_way_back():
+    error = pickle.loads(pickle.dumps(LineError("a line", "is odd")))
+    assert (error.line, str(error)) == ("a line", "'a line' is odd")
 
 
 def test_a_joint_vocabulary_is_one(data, cache, tmp_path):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.encoding import SIGNALS
-from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.pairs import Pairs, PairsWriter, RowType, flattened
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.signals.clip import Clip
@@ -59,10 +59,10 @@ def data(corpus: Path, unit=None, **lines) -> Data:
 def test_rows_of_steps_are_stored_and_padded(tmp_path):
     random = np.random.default_rng(0)
     rows = [random.normal(size=(length, 3)).astype(np.float16).astype(np.float32) for length in (2, 5, 1)]
-    with PairsWriter(tmp_path / "pairs", (None, 10), step=3) as writer:
-        writer.append([(row, [7, 2]) for row in rows[:2]])
-        writer.append([])
-        writer.append([(rows[2], [2])])
+    types = RowType(np.dtype(np.float16), (3,)), RowType.of_ids(10)
+    with PairsWriter(tmp_path / "pairs", types) as writer:
+        for sources, targets in ((rows[:2], [[7, 2], [7, 2]]), ([], []), (rows[2:], [[2]])):
+            writer.append((flattened(sources, types[0]), flattened(targets, types[1])))
     pairs = Pairs.load(tmp_path / "pairs")
     assert pairs.source.ids.dtype == np.float16
     assert isinstance(pairs.source.ids, np.memmap)

@@ -45,6 +45,16 @@ class Tally:
         if len(finding.places) < PLACES:
             finding.places.append(place)
 
+    def add(self, other: Tally) -> None:
+        """Adds the tally of later lines to this one, in place."""
+        self.kept += other.kept
+        for kind, found in other.findings.items():
+            own = self.findings.setdefault(kind, Finding(0, found.policy, []))
+            own.count += found.count
+            own.places += found.places[: PLACES - len(own.places)]
+        for side, count in other.unknown.items():
+            self.unknown[side] = self.unknown.get(side, 0) + count
+
     def lines(self, split: str) -> list[str]:
         """The tally as text for people: a line for the split, then one for each kind of finding. ``split`` is the
         split's name.

@@ -1,18 +1,27 @@
-"""Encodes rows of text, or of paths, into ids, numbers or steps, in chunks, so that a corpus need not fit
-into memory.
+"""Encodes rows of text, or of paths, into ids, numbers or steps, in chunks, so that a corpus need not fit into memory.
+
+Several processes may encode: this process reads the rows, and the others encode them, chunk by chunk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from transduce.data.cleaning import Account, fitting
+from transduce.compute.workers import Workers
+from transduce.data.cleaning import SIDES, Account, Tally, fitting
+from transduce.data.corpora import Files
+from transduce.data.pairs import Flat, RowType, flattened
 from transduce.data.rows import CorpusRow
+from transduce.data.settings import Lines
 from transduce.data.signals.base import Signal, SignalError
 from transduce.data.signals.tokenizer import channelled
 from transduce.data.tokenizers.base import Tokenizer, encoded
+from transduce.data.tokenizers.storage import load
+from transduce.types import UNK
 
 LINES = 4096  # lines of text per chunk
 CHARACTERS = 4_000_000  # most characters of these lines; a tokenizer needs about 400 bytes for each
@@ -54,6 +63,47 @@ def chunks(rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], a
             [each for each in sources if each is not None],
             encoded(target, [row.target or "" for row in kept], [row.source or "" for row in kept]),
         )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Encoded pairs to learn from, and what was found while they were encoded."""
+
+    sides: tuple[Flat, Flat]
+    tally: Tally
+
+
+def encode(
+    rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account, workers: Workers[Any] | None
+) -> Iterator[Encoded]:
+    """Yields the pairs of all rows in order, in chunks, without those that the policies leave out. ``workers``, if
+    given, encode several chunks at a time (``encoders``); the result is the same.
+
+    The ``account`` is not changed. Raises what ``chunks`` and ``Chunk.fitting`` raise.
+    """
+    work = partial(_encode, account.files, account.lines)
+    jobs = _divided(rows, SIGNALS if tokenizers[0].signal else LINES)
+    yield from (work(tokenizers, job) for job in jobs) if workers is None else workers(work, jobs)
+
+
+def encoders(folder: Path, count: int) -> Workers[Any]:
+    """Processes that encode with the tokenizers source.json and target.json of ``folder``."""
+    return Workers(partial(_loaded, folder), count)
+
+
+def _loaded(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    return load(folder / "source.json"), load(folder / "target.json")
+
+
+def _encode(files: Files, lines: Lines, tokenizers: tuple[Tokenizer, Tokenizer], rows: Sequence[CorpusRow]) -> Encoded:
+    account = Account(files, lines)
+    pairs = [pair for chunk in chunks(rows, tokenizers, account) for pair in chunk.fitting(tokenizers, account)]
+    sides = [[pair[number] for pair in pairs] for number in range(len(SIDES))]
+    for side, rows_of_side, tokenizer in zip(SIDES, sides, tokenizers, strict=True):
+        if not tokenizer.numeric:
+            account.tally.unknown[side] = sum(row.count(UNK) for row in rows_of_side)
+    source, target = (flattened(each, RowType.of(own)) for each, own in zip(sides, tokenizers, strict=True))
+    return Encoded((source, target), account.tally)
 
 
 def _divided(rows: Iterable[CorpusRow], most: int) -> Iterator[list[CorpusRow]]:

@@ -8,6 +8,7 @@ The relative error is at most one part in 2,000, less than one of a pixel's 256 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.types import PAD, Batch, Padded
 
 Array = NDArray[Any]
@@ -107,28 +109,58 @@ class Pairs:
         return Batch(self.source.padded(rows_B), self.target.padded(rows_B), torch.from_numpy(rows_B))
 
 
-class PairsWriter:
-    """Writes pairs into a new folder, chunk by chunk. The files are complete when its ``with`` block ends.
+@dataclass(frozen=True)
+class Flat:
+    """Rows one after the other in one array, ``values`` [total] or [total, D], and their ``lengths`` [N]."""
 
-    ``vocabularies`` are the vocabulary sizes of source and target, which determine the bytes of an id (2 up to 65,536
-    ids, otherwise 4); None for numbers, which are stored as float32. ``step`` is the number of values in a step if the
-    source is a signal, otherwise None. Raises FileExistsError if the folder exists.
+    values: Array
+    lengths: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RowType:
+    """What rows consist of: values of ``dtype``, or steps of ``step`` such values."""
+
+    dtype: np.dtype[Any]
+    step: tuple[int, ...] = ()
+
+    @classmethod
+    def of_ids(cls, vocabulary: int) -> RowType:
+        """Ids of a vocabulary: 2 bytes each up to 65,536 ids, otherwise 4."""
+        return cls(np.dtype(np.uint16 if vocabulary <= 2**16 else np.int32))
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> RowType:
+        """What the rows of a tokenizer consist of. Numbers have float32, the steps of a signal float16."""
+        if tokenizer.signal:
+            return cls(np.dtype(np.float16), (tokenizer.factors,))
+        return cls(np.dtype(np.float32)) if tokenizer.numeric else cls.of_ids(len(tokenizer))
+
+
+def flattened(rows: Sequence[Any], kind: RowType) -> Flat:
+    """The rows in one array. Rows of steps are arrays [S, D]."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    if kind.step:
+        return Flat(np.concatenate([*rows, np.zeros((0, *kind.step), kind.dtype)], dtype=kind.dtype), lengths)
+    return Flat(np.fromiter(chain.from_iterable(rows), kind.dtype, int(lengths.sum())), lengths)
+
+
+class PairsWriter:
+    """Writes encoded pairs into a new folder, chunk by chunk. The files are complete when its ``with`` block ends.
+
+    ``types`` says what the rows of source and target consist of. Raises FileExistsError if the folder exists.
     """
 
-    def __init__(self, folder: Path, vocabularies: tuple[int | None, int | None], step: int | None = None) -> None:
+    def __init__(self, folder: Path, types: tuple[RowType, RowType]) -> None:
         folder.mkdir()
-        source, target = vocabularies
         self._folder, self._corpora = folder, [0]
         self._sides = [
-            _RaggedWriter(folder, "source", _dtype(source))
-            if step is None
-            else _StepsWriter(folder, "source", np.dtype(np.float16), (step,)),
-            _RaggedWriter(folder, "target", _dtype(target)),
+            _RaggedWriter(folder, side, kind) for side, kind in zip(("source", "target"), types, strict=True)
         ]
 
-    def append(self, pairs: Sequence[tuple[Any, Any]]) -> None:
-        """Adds pairs (source, target) of rows at the end."""
-        for writer, rows in zip(self._sides, zip(*pairs, strict=True), strict=False):
+    def append(self, sides: tuple[Flat, Flat]) -> None:
+        """Adds pairs at the end: equally many rows of source and target."""
+        for writer, rows in zip(self._sides, sides, strict=True):
             writer.append(rows)
 
     def end_corpus(self) -> None:
@@ -145,22 +177,15 @@ class PairsWriter:
             np.save(self._folder / CORPORA, np.diff(self._corpora))
 
 
-def _dtype(vocabulary: int | None) -> np.dtype[Any]:
-    if vocabulary is None:
-        return np.dtype(np.float32)
-    return np.dtype(np.uint16 if vocabulary <= 2**16 else np.int32)
-
-
 class _RaggedWriter:
-    def __init__(self, folder: Path, side: str, dtype: np.dtype[Any], step: tuple[int, ...] = ()) -> None:
-        self._ids = _ArrayWriter(folder / f"{side}.ids.npy", dtype, step)
+    def __init__(self, folder: Path, side: str, kind: RowType) -> None:
+        self._ids = _ArrayWriter(folder / f"{side}.ids.npy", kind.dtype, kind.step)
         self._offsets = _ArrayWriter(folder / f"{side}.offsets.npy", np.dtype(np.int64))
         self._offsets.append(np.zeros(1, np.int64))
 
-    def append(self, rows: Sequence[Any]) -> None:
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        offsets = self._ids.length + np.cumsum(lengths)
-        self._ids.append(self._joined(rows, int(lengths.sum())))
+    def append(self, rows: Flat) -> None:
+        offsets = self._ids.length + np.cumsum(rows.lengths)
+        self._ids.append(rows.values)
         self._offsets.append(offsets)
 
     @property
@@ -171,16 +196,6 @@ class _RaggedWriter:
     def close(self) -> None:
         self._ids.close()
         self._offsets.close()
-
-    def _joined(self, rows: Sequence[Any], length: int) -> Array:
-        return np.fromiter(chain.from_iterable(rows), self._ids.dtype, length)
-
-
-class _StepsWriter(_RaggedWriter):
-    """Writes rows that are arrays [S, D]."""
-
-    def _joined(self, rows: Sequence[Any], length: int) -> Array:
-        return np.concatenate([*rows, np.zeros((0, *self._ids.step), self._ids.dtype)], dtype=self._ids.dtype)
 
 
 class _ArrayWriter:

@@ -14,7 +14,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -22,17 +22,17 @@ from stat import S_ISDIR
 from typing import Any
 
 from transduce.data.base import SPLITS
-from transduce.data.cleaning import SIDES, Account, Report, Tally, usable
+from transduce.data.cleaning import Account, Report, Tally, usable
 from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
-from transduce.data.encoding import chunks, readable
-from transduce.data.pairs import Pairs, PairsWriter
+from transduce.data.encoding import encode, encoders, readable
+from transduce.data.pairs import Pairs, PairsWriter, RowType
 from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Sourced, Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
-from transduce.types import PAD, SPECIALS, UNK, Example, Facts
+from transduce.types import PAD, SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
 
@@ -102,17 +102,6 @@ class Tokenizers:
         model's has only these.
         """
         return self.source.numeric or len(self.source) > len(SPECIALS)
-
-    @property
-    def vocabularies(self) -> tuple[int | None, int | None]:
-        """Vocabulary sizes of source and target; None for a numeric side."""
-        source, target = (None if side.numeric else len(side) for side in (self.source, self.target))
-        return source, target
-
-    @property
-    def step(self) -> int | None:
-        """The number of values in a step if the source is a signal, otherwise None."""
-        return self.source.factors if self.source.signal else None
 
     @property
     def both(self) -> tuple[Tokenizer, Tokenizer]:
@@ -359,16 +348,18 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
     tokens.
     """
     account = Account(files, data.lines)
-    with PairsWriter(folder, tokenizers.vocabularies, tokenizers.step) as writer:
+    with ExitStack() as stack:
+        writer = stack.enter_context(
+            PairsWriter(folder, (RowType.of(tokenizers.source), RowType.of(tokenizers.target)))
+        )
+        workers = None
+        if (data.processes or 1) > 1:
+            workers = stack.enter_context(closing(encoders(folder.parent, data.processes or 1)))
         for corpus in files.parts:
             rows = _with_targets(usable(data.rows(corpus), account), corpus, data.units)
-            for chunk in chunks(rows, tokenizers.both, account):
-                pairs = chunk.fitting(tokenizers.both, account)
-                writer.append(pairs)
-                for number, (side, tokenizer) in enumerate(zip(SIDES, tokenizers.both, strict=True)):
-                    if not tokenizer.numeric:
-                        unknown = sum(pair[number].count(UNK) for pair in pairs)
-                        account.tally.unknown[side] = account.tally.unknown.get(side, 0) + unknown
+            for chunk in encode(rows, tokenizers.both, account, workers):
+                writer.append(chunk.sides)
+                account.tally.add(chunk.tally)
             writer.end_corpus()
     return account.tally
 

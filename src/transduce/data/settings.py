@@ -102,7 +102,8 @@ class Data:
     defaults of the file's format (``rows.read``). Parallel text files have no columns. If the source is a signal, its
     text is the path of a file, relative to the folder of the corpus file. If ``group_references`` is True, evaluation
     treats the targets of all rows with the same source as its references. ``cache`` is the folder for prepared data; by
-    default it is a folder beside the run. Raises DataError if the source is a signal and ``columns`` name labels.
+    default it is a folder beside the run. ``processes`` encode the training set; more than one pay from about a million
+    pairs on, and give the same data. Raises DataError if the source is a signal and ``columns`` name labels.
     """
 
     units: Units
@@ -114,8 +115,11 @@ class Data:
     lines: Lines = Lines()
     group_references: bool = True
     cache: Path | None = None
+    processes: int | None = None
 
     def __post_init__(self) -> None:
+        if self.processes is not None and self.processes < 1:
+            raise DataError(f"data.processes = {self.processes}: at least 1 was expected")
         if self.units.signal is not None and self.columns is not None and self.columns.labels:
             raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
 
