@@ -21,6 +21,7 @@ from transduce.runs.replacement import put_back
 from transduce.runs.run import Run
 from transduce.training.begin import train as begin_training
 from transduce.training.callbacks import Callback, TensorBoard
+from transduce.training.dry_run import dry_run as measure_training
 from transduce.training.interruption import raise_again
 from transduce.training.sizes import Alternative
 from transduce.transducer import Transducer
@@ -97,14 +98,7 @@ def train_run(
         goes_on = resume and (run / CONFIG).exists()
     table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
     table = _with_parents(table, init, teacher)
-    sizes = (
-        ()
-        if goes_on
-        else [
-            Alternative(size.below, size.recipe, change(recipes.read(size.recipe), settings))
-            for size in recipes.sizes(recipe)
-        ]
-    )
+    sizes = () if goes_on else _alternatives(recipe, settings)
     _check_has_model(table, recipe)
     own = None
     if pairs is not None and not goes_on:
@@ -114,6 +108,36 @@ def train_run(
     crew.leave()
     raise_again(finished.reason)
     return run
+
+
+def dry_run(
+    recipe: str | Path,
+    out: str | Path | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    device: str = "auto",
+    threads: int | None = None,
+    init: str | Path | None = None,
+    teacher: str | Path | None = None,
+) -> list[str]:
+    """Measures what a training would cost, with the arguments of ``train``. Returns lines for people: seconds and
+    memory of an update, updates of the budget, and the largest token budget that fits into memory.
+
+    Prepares the data in the cache of the run directory, and writes no run.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    table = _with_parents(change(recipes.read(recipe), settings), init, teacher)
+    _check_has_model(table, recipe)
+    run = run_folder(recipe, out)
+    return measure_training(table, run, device, _alternatives(recipe, settings)).lines()
+
+
+def _alternatives(recipe: str | Path, settings: Mapping[str, Any] | Sequence[str]) -> list[Alternative]:
+    """The settings of a recipe for few training pairs, with the changes."""
+    return [
+        Alternative(size.below, size.recipe, change(recipes.read(size.recipe), settings))
+        for size in recipes.sizes(recipe)
+    ]
 
 
 def run_folder(recipe: str | Path, out: str | Path | None) -> Path:

@@ -30,6 +30,10 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is already there.")] = False,
     device: Device = "auto",
     threads: Threads = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Measure a few updates: their time and memory, and the largest token budget."),
+    ] = False,
     processes: Annotated[
         int, typer.Option(min=1, help="Processes on this machine; each takes a part of every batch.")
     ] = 1,
@@ -47,6 +51,10 @@ def train(
         changes.append(f"training.minutes={minutes}")
     if freeze is not None:
         changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
+    if dry_run:
+        for line in api.dry_run(recipe, out, changes, device=device, threads=threads, init=init, teacher=teacher):
+            print(line)
+        return
     try:
         run = api.train_run(
             recipe,

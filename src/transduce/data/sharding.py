@@ -21,8 +21,12 @@ def shard(batch: Batch, rank: int, world: int) -> tuple[Batch, bool]:
     longest_B = np.maximum(batch.source.lengths.numpy(), batch.target.lengths.numpy())
     bounds = cut(longest_B, world)
     begin, end = bounds[rank] if rank < len(bounds) else (0, 1)
-    rows = slice(begin, end)
-    return Batch(_rows(batch.source, rows), _rows(batch.target, rows), batch.ids[rows]), rank < len(bounds)
+    return rows_of(batch, slice(begin, end)), rank < len(bounds)
+
+
+def rows_of(batch: Batch, rows: slice) -> Batch:
+    """These rows of a batch of pairs, with no more padding than they need."""
+    return Batch(_rows(batch.source, rows), _rows(batch.target, rows), batch.ids[rows])
 
 
 def cut(longest_B: NDArray[Any], parts: int) -> list[tuple[int, int]]:

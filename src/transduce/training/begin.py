@@ -97,11 +97,11 @@ def train(
         if pairs is not None and crew.first:
             pairs.write(run)
         point = resume_point(run / CHECKPOINTS) if resume and crew.first else None
-        plan = _plan(table, settings, run, point, where, sizes) if crew.first else None
+        plan = plan_run(table, settings, run, point, where, sizes) if crew.first else None
         table, goes_on = crew.share((plan.table, point is not None) if plan else (table, False))
         if plan is None:  # the first process has prepared the data
             point = run / CHECKPOINTS / "last" if goes_on else None
-            plan = _plan(table, read_settings(table), run, point, where, ())
+            plan = plan_run(table, read_settings(table), run, point, where, ())
         check_crew(plan.settings, crew)
         torch.manual_seed(plan.settings.training.seed)
         model: Any = plan.settings.model()
@@ -143,9 +143,7 @@ def check_crew(settings: Settings, crew: Crew) -> None:
         raise UserError("training.streams: one process reads a text as one document; train without torchrun")
 
 
-def _loop(
-    model: Any, run: Path, plan: _Plan, point: Path | None, callbacks: list[Callback], crew: Crew = ALONE
-) -> Loop:
+def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list[Callback], crew: Crew = ALONE) -> Loop:
     """Returns the training loop, which has not begun. Before that, makes the directory a run and calls ``on_start`` of
     the callbacks.
 
@@ -193,7 +191,7 @@ def _loop(
     )
 
 
-def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> Counting:
+def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> Counting:
     """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the ``Counting``, which has not
     begun. Counting always begins at pass 0, also on a resume.
     """
@@ -209,7 +207,7 @@ def _counting(model: Any, run: Path, plan: _Plan, callbacks: list[Callback]) -> 
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
 
 
-def _counted(run: Path, plan: _Plan, callbacks: list[Callback]) -> Finished:
+def _counted(run: Path, plan: Plan, callbacks: list[Callback]) -> Finished:
     """For a resume of a counted model with unchanged settings: does no work, because counting again would give the same
     counts. Calls ``on_start`` and ``on_finish`` of the callbacks, and returns a ``Finished`` with the passes and the
     seconds of the checkpoint ``last``.
@@ -231,7 +229,7 @@ def _start(callbacks: list[Callback], started: Started) -> None:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """Everything that is decided before training: the settings, as a ``table`` with all defaults and as objects, the
     precision (``chosen``), the prepared data and their folder ``cache``, and the device ``where``. ``predecessor`` has
     the run or the runs to start from, and ``teacher`` is what to learn from. Either is None if the settings name none;
@@ -305,14 +303,14 @@ class _Plan:
         Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
 
 
-def _plan(
+def plan_run(
     table: config.Table,
     settings: Settings,
     run: Path,
     point: Path | None,
     where: torch.device,
     sizes: Sequence[Alternative],
-) -> _Plan:
+) -> Plan:
     """Decides everything before training: loads the teacher and the run to start from, reads and encodes the data,
     chooses the settings for their size and the precision, and checks that the settings fit the data.
 
@@ -346,7 +344,7 @@ def _plan(
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return _Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, choice)
+    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, choice)
 
 
 def _predecessor(init: Init) -> Predecessor | Parts:

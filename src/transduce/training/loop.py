@@ -28,8 +28,9 @@ from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
+from transduce.training.splitting import Splitting, out_of_memory
 from transduce.training.validation import Judgement, TooSlowError
-from transduce.types import Loss
+from transduce.types import Batch, Loss
 
 SAVES = 10  # checkpoints in a budget, if there are no validations to save at
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
@@ -82,6 +83,7 @@ class Loop:
         self.previous_progress = self.progress  # when last asked whether a validation is due
         self.session_began = self.state.seconds
         self.pace_known = self.share_noticed = False
+        self.splitting = Splitting()
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
@@ -157,20 +159,17 @@ class Loop:
         tokens, clips their norm and applies them.
         """
         progress = self.progress
-        losses: list[Loss] = []
         if not self.crew.first:  # each process draws numbers of its own, the same ones after an interruption
             torch.manual_seed(hash((self.training.seed, self.crew.rank, self.state.step)) % 2**63)
+        batches = []
         for _ in range(self.training.accumulate):
             batch, place = next(self.fetched)
             batch, counts = shard(batch, self.crew.rank, self.crew.world)
             batch = augmented(self.training.augmentation, batch, place.epoch, self.training.seed)
             if self.training.hallucination:
                 batch = self.training.hallucination(batch, place.epoch, self.training.seed)
-            with self.autocast():
-                loss, self.carry = self.trainable(batch.to(self.device), progress, self.carry)
-            loss = loss if counts else _nothing(loss)
-            loss.total.backward()
-            losses.append(loss)
+            batches.append((batch, counts))
+        losses = self._backward(batches, progress)
         summed = self._summed(losses)
         count = summed.count
         norm = self._scale_gradients(count)
@@ -182,6 +181,40 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         self.unreported.append(replace(summed, step=step, norm=norm, rate=self.peaks[0] * share))
         self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
+
+    def _backward(self, batches: Sequence[tuple[Batch, bool]], progress: float) -> list[Loss]:
+        """Sums the gradients of the batches, each with whether it counts. Returns the losses.
+
+        If memory is too small, all gradients are computed again, with the batch in parts. Later batches of its size are
+        divided from the start.
+        """
+        while True:
+            carry, losses = self.carry, list[Loss]()
+            for part, counts in ((part, counts) for batch, counts in batches for part in self.splitting.parts(batch)):
+                try:
+                    with self.autocast():
+                        loss, carry = self.trainable(part.to(self.device), progress, carry)
+                    loss = loss if counts else _nothing(loss)
+                    loss.total.backward()
+                except (RuntimeError, MemoryError) as error:
+                    if not out_of_memory(error):
+                        raise
+                    self.splitting.too_large(part, error)
+                    break
+                losses.append(loss)
+            else:
+                self.carry = carry
+                return losses
+            loss = None
+            losses.clear()  # and with them the graph that fills the memory
+            self.optimizer.zero_grad(set_to_none=True)
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self._notice(
+                f"update {self.state.step + 1}: a batch of {self.splitting.limit:,} padded tokens does not fit into "
+                "memory, so batches of this size are divided, with the same gradients. Fewer training.batching.tokens "
+                "take less time; `transduce train RECIPE --dry-run` finds how many fit"
+            )
 
     def _summed(self, losses: Sequence[Loss]) -> _Unreported:
         """Sums the losses, and the gradients, of all processes. The result has no step, no norm and no rate yet."""

@@ -1,0 +1,230 @@
+"""A dry run: what training would cost, measured on a few updates whose results are thrown away."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transduce import config
+from transduce.compute.device import choose_device
+from transduce.compute.precision import autocast
+from transduce.data.batching import Batches, Batching, Place
+from transduce.data.pairs import Pairs
+from transduce.errors import UserError
+from transduce.objectives.base import Trainable
+from transduce.protocols import can
+from transduce.statistical.counted import Counted
+from transduce.training.begin import plan_run
+from transduce.training.settings import Training, read_settings
+from transduce.training.sizes import Alternative
+from transduce.training.splitting import out_of_memory, padded_tokens
+from transduce.types import Batch
+
+MIB = 2**20
+TIMED = 5  # updates whose time is taken
+SHARE = 0.8  # of the free memory that a batch may take
+PATIENCE = 20.0  # seconds for one update with a larger budget
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What training would cost.
+
+    ``batches`` is the number in an epoch, and ``per_epoch`` that of updates. ``largest`` has the padded tokens of the
+    largest batch of the first epoch. ``memory`` is what an update with it takes in MiB, beside what the process has
+    before. ``seconds`` are the mean of an update. ``budget`` is the largest ``training.batching.tokens`` that fits into
+    a share of ``free`` MiB, as far as it was measured: ``measured`` has the padded tokens and the MiB of each step.
+    """
+
+    pairs: int
+    per_epoch: float
+    largest: int
+    memory: float
+    seconds: float
+    updates: str
+    free: float
+    budget: int
+    measured: tuple[tuple[int, float], ...]
+    ended: str
+
+    def lines(self) -> list[str]:
+        """The result as lines for people."""
+        tried = ", ".join(f"{tokens:,} tokens {mib:,.0f} MiB" for tokens, mib in self.measured)
+        return [
+            f"{self.pairs:,} pairs, {self.per_epoch:,.0f} updates an epoch; {self.updates}",
+            f"an update takes {self.seconds:.3f} s; the largest batch has {self.largest:,} padded tokens and takes "
+            f"{self.memory:,.0f} MiB",
+            f"batches of the longest pairs: {tried}",
+            f"training.batching.tokens = {self.budget} is the largest found to fit into {100 * SHARE:.0f} % of the "
+            f"{self.free:,.0f} MiB that are free ({self.ended})",
+        ]
+
+
+def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequence[Alternative] = ()) -> DryRun:
+    """Prepares the data as a training in the directory ``run`` would, and measures a few updates. Writes no run; the
+    prepared data stay in the cache.
+
+    Raises UserError for a counted model and for ``training.streams``, which have no token budget.
+    """
+    settings = read_settings(table)
+    model: Any = getattr(settings.model, "constructor", settings.model)
+    if can(model, Counted) or settings.training.streams:
+        raise UserError("a dry run measures batches of pairs; a counted model and training.streams have none")
+    where = choose_device(device)
+    plan = plan_run(table, settings, run, None, where, sizes)
+    training = plan.settings.training
+    torch.manual_seed(training.seed)
+    built: Any = plan.settings.model()
+    trainable = Trainable(built.to(where), plan.objective)
+    optimizer = training.optimizer(p for p in trainable.parameters() if p.is_floating_point())
+    rehearsal = _Rehearsal(trainable, optimizer, autocast(plan.chosen.precision, where), where)
+    pairs = plan.prepared.train
+    batches = Batches(pairs, training.batching, training.seed, weights=plan.prepared.weights)
+    largest = pairs.batch(max(batches.epoch(0), key=lambda ids: _padded(pairs, ids)))
+    rehearsal.memory(largest)  # makes the moments, and warms the kernels up
+    memory = rehearsal.memory(largest)
+    seconds = training.accumulate * rehearsal.seconds(batch for batch, _ in batches.iterate(Place()))
+    free = free_memory(where) + memory
+    budget, measured, ended = _largest_budget(rehearsal, pairs, training.batching, free)
+    per_epoch = batches.per_epoch / training.accumulate
+    return DryRun(
+        len(pairs),
+        per_epoch,
+        padded_tokens(largest),
+        memory,
+        seconds,
+        _updates(training, seconds, per_epoch),
+        free,
+        budget,
+        measured,
+        ended,
+    )
+
+
+def _updates(training: Training, seconds: float, per_epoch: float) -> str:
+    """How many updates and how much time the budget is, without validations."""
+    counts = {
+        "steps": training.steps,
+        "epochs": None if training.epochs is None else training.epochs * per_epoch,
+        "minutes": None if training.minutes is None else 60 * training.minutes / seconds,
+    }
+    name, count = min(((name, count) for name, count in counts.items() if count is not None), key=lambda each: each[1])
+    return (
+        f"the budget ({name}) ends after about {count:,.0f} updates, {count * seconds / 60:,.1f} minutes and "
+        f"{count / per_epoch:,.2f} epochs, validations not counted"
+    )
+
+
+class _Rehearsal:
+    """Makes updates with a model, and measures them."""
+
+    def __init__(self, trainable: Trainable, optimizer: torch.optim.Optimizer, context: Any, device: Any) -> None:
+        self.trainable, self.optimizer, self.context, self.device = trainable, optimizer, context, device
+
+    def _update(self, batch: Batch) -> None:
+        with self.context():
+            loss, _ = self.trainable(batch.to(self.device), 0.0, None)
+        loss.total.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def memory(self, batch: Batch) -> float:
+        """The memory in MiB that an update with the batch takes at its peak, beside what there was before."""
+        gc.collect()
+        peak = _peak_of(self.device)
+        self._update(batch)
+        return peak()
+
+    def seconds(self, batches: Iterator[Batch]) -> float:
+        """The mean seconds of ``TIMED`` updates with these batches."""
+        began = time.perf_counter()
+        for batch in (next(batches) for _ in range(TIMED)):
+            self._update(batch)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - began) / TIMED
+
+
+def _largest_budget(
+    rehearsal: _Rehearsal, pairs: Pairs, batching: Batching, free: float
+) -> tuple[int, tuple[tuple[int, float], ...], str]:
+    """Doubles the budget until a batch of the longest pairs would take more than its share of the free memory, an
+    update takes too long, or a batch has all pairs. Returns the largest budget, the measured steps, and why it ended.
+
+    The last step is not measured but follows from the two before it: memory grows in proportion to the rows.
+    """
+    longest = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    order = np.argsort(-longest, kind="stable")
+    tokens, found = batching.tokens, list[tuple[int, float]]()
+    while True:
+        rows = max(1, min(len(pairs), tokens // int(longest[order[0]]), batching.sentences or len(pairs)))
+        batch = pairs.batch(order[:rows])
+        began = time.perf_counter()
+        try:
+            found.append((padded_tokens(batch), rehearsal.memory(batch)))
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            return tokens // 2, tuple(found), f"{tokens} does not fit"
+        slope = found[-1][1] / found[-1][0] if len(found) < 2 else _slope(found[-2], found[-1])
+        fits = found[-1][0] + max(0.0, SHARE * free - found[-1][1]) / max(slope, 1e-9)
+        if fits < 2 * tokens:
+            return max(int(fits), 1), tuple(found), "by the memory of the batches above"
+        if rows in (len(pairs), batching.sentences):
+            return tokens, tuple(found), "a batch has all pairs, or as many as training.batching.sentences allows"
+        if 2 * (time.perf_counter() - began) > PATIENCE:
+            return tokens, tuple(found), f"an update with twice as many takes more than {PATIENCE:.0f} s"
+        tokens *= 2
+
+
+def _slope(one: tuple[int, float], other: tuple[int, float]) -> float:
+    """MiB for each padded token."""
+    return max(other[1] - one[1], 0.0) / max(other[0] - one[0], 1)
+
+
+def _padded(pairs: Pairs, ids: Any) -> int:
+    return len(ids) * int(max(pairs.source_lengths[ids].max(), pairs.target_lengths[ids].max()))
+
+
+# ---------------------------------------------------------------------- memory
+
+
+def free_memory(device: torch.device) -> float:
+    """The free memory of the device, in MiB. On a processor without /proc it is the memory of the machine."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] / MIB
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / MIB
+    return next(float(line.split()[1]) for line in lines if line.startswith("MemAvailable")) / 1024
+
+
+def _peak_of(device: torch.device) -> Callable[[], float]:
+    """Begins to watch the memory. The function that it returns gives the peak since then, in MiB beside the beginning."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        return lambda: (torch.cuda.max_memory_allocated(device) - before) / MIB
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # sets VmHWM back
+    except OSError:  # only the peak of the whole process is known
+        scale = MIB if sys.platform == "darwin" else 1024
+        return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
+    resident = _status("VmRSS")
+    return lambda: _status("VmHWM") - resident
+
+
+def _status(name: str) -> float:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(name)) / 1024

@@ -1,0 +1,56 @@
+"""Batches that do not fit into memory: they are divided, and their gradients are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from transduce.data.sharding import rows_of
+from transduce.errors import StoppedError
+from transduce.types import Batch
+
+
+def padded_tokens(batch: Batch) -> int:
+    """The positions of a batch, padding included: its rows times its longest source or target."""
+    return len(batch.ids) * max(batch.source.values.shape[1], batch.target.values.shape[1])
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True if PyTorch raises the error because memory is missing, on a GPU or on the processor."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "not enough memory" in str(error)  # the processor's allocator
+    )
+
+
+class Splitting:
+    """Divides batches into parts that fit into memory. It begins without a limit: each batch is one part.
+
+    The gradients of the parts are summed and divided once by the number of target tokens, so that the update is the
+    one of the whole batch.
+    """
+
+    def __init__(self) -> None:
+        self.limit: int | None = None  # padded tokens that were too many
+
+    def parts(self, batch: Batch) -> Iterator[Batch]:
+        """Yields the batch itself, or parts of its rows, in order, each below the limit as far as rows can be divided."""
+        rows = len(batch.ids)
+        if self.limit is None or padded_tokens(batch) < self.limit or rows < 2:
+            yield batch
+            return
+        for half in (slice(0, rows // 2), slice(rows // 2, rows)):
+            yield from self.parts(rows_of(batch, half))
+
+    def too_large(self, part: Batch, error: BaseException) -> None:
+        """Notes that this part did not fit. Raises StoppedError if it cannot be divided: it is one pair, or a chunk of
+        a text.
+        """
+        tokens = padded_tokens(part)
+        if len(part.ids) < 2 or part.chunk is not None:
+            what = "a chunk of the text" if part.chunk is not None else "a single pair"
+            fix = "training.streams.rows" if part.chunk is not None else "data.lines.max_source_length"
+            raise StoppedError(
+                f"{what} of {tokens:,} tokens does not fit into memory: lower {fix} or the size of the model"
+            ) from error
+        self.limit = tokens
