@@ -211,7 +211,7 @@ def free_memory(device: torch.device) -> float:
 
 
 def _peak_of(device: torch.device) -> Callable[[], float]:
-    """Begins to watch the memory. The function that it returns gives the peak since then, in MiB beside the beginning."""
+    """Begins to watch the memory. Returns a function that gives the peak since then, in MiB above the beginning."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)

@@ -34,7 +34,7 @@ class Splitting:
         self.limit: int | None = None  # padded tokens that were too many
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Yields the batch itself, or parts of its rows, in order, each below the limit as far as rows can be divided."""
+        """Yields the batch itself, or parts of its rows in order, each below the limit if rows can be divided."""
         rows = len(batch.ids)
         if self.limit is None or padded_tokens(batch) < self.limit or rows < 2:
             yield batch
