@@ -16,6 +16,7 @@ import torch
 from transduce import config
 from transduce.compute.crew import ALONE, Crew
 from transduce.compute.device import choose_device
+from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
 from transduce.data.base import Feed
 from transduce.data.batching import Batches
@@ -92,6 +93,7 @@ def train(
     """
     settings = read_settings(table)
     bound_kernel_cache()
+    keep_freed_memory()
     where = choose_device(crew.device(device))
     with _claimed(settings, run, resume, overwrite) if crew.first else nullcontext():
         if pairs is not None and crew.first:
