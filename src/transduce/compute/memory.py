@@ -15,7 +15,7 @@ def keep_freed_memory() -> bool:
     """Lets the C library keep freed memory for the next request. Returns False if it has no such option.
 
     Training frees tensors of megabytes and asks for the same sizes again, in every update. By default glibc returns
-    such memory to the system, which must clear each page again at its next use: a few per cent of an update on a CPU.
+    such memory to the system, which must clear each page again at its next use: up to 7 % of an update on a CPU.
     The peak of memory stays the same (docs/log.md, 2026-11-25). Does nothing, and returns False, if the environment
     sets one of ``SETTINGS``.
     """

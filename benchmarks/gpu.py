@@ -1,0 +1,264 @@
+"""Trains, decodes and checks the laws on a GPU: float32, bfloat16, ``torch.compile`` and CUDA graphs.
+
+    python benchmarks/gpu.py [--recipe reverse] [--set KEY=VALUE ...] [--updates 300] [--lines 256] [--seconds 5]
+                             [--device cuda] [--out FILE.md] [--record FILE.json]
+
+Without a GPU it ends with status 1 and says that nothing has run. ``--device cpu`` tests the benchmark itself, without
+CUDA graphs; its figures say nothing about a GPU.
+
+For each precision a new run trains for ``--updates`` updates, and decodes the first ``--lines`` sources of its
+validation split in batches of 64, greedily and with a beam of 5. Then the laws, on the device and with that run:
+company (a line's output alone and in batches), score (an output's log-probability is the model's own, by teacher
+forcing), chunk (the target in two parts), and the processor (the same run in float32 on the CPU writes the same). At
+last the loss and its gradient are computed on one batch for ``--seconds``: without a compiler, with ``torch.compile``,
+and with ``mode="reduce-overhead"``, which records CUDA graphs. A way that fails is a row with its error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from report import Report, add_options, machine
+
+from transduce import api, config
+from transduce.compute.precision import Precision, autocast
+from transduce.data.batching import Batches
+from transduce.objectives.base import Trainable
+from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.runs.loading import load
+from transduce.runs.run import Run
+from transduce.search.beam import Beam
+from transduce.search.forcing import force, shifted
+from transduce.search.greedy import Greedy
+from transduce.training.callbacks import Callback, Update
+from transduce.training.settings import Training
+from transduce.transducer import Transducer
+from transduce.types import Batch, Padded
+
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
+BATCH, LONGEST, LINES_OF_LAWS = 64, 100, 32
+MODES: dict[str, dict[str, Any] | None] = {
+    "no compiler": None,
+    "torch.compile": {},
+    "torch.compile, CUDA graphs": {"mode": "reduce-overhead"},
+}
+
+
+@dataclass
+class Pace(Callback):
+    """The target tokens per second of each report after the first."""
+
+    found: list[float]
+
+    def on_update(self, update: Update) -> None:
+        self.found.append(update.tokens_per_second)
+
+    @property
+    def median(self) -> float:
+        later = sorted(self.found[1:] or self.found)
+        return later[len(later) // 2] if later else float("nan")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One precision on the device: a trained run, and what it reads."""
+
+    run: Path
+    precision: Precision
+    device: torch.device
+    tokens_per_second: float
+    memory: float
+
+    @property
+    def transducer(self) -> Transducer:
+        return load(self.run, device=str(self.device), precision=self.precision)
+
+    def sources(self, count: int) -> list[str]:
+        return [example.source for example in Run.open(self.run).examples("valid")][:count]
+
+
+def trained(given: argparse.Namespace, precision: Precision, folder: Path) -> Trial:
+    pace = Pace([])
+    settings = [
+        *given.set,
+        f"training.steps={given.updates}",
+        f"training.precision={precision}",
+        "training.validation.times=1",
+    ]
+    if given.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    run = api.train_run(
+        given.recipe, folder / precision, settings, callbacks=[pace], device=str(given.device), progress=False
+    )
+    return Trial(run, precision, given.device, pace.median, peak(given.device))
+
+
+def peak(device: torch.device) -> float:
+    """The device's largest allocated memory in MiB; not a number on the CPU."""
+    return torch.cuda.max_memory_allocated() / 2**20 if device.type == "cuda" else float("nan")
+
+
+def decoding(trial: Trial, lines: int) -> Iterator[str]:
+    """A row for each search: sentences per second, loading excluded."""
+    transducer, sources = trial.transducer, trial.sources(lines)
+    for name, search in (("greedy", Greedy(LONGEST)), ("beam 5", Beam(5, max_length=LONGEST))):
+        list(transducer.predict(sources[:BATCH], search, BATCH))
+        began = time.perf_counter()
+        written = len(list(transducer.predict(sources, search, BATCH)))  # text, so the device has finished
+        yield f"| {trial.precision} | {name} | {written / (time.perf_counter() - began):,.1f} |"
+
+
+# ------------------------------------------------------------------ laws
+
+
+def laws(trial: Trial) -> Iterator[str]:
+    """A row for each law. A number of lines that differ counts lines; the other numbers are the largest difference."""
+    transducer, sources = trial.transducer, trial.sources(LINES_OF_LAWS)
+    search = Beam(5, max_length=LONGEST)
+    alone = [next(transducer.predict([source], search, 1))[0] for source in sources]
+    together = [outputs[0] for outputs in transducer.predict(sources, search, BATCH)]
+    differing = sum(one.text != other.text for one, other in zip(alone, together, strict=True))
+    yield f"| {trial.precision} | company | {differing} of {len(sources)} lines |"
+    source = transducer.padded(transducer.source_tokenizer.encode(sources))
+    target = transducer.padded([output.ids for output in together])
+    with torch.no_grad(), autocast(trial.precision, trial.device)():
+        forced = force(transducer.model, source, target)
+        most = max(abs(row.log_prob - float(out.log_prob or 0)) for row, out in zip(forced, together, strict=True))
+        yield f"| {trial.precision} | score | {most:.1e} |"
+        yield f"| {trial.precision} | chunk | {chunked(transducer.model, source, target):.1e} |"
+    plain = load(trial.run, device="cpu", precision="float32")
+    differing = sum(
+        outputs[0].text != other.text
+        for outputs, other in zip(plain.predict(sources, search, BATCH), together, strict=True)
+    )
+    yield f"| {trial.precision} | processor | {differing} of {len(sources)} lines |"
+
+
+def chunked(model: Any, source: Any, target: Padded) -> float:
+    """The largest difference of a logit if the target is read in two parts and at once."""
+    read_BT = shifted(target)
+    half = read_BT.shape[1] // 2
+    whole, _ = model.extend(read_BT, model.start(source))
+    first, state = model.extend(read_BT[:, :half], model.start(source))
+    second, _ = model.extend(read_BT[:, half:], state)
+    parts = torch.cat([model.readout(first), model.readout(second)], 1)
+    return float((parts - model.readout(whole)).abs().amax())
+
+
+# -------------------------------------------------------------- compilers
+
+
+def compiled(trial: Trial, seconds: float) -> Iterator[str]:
+    """A row for each way to compute the loss of one batch and its gradient."""
+    batch, base = one_batch(trial.run).to(trial.device), float("nan")
+    for name, options in MODES.items():
+        if options and trial.device.type != "cuda":
+            yield f"| {trial.precision} | {name} | not run: no GPU | |"
+            continue
+        try:
+            speed, loss = updates(trial, batch, options, seconds)
+        except Exception as error:  # a compiler that is missing or fails is a result, too
+            reason = str(error).strip().splitlines()[0][:100].replace("|", "/") if str(error).strip() else ""
+            yield f"| {trial.precision} | {name} | failed: {type(error).__name__}: {reason} | |"
+            continue
+        base = loss if options is None else base
+        yield f"| {trial.precision} | {name} | {speed:,.1f} | {abs(loss - base):.1e} |"
+
+
+def one_batch(run: Path) -> Batch:
+    """The first training batch of the run."""
+    pairs = Run.open(run).prepared().train
+    training = {"steps": 1, "batching": Run.open(run).settings["training"]["batching"]}
+    return pairs.batch(Batches(pairs, config.build(training, Training).batching, 1).epoch(0)[0])
+
+
+def updates(trial: Trial, batch: Batch, options: dict[str, Any] | None, seconds: float) -> tuple[float, float]:
+    """Gradients per second, and the loss per token without dropout."""
+    model = load(trial.run, device=str(trial.device)).model
+    trainable: Any = Trainable(model, CrossEntropy(0.1))
+    if options is not None:
+        trainable = torch.compile(trainable, **options)
+    computing, finished = autocast(trial.precision, trial.device), synchronised(trial.device)
+
+    def gradient() -> Any:
+        with computing():
+            loss, _ = trainable(batch)
+        model.zero_grad(set_to_none=True)
+        loss.total.backward()
+        return loss
+
+    value = float(gradient().total.detach()) / batch.target.lengths.sum().item()
+    for _ in range(3):
+        gradient()
+    finished()
+    began, count = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        gradient()
+        finished()
+        count += 1
+    return count / (time.perf_counter() - began), value
+
+
+def synchronised(device: torch.device) -> Callable[[], None]:
+    """Waits until the device has finished."""
+    return torch.cuda.synchronize if device.type == "cuda" else lambda: None
+
+
+# ------------------------------------------------------------------- page
+
+
+def heading(device: torch.device) -> list[str]:
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "the processor: a test of this benchmark, no GPU"
+    return [f"# Training, decoding and laws on {name}", "", machine(), ""]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recipe", default="reverse")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting of the recipe")
+    parser.add_argument("--updates", type=int, default=300)
+    parser.add_argument("--lines", type=int, default=256)
+    parser.add_argument("--seconds", type=float, default=5, help="of each way to compute a gradient")
+    parser.add_argument("--device", type=torch.device, default=torch.device("cuda"), metavar="cuda | cpu")
+    add_options(parser)
+    given = parser.parse_args()
+    if given.device.type == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("PyTorch finds no GPU here, so nothing has run; --device cpu only tests the benchmark itself")
+    return given
+
+
+def main() -> None:
+    given = arguments()
+    told = heading(given.device)
+    report = Report.asked(given, "valid")
+    with tempfile.TemporaryDirectory() as folder:
+        trials = [trained(given, precision, Path(folder)) for precision in PRECISIONS]
+        sections: dict[str, tuple[str, str, Callable[[Trial], Iterator[str]]]] = {
+            "Decoding": ("precision | search", "sentences/s", lambda trial: decoding(trial, given.lines)),
+            "Laws": ("precision | law", "differs", laws),
+            "Gradients of one batch": (
+                "precision | way | gradients/s",
+                "loss differs by",
+                lambda trial: compiled(trial, given.seconds),
+            ),
+        }
+        told += [f"## Training: {given.recipe}, {given.updates} updates", "| precision | tokens/s | memory, MiB |"]
+        told += ["|---|---|---|"]
+        told += [f"| {each.precision} | {each.tokens_per_second:,.0f} | {each.memory:,.0f} |" for each in trials]
+        for title, (left, right, rows) in sections.items():
+            columns = f"| {left} | {right} |"
+            told += ["", f"## {title}", columns, "|" + "---|" * (columns.count("|") - 1)]
+            told += [row for trial in trials for row in rows(trial)]
+        print("\n".join(told), flush=True)
+        report.write(told, [trial.run for trial in trials])
+
+
+if __name__ == "__main__":
+    main()
