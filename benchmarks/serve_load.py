@@ -189,6 +189,7 @@ def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:
         "| median ms | 95th | 99th |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    lines.append(f"| no server: `predict` in one process |  |  |  |  | {rate:.1f} | 100 % |  |  |  |")
     for name, outcome in parts:
         answered = outcome.statuses[200]
         others = sum(outcome.statuses.values()) - answered
