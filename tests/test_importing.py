@@ -362,7 +362,6 @@ def test_without_transformers_the_import_says_so(model: Path, tmp_path: Path, mo
     ("files", "message"),
     [
         (["dict.de.txt", "model.pt"], "fairseq"),
-        (["best.ckpt", "config.yaml"], "JoeyNMT"),
         (["model.txt"], "no checkpoint that can be imported"),
     ],
 )

@@ -11,11 +11,12 @@ import typer
 def import_(
     folder: Annotated[
         Path,
-        typer.Argument(help="A folder with a Marian or OPUS-MT checkpoint: Hugging Face's or .npz.", metavar="FOLDER"),
+        typer.Argument(help="A folder with a checkpoint of Marian, OPUS-MT or JoeyNMT.", metavar="FOLDER"),
     ],
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/FOLDER.", metavar="DIR")] = None,
 ) -> None:
-    """Make a run of a Marian or OPUS-MT checkpoint, and compare its logits with the original's."""
+    """Make a run of a checkpoint of Marian, OPUS-MT or JoeyNMT. The logits of the first two are compared with the
+    original's."""
     from transduce.importing.run import import_run
 
     done = import_run(folder, Path("runs") / folder.resolve().name if out is None else out)

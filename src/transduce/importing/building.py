@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -55,29 +57,45 @@ def build(found: Foreign) -> Built:
     table = model_settings(found.config, found.numerics)
     if table["tie"] == "all" and source.rows != target.rows:
         table["tie"] = "target"
+    units = {"source": _unit(found.source), "target": _unit(found.target)}
+    return assembled(found.folder, table, weights(found, source, target), source, target, units, _search(found))
+
+
+def assembled(
+    origin: Path,
+    table: config.Table,
+    every: Mapping[str, Tensor],
+    source: Numbering,
+    target: Numbering,
+    units: config.Table,
+    search: config.Table,
+) -> Built:
+    """The model of the settings ``table`` with the weights ``every``, by our names, and a run's settings.
+
+    ``origin`` is the checkpoint's folder. Raises UserError if a weight has another shape than the settings say, or is
+    not finite.
+    """
     tokenizers = Tokenizers(source.tokenizer, target.tokenizer)
-    every = weights(found, source, target)
     with torch.device("meta"):  # a stranger's sizes take no memory before they are compared with the tensors
         planned: Any = config.build(table, Model, tokenizers.facts, "model")
     own = {name: every[name] for name, _ in planned.named_parameters()}
     _check_shapes(planned, own)
     model: Any = config.build(table, Model, tokenizers.facts, "model")
-    set_weights(model, own, str(found.folder))
-    data = {"units": {"source": _unit(found.source), "target": _unit(found.target)}}
+    set_weights(model, own, str(origin))
     settings = {
-        "data": config.resolve(data, Data, path="data"),
+        "data": config.resolve({"units": units}, Data, path="data"),
         "model": config.resolve(table, Model, tokenizers.facts, "model"),
-        "search": config.resolve(_search(found), Search, path="search"),
+        "search": config.resolve(search, Search, path="search"),
         "metrics": ["bleu", "chrf"],
     }
     return Built(model.eval(), settings, source, target)
 
 
-def _check_shapes(planned: Any, own: dict[str, Tensor]) -> None:
+def _check_shapes(planned: Any, own: Mapping[str, Tensor]) -> None:
     for name, parameter in planned.named_parameters():
         if parameter.shape != own[name].shape:
             raise UserError(
-                f"config.json says that {name} is {tuple(parameter.shape)}, and the checkpoint has "
+                f"the checkpoint's settings say that {name} is {tuple(parameter.shape)}, and its weights have "
                 f"{tuple(own[name].shape)}: its files do not belong together; copy the folder again"
             )
 

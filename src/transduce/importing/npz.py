@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from transduce.data.corpora import DataError
-from transduce.errors import MissingPackageError, UserError
+from transduce.errors import UserError
 from transduce.foreign.marian import ACTIVATIONS, BIAS, EMBEDDINGS, READOUT, SHARED, Numerics
 from transduce.importing.base import Foreign, Side
 from transduce.importing.hugging_face import checked_config
+from transduce.importing.yaml_files import parsed
 from transduce.types import EOS, PAD, SPECIALS, UNK
 
 YAML = "special:model.yml"  # the array whose bytes are the model's settings
@@ -95,24 +96,11 @@ def _only(paths: Sequence[Path], folder: Path) -> Path:
     return paths[0]
 
 
-def _yaml(text: str, origin: str) -> Any:
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingPackageError(
-            f"{origin} needs PyYAML, which is not installed: pip install 'transduce[marian]'"
-        ) from error
-    try:
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{origin} is no YAML: {' '.join(str(error).split())[:200]}; copy it again") from error
-
-
 def _settings(arrays: Mapping[str, np.ndarray[Any, Any]], path: Path) -> dict[str, Any]:
     if YAML not in arrays:
         raise UserError(f"{path} has no array {YAML!r} with the model's settings: it is no checkpoint of Marian")
     text = arrays[YAML].tobytes().rstrip(b"\0").decode("utf-8", errors="replace")
-    found = _yaml(text, f"{path}: {YAML}")
+    found = parsed(text, f"{path}: {YAML}")
     if not isinstance(found, dict):
         raise UserError(f"{path}: {YAML} is no table of settings; copy it again")
     return found
@@ -131,7 +119,7 @@ def _check(settings: Mapping[str, Any], path: Path) -> None:
 
 
 def _vocabulary(path: Path) -> list[str]:
-    ids = _yaml(path.read_text(encoding="utf-8"), str(path))
+    ids = parsed(path.read_text(encoding="utf-8"), str(path))
     try:
         tokens = sorted(map(str, ids), key=lambda token: int(ids[token]))
         if sorted(ids.values()) != list(range(len(ids))):
@@ -144,7 +132,7 @@ def _vocabulary(path: Path) -> list[str]:
 def _beam(folder: Path) -> int:
     """The beam size of decoder.yml, or Marian's own: 12."""
     path = folder / "decoder.yml"
-    found = _yaml(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
+    found = parsed(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
     size = found.get("beam-size", 12) if isinstance(found, dict) else 12
     return size if isinstance(size, int) and size > 0 else 12
 

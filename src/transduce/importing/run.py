@@ -10,10 +10,10 @@ from transduce import config
 from transduce.errors import MissingPackageError, UserError
 from transduce.foreign.original import Original
 from transduce.foreign.writing import write_original
-from transduce.importing import hugging_face, npz
+from transduce.importing import hugging_face, joeynmt, joeynmt_files, npz
 from transduce.importing.agreement import Agreement, check, compare
 from transduce.importing.base import Foreign
-from transduce.importing.building import build
+from transduce.importing.building import Built, build
 from transduce.importing.refusals import check_toolkit
 from transduce.runs.checkpoints import save_weights_alone
 from transduce.runs.layout import CHECKPOINTS
@@ -24,7 +24,7 @@ from transduce.runs.run import Run
 class Imported:
     """The result of an import: the run directory, how its logits agree with the original's, and lines for people.
 
-    ``agreement`` is None if transformers is not installed, so that nothing was compared.
+    ``agreement`` is None if nothing was compared: transformers is not installed, or the checkpoint is JoeyNMT's.
     """
 
     run: Path
@@ -33,11 +33,12 @@ class Imported:
 
 
 def import_run(folder: str | Path, out: str | Path) -> Imported:
-    """Makes the directory ``out`` a run of the Marian or OPUS-MT checkpoint in ``folder``.
+    """Makes the directory ``out`` a run of the Marian, OPUS-MT or JoeyNMT checkpoint in ``folder``.
 
-    The folder has the files of Hugging Face's format (``hugging_face.read``) or of Marian itself (``npz.read``). If
-    transformers is installed, both models compute the logits of a random sample, and the run is written only if they
-    agree. A checkpoint of Marian itself is compared with Hugging Face's model of the same weights.
+    The folder has the files of Hugging Face's format (``hugging_face.read``), of Marian itself (``npz.read``) or of
+    JoeyNMT (``joeynmt_files.read``). If transformers is installed, both models compute the logits of a random sample,
+    and the run is written only if they agree. A checkpoint of Marian itself is compared with Hugging Face's model of
+    the same weights. Nothing is compared for JoeyNMT.
 
     Raises FileNotFoundError if a file is missing. Raises UserError if the checkpoint is none that this version imports,
     if it is damaged, if the models disagree, or if ``out`` has files.
@@ -45,20 +46,31 @@ def import_run(folder: str | Path, out: str | Path) -> Imported:
     place, run = Path(folder).expanduser(), Path(out).expanduser()
     if run.exists() and (not run.is_dir() or any(run.iterdir())):
         raise UserError(f"{run} exists and is not empty: name another folder with --out, or move it elsewhere")
-    found = _read(place)
-    built = build(found)
-    agreement = None
-    try:
-        agreement = compare(built, _original(found))
-    except MissingPackageError:
-        notes = (*found.notes, "transformers is not installed, so the logits were not compared with the original's")
+    if joeynmt_files.present(place):
+        built, agreement, notes = _uncompared(joeynmt_files.read(place))
     else:
-        check(agreement)
-        notes = found.notes
+        built, agreement, notes = _compared(_read(place))
     Run.create(run, built.settings, built.tokenizers)
     about = {"step": 0, "what": "imported", "from": place.name}
     save_weights_alone(run / CHECKPOINTS / "best", built.model, about, config.write(built.settings))
     return Imported(run, agreement, notes)
+
+
+def _uncompared(found: joeynmt_files.Checkpoint) -> tuple[Built, Agreement | None, tuple[str, ...]]:
+    """The model of a checkpoint of JoeyNMT, and a line that says that nothing was compared."""
+    return joeynmt.build(found), None, (joeynmt.NOTE,)
+
+
+def _compared(found: Foreign) -> tuple[Built, Agreement | None, tuple[str, ...]]:
+    """The model of a checkpoint of Marian, its agreement with the original, and lines for people."""
+    built = build(found)
+    try:
+        agreement = compare(built, _original(found))
+    except MissingPackageError:
+        note = "transformers is not installed, so the logits were not compared with the original's"
+        return built, None, (*found.notes, note)
+    check(agreement)
+    return built, agreement, found.notes
 
 
 def _read(folder: Path) -> Foreign:
@@ -70,8 +82,8 @@ def _read(folder: Path) -> Foreign:
         return npz.read(folder)
     check_toolkit(folder)
     raise UserError(
-        f"{folder} is no checkpoint that can be imported: it has neither config.json (Hugging Face's Marian) nor a "
-        ".npz file (Marian itself)"
+        f"{folder} is no checkpoint that can be imported: it has neither config.json (Hugging Face's Marian), nor a "
+        ".npz file (Marian itself), nor config.yaml and a .ckpt file (JoeyNMT)"
     )
 
 
