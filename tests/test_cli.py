@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import inspect
 import io
 import json
 import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import torch
+import typer
 
 import transduce
 from transduce import api, config, recipes
 from transduce.cli import app as cli
 from transduce.cli import formats, inputs
+from transduce.cli.options import with_option_groups
 from transduce.errors import MissingPackageError, RequestError, StoppedError, UserError
 from transduce.metrics.significance import Interval
 from transduce.runs.checkpoints import save_weights_alone
@@ -816,3 +819,13 @@ def test_data_of_a_file_of_pairs(name: str, tmp_path: Path, call: Call) -> None:
     assert status == 0
     assert "train: 3 pairs" in out
     assert "1 duplicate pair" in out
+
+
+MostOption = Annotated[int, typer.Option("--most")]
+
+
+def test_options_keep_their_names_where_python_3_10_makes_them_optional() -> None:
+    def command(most: MostOption | None = None) -> None: ...  # what 3.10 makes of `most: MostOption = None`
+
+    (most,) = inspect.signature(with_option_groups(command)).parameters.values()
+    assert most.annotation == MostOption

@@ -27,9 +27,8 @@ from transduce.answers.text_model import UNFINISHED
 from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.base import Sourced
 from transduce.errors import RequestError
-from transduce.protocols import Metric, Search, Searching, TextContext, can
+from transduce.protocols import Metric, Search, TextContext
 from transduce.search.base import stream
 from transduce.search.completion import NextWords, Word
 from transduce.search.constraints.base import Constraints
@@ -122,12 +121,12 @@ class Transducer(Pipeline):
         Texts that have words of their source, such as trees, come as one piece. Raises RequestError for a model of an
         engine that searches by itself.
         """
-        if can(type(self.model), Searching):
+        if self.searching:
             raise RequestError(
                 f"{type(self.model).__name__} searches by itself and gives whole outputs: leave --stream out, or use "
                 "--engine onnx or torch"
             )
-        if isinstance(self.target_tokenizer, Sourced):
+        if self.sourced_target is not None:
             yield next(self.predict([source], search, prefix=prefix))[0].text
             return
         given, tokens = "", tuple[Any, ...]()

@@ -67,6 +67,8 @@ class Padded:
         import torch
         from torch.nn.utils.rnn import pad_sequence
 
+        if len(rows) == 1 and isinstance(rows[0], list):  # a request that came alone: nothing to pad
+            return cls(torch.tensor(rows, dtype=dtype), torch.tensor([len(rows[0])]))
         values = pad_sequence([torch.as_tensor(row, dtype=dtype) for row in rows], batch_first=True, padding_value=PAD)
         return cls(values, torch.tensor([len(row) for row in rows]))
 

@@ -18,9 +18,9 @@ from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
-from transduce.data.tokenizers.base import Scaled, Sourced, encoded
+from transduce.data.tokenizers.base import encoded
 from transduce.errors import RequestError, UserError
-from transduce.protocols import Search, Searching, TextContext, can
+from transduce.protocols import Search, TextContext
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
 from transduce.types import Derivation, Hypothesis
 
@@ -149,7 +149,7 @@ class Pipeline(TextModel):
         sources, targets = zip(*batch, strict=True)
         with self.computing():
             source, target = self.padded(sources), self.padded(targets)
-            if can(type(self.model), Searching):
+            if self.searching:
                 return [[found] for found in self.model.force(source, target)]
             return [[found] for found in search.force(self.model, source, target)]
 
@@ -216,11 +216,11 @@ class Pipeline(TextModel):
             derived = Derived(self.tokenizers, self.model.feature_names, weights, source, hypothesis)
             names = tuple(self.target_tokenizer.tokens(ids))
             return Output(derived.text, names, None, hypothesis.score, (), ids=ids, derived=derived)
-        if isinstance(self.target_tokenizer, Scaled):
-            hypothesis = self.target_tokenizer.in_units(hypothesis)
+        if self.scaled_target is not None:
+            hypothesis = self.scaled_target.in_units(hypothesis)
         text = self.target_tokenizer.decode(hypothesis.tokens)
-        if isinstance(self.target_tokenizer, Sourced):
-            text = self.target_tokenizer.with_source(text, source)
+        if self.sourced_target is not None:
+            text = self.sourced_target.with_source(text, source)
         return Output(
             text,
             tuple(self.target_tokenizer.tokens(hypothesis.tokens)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
 from transduce.compute.precision import Precision, autocast
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.base import Tokenizer, cut
+from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut
 from transduce.errors import RequestError
 from transduce.protocols import Autoregressive, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
@@ -77,6 +77,21 @@ class TextModel:
         return torch.device("cpu") if first is None else first.device
 
     @cached_property
+    def searching(self) -> bool:
+        """True if the model is of another engine and searches by itself. Asked once: each request needs it."""
+        return can(type(self.model), Searching)
+
+    @cached_property
+    def scaled_target(self) -> Scaled | None:
+        """The target's tokenizer if its rows are scaled numbers, otherwise None."""
+        return self.target_tokenizer if isinstance(self.target_tokenizer, Scaled) else None
+
+    @cached_property
+    def sourced_target(self) -> Sourced | None:
+        """The target's tokenizer if its texts have parts of their sources, otherwise None."""
+        return self.target_tokenizer if isinstance(self.target_tokenizer, Sourced) else None
+
+    @cached_property
     def lexicon(self) -> Lexicon:
         """How phrases are spelled in the tokens of the target."""
         return Lexicon(self.target_tokenizer)
@@ -91,6 +106,8 @@ class TextModel:
 
     def computing(self) -> AbstractContextManager[Any]:
         """The context in which to call the model, for its precision."""
+        if self.precision != "bfloat16":  # the usual case, without looking for the device
+            return nullcontext()
         return autocast(self.precision, self.device)()
 
     def search_with(
@@ -100,7 +117,7 @@ class TextModel:
         first. ``prefix`` [B, T] has ids without EOS.
         """
         with self.computing():
-            if can(type(self.model), Searching):
+            if self.searching:
                 own: list[list[Hypothesis]] = self.model.search(search, source, prefix)
                 return own
             return search(self.model, source, prefix)
@@ -122,7 +139,7 @@ class TextModel:
         self, instead: str = "give a model that does, and not an engine that searches by itself"
     ) -> None:
         """Raises RequestError unless the model writes token by token. ``instead`` ends the message: what to give."""
-        if not can(type(self.model), Autoregressive) or can(type(self.model), Searching):
+        if not can(type(self.model), Autoregressive) or self.searching:
             raise RequestError(f"{type(self.model).__name__} does not write token by token: {instead}")
 
     # ------------------------------------------------------------- texts

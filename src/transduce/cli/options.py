@@ -293,6 +293,14 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a function or dataclass as keyword-only parameters, with their annotations evaluated."""
     hints = typing.get_type_hints(function, include_extras=True)
     return [
-        parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
+        parameter.replace(annotation=_unwrapped(hints[parameter.name]), kind=parameter.KEYWORD_ONLY)
         for parameter in inspect.signature(function).parameters.values()
     ]
+
+
+def _unwrapped(hint: Any) -> Any:
+    """Python 3.10 makes ``Annotated[…]`` with the default None an ``Optional[Annotated[…]]``, in which typer does not
+    see the option's names and help. Returns the inner hint.
+    """
+    inner = [each for each in typing.get_args(hint) if typing.get_origin(each) is typing.Annotated]
+    return inner[0] if inner and typing.get_origin(hint) is typing.Union else hint

@@ -10,6 +10,8 @@ from typing import Any
 from transduce.errors import MissingPackageError
 from transduce.types import EOS, SPECIALS, Hypothesis
 
+NAMES = dict(enumerate(SPECIALS))
+IDS = {name: i for i, name in NAMES.items()}
 LONGEST = 4096  # tokens of a source: the pipeline has cut it already
 PENALTIES = {"average": 1.0, "none": 0.0}  # of a ranking: the power of the length that divides scores
 Rows = Sequence[Sequence[int]]
@@ -82,11 +84,11 @@ class Translator:
 
 
 def _tokens(rows: Rows) -> list[list[str]]:
-    return [[SPECIALS[i] if i < len(SPECIALS) else str(i) for i in row] for row in rows]
+    return [[NAMES[i] if i in NAMES else str(i) for i in row] for row in rows]
 
 
 def _hypothesis(tokens: list[str], score: float, penalty: float) -> Hypothesis:
-    ids = tuple(SPECIALS.index(token) if token in SPECIALS else int(token) for token in tokens)
+    ids = tuple([IDS[token] if token in IDS else int(token) for token in tokens])
     ended = ids if ids[-1:] == (EOS,) else (*ids, EOS)
     return Hypothesis(ended, score * len(ended) ** penalty, score)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
@@ -149,7 +149,7 @@ class SpelledTokenizer(Recorded):
     def pieces(self) -> tuple[str, ...]:
         return (*self._pieces.pieces, *("" for _ in (*self._shapes, *self._wholes)))
 
-    def extended(self, other: Tokenizer) -> Self:
+    def extended(self, other: Tokenizer) -> SpelledTokenizer:
         """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of shapes and of
         whole words may change, because they follow the pieces'.
 
@@ -170,7 +170,7 @@ class SpelledTokenizer(Recorded):
         return {"words": record_of(self._pieces), **known, **({"shapes": True} if self._shapes else {})}
 
     @classmethod
-    def from_json(cls, record: Any) -> Self:
+    def from_json(cls, record: Any) -> SpelledTokenizer:
         known = record.get("known")
         return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False))
 

@@ -68,10 +68,11 @@ class TextTokenizer:
         library.post_processor = _CLOSED
         library.encode_special_tokens = True  # "</s>" in the text is text; the library does not store this
         self._library = library
+        self._size = library.get_vocab_size()
         self._may_panic = not expressions(self.as_json()) <= _OWN_EXPRESSIONS
 
     def __len__(self) -> int:
-        return self._library.get_vocab_size()
+        return self._size
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text, ending with EOS.
@@ -80,6 +81,8 @@ class TextTokenizer:
         """
         try:
             with panics_as_errors(silent=self._may_panic):
+                if len(texts) == 1:  # without the library's threads, which take longer to wake than one text takes
+                    return [self._library.encode(texts[0]).ids]
                 return [encoding.ids for encoding in self._library.encode_batch_fast(list(texts))]
         except TypeError:
             for text in texts:

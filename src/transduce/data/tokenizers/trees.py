@@ -11,7 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from transduce import constituents
 from transduce.constituents import CLOSE, WORD, Constituent
@@ -109,7 +109,7 @@ class TreeTokenizer(Recorded):
         """
         return ("",) * len(self)
 
-    def extended(self, other: Tokenizer) -> Self:
+    def extended(self, other: Tokenizer) -> TreeTokenizer:
         """Returns a new tokenizer that also has the items of ``other``. Raises DataError if ``other`` is of another
         kind.
         """
@@ -121,7 +121,7 @@ class TreeTokenizer(Recorded):
         return {"symbols": record_of(self._symbols), "functions": self._functions}
 
     @classmethod
-    def from_json(cls, record: Any) -> Self:
+    def from_json(cls, record: Any) -> TreeTokenizer:
         return cls(from_record(record["symbols"]), record["functions"])
 
 
