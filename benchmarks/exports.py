@@ -25,9 +25,11 @@ from report import Report, add_options, machine
 from transduce import config
 from transduce.engines.ctranslate2 import open_ctranslate2
 from transduce.engines.manifest import Manifest
+from transduce.engines.native.opening import open_native
 from transduce.engines.onnx import open_onnx
 from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
+from transduce.export.native import write_native
 from transduce.export.onnx import write_onnx
 from transduce.export.quantisation import quantise
 from transduce.protocols import Chain, Model, Parallel, can
@@ -64,7 +66,7 @@ def search_for(model: Any) -> Any:
 
 
 def cells(families: Any, table: config.Table, folder: Path) -> list[str]:
-    """The cells of a family: ONNX in float32 and in int8, and CTranslate2."""
+    """The cells of a family: ONNX in float32 and in int8, our own library in both, and CTranslate2."""
     model, search = families.build(table, dtype=torch.float32), search_for(families.build(table))
     given = families.sources(GIVEN)
     onnx32, onnx8, ct2 = (folder / name for name in ("onnx", "int8", "ctranslate2"))
@@ -79,9 +81,16 @@ def cells(families: Any, table: config.Table, folder: Path) -> list[str]:
         found.append(f"{difference(model, opened, given, search)}, {count} matrices" if count else "no matrix")
     except Exception as error:  # onnxruntime's own errors have no common class
         found = [reason(error)] * 2 if isinstance(error, UserError) else [f"fails: {reason(error)}"] * 2
+    settings = config.resolve(table, Model, families.facts(table), "model")
+    for precision in ("float32", "int8"):
+        try:
+            notes = write_native(model, settings, folder, precision)
+            opened_native = open_native(folder, Manifest("native", precision, "", "", notes))
+            found.append(difference(model, opened_native, given, search))
+        except UserError as error:
+            found.append(reason(error))
     try:
         with torch.no_grad():
-            settings = config.resolve(table, Model, families.facts(table), "model")
             write_ctranslate2(model, settings, ct2)
         opened_ct2 = open_ctranslate2(ct2, Manifest("ctranslate2", "float32", "", ""))
         found.append(difference(model, opened_ct2, given, search))
@@ -111,8 +120,8 @@ def main() -> None:
         "",
         machine(),
         "",
-        "| family | onnx, float32 | onnx, int8 | ctranslate2 |",
-        "|---|---|---|---|",
+        "| family | onnx, float32 | onnx, int8 | native, float32 | native, int8 | ctranslate2 |",
+        "|---|---|---|---|---|---|",
     ]
     report = Report.asked(asked)
     for name, table in every.items():

@@ -17,25 +17,35 @@ from transduce.engines.native.library import DONE, NO_ROOM, Step
 from transduce.engines.native.matrices import Matrix
 from transduce.engines.native.stacks import NativeStack
 from transduce.errors import UserError
-from transduce.tree import Buffer, Shared
+from transduce.tree import Shared
 from transduce.types import Padded
+
+FIRST_CAPACITY = 16  # positions; then twice as many each time
+
+
+@dataclass(frozen=True)
+class NativeSource:
+    """What the hypotheses of a source share: ``past_BKCF`` has the keys and values of their tokens, in K places,
+    ``memory_BSF`` those of the source, of ``lengths_B`` tokens. F is L * 2 * W.
+    """
+
+    past_BKCF: Tensor
+    memory_BSF: Tensor
+    lengths_B: Tensor
 
 
 @dataclass(frozen=True)
 class NativeState:
     """The state of a search. kernels/transformer.h describes the memory.
 
-    ``place_N`` is the number of tokens that each row has read. ``origin`` [N, 1, C, 1] says in which place of its
-    source each position's keys and values are stored, and ``past`` [B, K, C, L * 2 * W] has them. So a beam that
-    reorders its hypotheses copies only ``origin``. This needs hypotheses of one source to have the same length.
-    ``memory_BSF`` has the keys and values of the source.
+    ``place_N`` is the number of tokens that each row has read. ``origin_NC`` says in which place of its source each
+    position's keys and values are stored. So a beam that reorders its hypotheses moves only these numbers. This needs
+    hypotheses of one source to have the same length. The state has no ``tree.Buffer``: it grows by itself.
     """
 
     place_N: Tensor
-    origin: Buffer
-    past: Shared[Buffer]
-    memory_BSF: Shared[Tensor]
-    lengths_B: Shared[Tensor]
+    origin_NC: Tensor
+    source: Shared[NativeSource]
 
 
 class NativeTransformer(nn.Module):
@@ -58,68 +68,48 @@ class NativeTransformer(nn.Module):
         pointers = ids_BS.data_ptr(), lengths_B.data_ptr(), B, S, memory_BSF.data_ptr()
         found = self.functions.transduce_encode(byref(self.encoder.table), self.project.handle, *pointers)
         self._check(found, self.encoder, S)
-        return NativeState(
-            torch.zeros(B, dtype=torch.long),
-            Buffer(torch.zeros(B, 1, 0, 1, dtype=torch.int32)),
-            Shared(Buffer(torch.zeros(B, 1, 0, self.project.outputs))),
-            Shared(memory_BSF),
-            Shared(lengths_B),
-        )
+        past_BKCF = torch.empty(B, 1, 0, self.project.outputs)
+        origin_NC = torch.empty(B, 0, dtype=torch.int32)
+        source_state = NativeSource(past_BKCF, memory_BSF, lengths_B)
+        return NativeState(torch.zeros(B, dtype=torch.long), origin_NC, Shared(source_state))
 
     def extend(self, tokens_NT: Tensor, state: NativeState) -> tuple[Tensor, NativeState]:
-        N, T = tokens_NT.shape
-        state = self._with_room(state, N // len(state.lengths_B.value), T)
         every = []
         for token_N in tokens_NT.unbind(1):
-            every.append(self._step(token_N.contiguous(), state))
-            state = NativeState(state.place_N + 1, state.origin, state.past, state.memory_BSF, state.lengths_B)
-        return every[0][:, None] if T == 1 else torch.stack(every, 1), state
+            output_NW, state = self._step(token_N.contiguous(), state)
+            every.append(output_NW)
+        return every[0][:, None] if len(every) == 1 else torch.stack(every, 1), state
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         logits = self.readout_matrix(output)
         return logits if candidates is None else logits.index_select(-1, candidates)
 
-    def _step(self, token_N: Tensor, state: NativeState) -> Tensor:
-        """Reads a token in each row, and writes into the buffers. Returns the features [N, W]."""
-        past, memory_BSF, lengths_B = state.past.value.values, state.memory_BSF.value, state.lengths_B.value
-        B, K, C, _ = past.shape
-        output_NW = torch.empty(len(token_N), self.decoder.width)
+    def _step(self, token_N: Tensor, state: NativeState) -> tuple[Tensor, NativeState]:
+        """Reads a token in each row, and writes into the state's memory. Returns the features [N, W]."""
+        N, source = len(token_N), state.source.value
+        B, K, capacity, _ = source.past_BKCF.shape
+        if N > B * K:
+            return self._step(token_N, _larger(state, N // B, capacity))
+        output_NW = torch.empty(N, self.decoder.width)
         step = Step(
-            len(token_N),
+            N,
             B,
             K,
-            C,
-            memory_BSF.shape[1],
+            capacity,
+            source.memory_BSF.shape[1],
             token_N.data_ptr(),
             state.place_N.data_ptr(),
-            lengths_B.data_ptr(),
-            memory_BSF.data_ptr(),
-            past.data_ptr(),
+            source.lengths_B.data_ptr(),
+            source.memory_BSF.data_ptr(),
+            source.past_BKCF.data_ptr(),
             output_NW.data_ptr(),
-            state.origin.values.data_ptr(),
+            state.origin_NC.data_ptr(),
         )
         found = self.functions.transduce_step(byref(self.decoder.table), byref(step))
-        self._check(found, self.decoder, C)
-        return output_NW
-
-    def _with_room(self, state: NativeState, hypotheses: int, positions: int) -> NativeState:
-        """The state with a place for each of the ``hypotheses`` of a source. Buffers that no search has reserved get
-        room for this number of positions more. The buffers are contiguous.
-        """
-        past, origin = state.past.value, state.origin
-        places = max(0, hypotheses - past.values.shape[1])
-        more = 0 if past.reserved else positions
-        if not (places or more or not past.values.is_contiguous() or not origin.values.is_contiguous()):
-            return state
-        grown = nn.functional.pad(past.values, (0, 0, 0, more, 0, places)).contiguous()
-        wider = nn.functional.pad(origin.values, (0, 0, 0, 0 if origin.reserved else positions)).contiguous()
-        return NativeState(
-            state.place_N,
-            Buffer(wider, origin.reserved),
-            Shared(Buffer(grown, past.reserved)),
-            state.memory_BSF,
-            state.lengths_B,
-        )
+        if found == NO_ROOM and capacity < self.decoder.most_positions:  # it has written nothing
+            return self._step(token_N, _larger(state, K, max(FIRST_CAPACITY, 2 * capacity)))
+        self._check(found, self.decoder, self.decoder.most_positions + 1)
+        return output_NW, NativeState(state.place_N + 1, state.origin_NC, state.source)
 
     def _check(self, found: int, stack: NativeStack, positions: int) -> None:
         """Raises UserError for what the library refused."""
@@ -134,3 +124,14 @@ class NativeTransformer(nn.Module):
             f"id {found} is outside an embedding of {stack.vocabulary} vectors: encode the text with the tokenizer "
             "that the model was trained with"
         )
+
+
+def _larger(state: NativeState, places: int, capacity: int) -> NativeState:
+    """The state with this number of places, and this capacity in positions. What it has not read yet is not set."""
+    source = state.source.value
+    B, K, before, F = source.past_BKCF.shape
+    past_BKCF = torch.empty(B, places, capacity, F)
+    past_BKCF[:, :K, :before] = source.past_BKCF
+    origin_NC = torch.zeros(len(state.origin_NC), capacity, dtype=torch.int32)
+    origin_NC[:, :before] = state.origin_NC
+    return NativeState(state.place_N, origin_NC, Shared(NativeSource(past_BKCF, source.memory_BSF, source.lengths_B)))
