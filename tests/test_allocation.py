@@ -95,10 +95,11 @@ def test_company_and_score_in_groups(family: str) -> None:
 
 @pytest.mark.parametrize("columns", [7, 350, 800, 1234])
 @pytest.mark.parametrize("count", [1, 3, 9])
-def test_the_largest_of_many_columns(columns: int, count: int) -> None:
-    """In blocks or not, beside each other or not, with minus infinity and equal ones among them."""
+@pytest.mark.parametrize("sources", [2, 40])
+def test_the_largest_of_many_columns(columns: int, count: int, sources: int) -> None:
+    """Many scores and few, in blocks or not, beside each other or not, with minus infinity and equal ones among them."""
     generator = torch.Generator().manual_seed(columns)
-    scores = torch.randn(2, 5, columns, generator=generator).mul_(40).round_()
+    scores = torch.randn(sources, 5, columns, generator=generator).mul_(40).round_()
     scores[:, 1, 5:] = float("-inf")
     scores[1, 2, -3:] = 500.0
     value, place = largest(scores, count)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
@@ -76,7 +77,7 @@ class Continuations:
     ended_BC: Tensor
     live_BK: Tensor
 
-    @property
+    @cached_property
     def live_total_BK(self) -> Tensor:
         """The scores [B, K] of the next beam, minus infinity at empty places."""
         return self.total_BC.masked_fill(self.token_BC == EOS, float("-inf")).gather(1, self.live_BK)

@@ -202,6 +202,12 @@ def _read(beam: BeamRows, candidates: Continuations) -> tuple[list[float], list[
     return [best for best, *_ in rows], ended
 
 
+def _first_rows(values_BK: Tensor) -> Tensor:
+    """The number [B, 1] of the first of the B * K rows that belongs to each source."""
+    B, K = values_BK.shape
+    return torch.arange(0, B * K, K, device=values_BK.device)[:, None]
+
+
 def _of_length(values_BKT: Tensor, length: int) -> Tensor:
     """The last ``length`` of each row; zeros stand before shorter rows."""
     missing = length - values_BKT.shape[2]
@@ -317,10 +323,10 @@ class BeamRows:
             whole_BC.gather(1, candidates.live_BK)
             for whole_BC in (candidates.origin_BC, candidates.token_BC, log_prob_BC)
         )
-        rows_N = (torch.arange(B, device=origin_BK.device)[:, None] * K + origin_BK).reshape(-1)
+        rows_N = origin_BK[0] if B == 1 else (_first_rows(origin_BK) + origin_BK).reshape(-1)
         front = tree.reorder(self.front, rows_N).write(token_BK.reshape(-1, 1), followers)
         tokens_BKT, log_probs_BKT = (
-            torch.cat([kept_BKT.flatten(0, 1)[rows_N].view(B, K, -1), new_BK[:, :, None]], 2)
+            torch.cat([kept_BKT.flatten(0, 1).index_select(0, rows_N).view(B, K, -1), new_BK[:, :, None]], 2)
             for kept_BKT, new_BK in ((self.tokens_BKT, token_BK), (self.log_probs_BKT, log_prob_BK))
         )
         return BeamRows(candidates.live_total_BK, tokens_BKT, log_probs_BKT, self.sources, front)

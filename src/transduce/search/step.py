@@ -26,6 +26,7 @@ POSITIONS = 1024  # positions whose logits are held at a time when each needs th
 SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
 STUCK = 1e6  # penalty of an end that filters forbid together with every other token: it ranks behind any other output
 BLOCK = 100  # columns that ``largest`` and ``highest`` search together
+FEW = 50_000  # scores; for fewer, one call of ``topk`` takes less time than a dozen small operators
 ROWS = 8  # from this number of rows, blocks are faster for ``highest``
 
 
@@ -268,7 +269,7 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     *rows, V = scores.shape
     blocks = V // BLOCK
-    if count >= blocks:
+    if count >= blocks or scores.numel() <= FEW:
         return scores.topk(min(count, V))
     in_blocks = scores[..., : blocks * BLOCK].view(*rows, blocks, BLOCK)
     block = in_blocks.amax(-1).topk(count).indices
