@@ -97,7 +97,7 @@ def test_company_and_score_in_groups(family: str) -> None:
 @pytest.mark.parametrize("count", [1, 3, 9])
 @pytest.mark.parametrize("sources", [2, 40])
 def test_the_largest_of_many_columns(columns: int, count: int, sources: int) -> None:
-    """Many scores and few, in blocks or not, beside each other or not, with minus infinity and equal ones among them."""
+    """Many scores or few, in blocks or not, beside each other or not, with minus infinity and equal ones among them."""
     generator = torch.Generator().manual_seed(columns)
     scores = torch.randn(sources, 5, columns, generator=generator).mul_(40).round_()
     scores[:, 1, 5:] = float("-inf")
