@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -47,21 +47,28 @@ def gate(model: transduce.Transducer) -> Iterator[Gate]:
     gate.open.set()
 
 
-@pytest.fixture
-def started(model: transduce.Transducer, gate: Gate) -> Iterator[Started]:
+@contextmanager
+def running(app: Any, limits: Limits) -> Iterator[Started]:
+    """A context with a server in a thread. At the end, it stops."""
     listening, ready = bound("127.0.0.1", 0), threading.Event()
-    held: Any = replace(model, model=gate)
-    server = new_server(application({"de-en": held}, LIMITS), LIMITS, ready.set)
+    server = new_server(app, limits, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     host, port = listening.getsockname()
     assert address(listening) == f"http://{host}:{port}"
     thread.start()
     assert ready.wait(PATIENCE)
     yield host, port, server
-    gate.open.set()
     server.should_exit = True
     thread.join(PATIENCE)
     assert not thread.is_alive()
+
+
+@pytest.fixture
+def started(model: transduce.Transducer, gate: Gate) -> Iterator[Started]:
+    held: Any = replace(model, model=gate)
+    with running(application({"de-en": held}, LIMITS), LIMITS) as place:
+        yield place
+        gate.open.set()
 
 
 def request(body: Any, path: str = "/predict", more: str = "") -> bytes:
@@ -88,12 +95,21 @@ def ask(started: Started, body: Any, path: str = "/predict") -> bytes:
         return received(sock)
 
 
+def _flood(sock: socket.socket, content: bytes) -> None:
+    """Sends the content again and again, until the server breaks off, and reads nothing."""
+    sock.settimeout(PATIENCE)
+    with suppress(ConnectionError):
+        for _ in range(1000):
+            sock.sendall(content)
+
+
 HOSTILE: dict[str, Callable[[socket.socket], None]] = {
     "silent": lambda sock: None,
     "slow headers": lambda sock: sock.sendall(b"POST /predict HTTP/1.1\r\nhost:"),
     "slow body": lambda sock: sock.sendall(request({"source": "abc"})[:-3]),
     "no HTTP": lambda sock: sock.sendall(b"\x00\xff" * 50 + b"\r\n\r\n"),
     "endless headers": lambda sock: sock.sendall(b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 1000),
+    "requests without end": lambda sock: _flood(sock, b"GET /studio/panel.js HTTP/1.1\r\nhost: h\r\n\r\n" * 1000),
     "two lengths": lambda sock: sock.sendall(request({"source": "abc"}, more="content-length: 3\r\n")),
 }
 
@@ -112,6 +128,28 @@ def test_a_hostile_client_delays_nobody_and_is_left(started: Started, kind: str)
     if kind == "slow body":
         assert b"the body took more than 0.3 seconds" in answer
         assert b" 408 " in answer
+
+
+def test_a_client_that_does_not_read_is_left(model: transduce.Transducer) -> None:
+    """It asks for more than all buffers hold, one request at a time. The others are answered meanwhile."""
+    limits = Limits(seconds=0.5)
+    with running(application({"m": model}, limits), limits) as place, socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(place[:2])
+        sock.settimeout(0.05)
+        left = False
+        for number in range(PATIENCE * 20):
+            try:
+                sock.sendall(b"GET /studio/panel.js HTTP/1.1\r\nhost: h\r\n\r\n" * 4)
+            except TimeoutError:
+                continue  # the server does not read either, until it breaks off
+            except ConnectionError:
+                left = True
+                break
+            if number % 10 == 0:
+                assert b" 200 " in ask(place, {"source": "abc"})
+            time.sleep(0.01)
+        assert left
 
 
 def test_a_second_request_may_not_hang_either(started: Started) -> None:

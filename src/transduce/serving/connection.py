@@ -1,4 +1,4 @@
-"""A connection that does not wait for ever for the headers of a request."""
+"""A connection that does not wait for ever for a client, and does not keep more requests than it can answer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from transduce.serving.limits import Limits
 
-def patient_for(seconds: float) -> type[HttpToolsProtocol]:
-    """A class of uvicorn's protocol that closes a connection if the headers of a request take more than ``seconds``.
+PIPELINED = 8  # requests that a client may send before the answer to an earlier one
 
-    uvicorn closes a connection that is idle between requests, but it waits without end for the first request, and for
-    the rest of headers that have begun. So a client could hold all connections with a byte each.
+
+def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
+    """A class of uvicorn's protocol that breaks off a connection in three cases: the headers of a request take more
+    than ``limits.body_seconds``, an answer stays unread for ``limits.seconds``, or more than ``PIPELINED`` requests
+    wait for an earlier one.
+
+    uvicorn closes a connection that is idle between requests, but it waits without end for the first request, for the
+    rest of headers that have begun, and for a client to read. So a client could hold all connections with a byte each.
+    And uvicorn keeps all requests that arrive before an answer is finished, in memory.
     """
 
     class Connection(HttpToolsProtocol):
         _timer: TimerHandle | None = None
+        _unread: TimerHandle | None = None
 
         def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            transport.set_write_buffer_limits(high=0)  # pause_writing is called as soon as the client does not read
             self._wait()
 
         def data_received(self, data: bytes) -> None:
@@ -29,10 +38,22 @@ def patient_for(seconds: float) -> type[HttpToolsProtocol]:
 
         def on_headers_complete(self) -> None:
             self._stop()
-            super().on_headers_complete()
+            if len(self.pipeline) >= PIPELINED:
+                self.transport.abort()
+            if not self.transport.is_closing():
+                super().on_headers_complete()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread = self.loop.call_later(limits.seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            self._read()
+            super().resume_writing()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop()
+            self._read()
             super().connection_lost(exc)
 
         def _between_requests(self) -> bool:
@@ -40,11 +61,16 @@ def patient_for(seconds: float) -> type[HttpToolsProtocol]:
             return cycle is None or bool(cycle.response_complete)
 
         def _wait(self) -> None:
-            self._timer = self.loop.call_later(seconds, self.transport.abort)
+            self._timer = self.loop.call_later(limits.body_seconds, self.transport.abort)
 
         def _stop(self) -> None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+        def _read(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
 
     return Connection

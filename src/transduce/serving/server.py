@@ -43,7 +43,7 @@ def new_server(gate: Gate, limits: Limits, started: Callable[[], None] = lambda:
 
     config = uvicorn.Config(
         gate,
-        http=patient_for(limits.body_seconds),
+        http=patient_for(limits),
         ws="none",
         lifespan="on",
         access_log=False,
