@@ -1,7 +1,7 @@
 """Edit transducers on little data: pronunciation of four languages, and inflection beside an encoder-decoder.
 
     python benchmarks/edits.py --runs RUNS [--pronunciation FOLDER] [--inflection FOLDER] [--seeds 1 2 3]
-                               [--languages ...] [--pairs 100 1000] [--minutes 0.5] [--threads 1]
+                               [--languages ...] [--inflected ...] [--pairs 100 1000] [--minutes 0.5] [--threads 1]
                                [--out benchmarks/results/edits.md] [--record FILE.json]
 
 The pronunciation folder has SIZE_LANGUAGE.train.tsv.gz, .valid and .test of SIGMORPHON 2021, task 1: word, phonemes.
@@ -73,14 +73,16 @@ def pronunciation(folder: Path, runs: Path, languages: list[str], seeds: list[in
         yield f"| {language} | {mean:.1f} | {baseline:.1f} | {mean - baseline:+.1f} | {shown} |"
 
 
-def inflection(folder: Path, runs: Path, parts: list[int], minutes: float, threads: int) -> Iterator[str]:
+def inflection(
+    folder: Path, runs: Path, languages: list[str], parts: list[int], minutes: float, threads: int
+) -> Iterator[str]:
     """The lines of the table, one for each number of pairs and language, and the mean over the languages."""
     small = recipes.read(MODELS["edits"])["training"]
     batching, share = small["batching"]["tokens"], small["hallucination"]["share"]
     invented = {"attention, invented": [f"training.hallucination.share={share}"]}
     for pairs in parts:
         totals = dict.fromkeys(MODELS, 0.0)
-        for language in INFLECTED:
+        for language in languages:
             files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("valid", "test")]
             files += [f"data.train.path={folder / f'{language}.{PARTS[pairs]}.tsv.gz'}"]
             files += ["data.columns={source=0, target=2, labels=[1]}", "training.precision=float32"]
@@ -92,7 +94,7 @@ def inflection(folder: Path, runs: Path, parts: list[int], minutes: float, threa
                 found[model] = measured(recipe, run, [*files, *changes], "exact", threads)
             totals = {model: totals[model] + found[model][0] for model in MODELS}
             yield f"| {pairs:,} | {language} | {' | '.join(text for _, text in found.values())} |"
-        yield f"| {pairs:,} | mean | {' | '.join(f'{total / len(INFLECTED):.1f}' for total in totals.values())} |"
+        yield f"| {pairs:,} | mean | {' | '.join(f'{total / len(languages):.1f}' for total in totals.values())} |"
 
 
 def main() -> None:
@@ -101,6 +103,7 @@ def main() -> None:
     parser.add_argument("--pronunciation", type=Path)
     parser.add_argument("--inflection", type=Path)
     parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
+    parser.add_argument("--inflected", nargs="+", default=list(INFLECTED), choices=list(INFLECTED))
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--pairs", type=int, nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--minutes", type=float, default=0.5)
@@ -120,7 +123,8 @@ def main() -> None:
     if given.inflection:
         lines += [f"Exact match of inflection on test, {given.minutes:g} minutes of the processor for each model.", ""]
         lines += [f"| pairs | language | {' | '.join(MODELS)} |", "|---|---|" + "---|" * len(MODELS)]
-        for row in inflection(given.inflection, given.runs, given.pairs, given.minutes, given.threads):
+        asked = given.inflection, given.runs, given.inflected, given.pairs, given.minutes, given.threads
+        for row in inflection(*asked):
             lines.append(row)
             print(row, flush=True)
             report.write(lines, sorted(path.parent for path in given.runs.glob("*/config.toml")))
