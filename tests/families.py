@@ -293,6 +293,14 @@ PARALLEL: dict[str, config.Table] = {
 CHAINS: dict[str, config.Table] = {
     "crf, lstm": {"type": "crf", "encoder": recurrent("plain")["encoder"]},
     "crf, transformer": {"type": "crf", "encoder": transformer()["encoder"]},
+    "two chains": {
+        "type": "chain-fusion",
+        "weights": [0.4, 1.1],
+        "models": [
+            {"type": "crf", "encoder": recurrent("plain")["encoder"]},
+            {"type": "crf", "encoder": transformer()["encoder"]},
+        ],
+    },
     "hmm": {"type": "hmm", "emission": "words"},
     "hmm, of two labels, known words": {
         "type": "hmm",

@@ -26,6 +26,7 @@ NAMES: dict[str, dict[str, str]] = {
         "kalman": "transduce.models.kalman:KalmanFilter",
         "tagger": "transduce.models.tagger:Tagger",
         "crf": "transduce.models.tagger:ConditionalRandomField",
+        "chain-fusion": "transduce.models.chain_fusion:ChainFusion",
         "classifier": "transduce.models.classifier:Classifier",
         "ctc": "transduce.models.ctc:CTC",
         "joint-ctc": "transduce.models.ctc:JointCTC",

@@ -13,7 +13,9 @@ from transduce.data.preparation import Tokenizers
 from transduce.engines.manifest import Manifest, checksum, find_export
 from transduce.engines.opening import open_model
 from transduce.errors import UserError
+from transduce.models.chain_fusion import ChainFusion
 from transduce.models.mixtures import Ensemble, Fusion
+from transduce.protocols import Chain, can
 from transduce.runs.layout import Checkpoint, members
 from transduce.runs.run import Run
 from transduce.transducer import Transducer
@@ -95,16 +97,22 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     directories, for messages.
 
     Without ``fusion`` the new model is an ensemble: the mean of their probabilities. ``fusion`` has a weight for each
-    run, for a log-linear mixture. Raises UserError unless the vocabularies are equal. The source vocabulary of a
-    language model does not matter.
+    run, for a log-linear mixture. Chains (``crf``, ``hmm``) are always mixed log-linearly, by default with equal
+    weights that sum to 1. Raises UserError unless the vocabularies are equal. The source vocabulary of a language model
+    does not matter.
     """
     first = loaded[0]
     reader = next((number for number, each in enumerate(loaded) if each.conditional), 0)
     for path, other in zip(runs, loaded, strict=True):
         check_vocabularies(loaded[reader], runs[reader], other, path)
     models = [each.model for each in loaded]
-    mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
-    kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
+    mixture: ChainFusion | Ensemble | Fusion
+    if all(can(type(model), Chain) for model in models):
+        mixture = ChainFusion(models, fusion)
+        kind: dict[str, Any] = {"type": "chain-fusion", "weights": list(mixture.weights)}
+    else:
+        mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
+        kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
     table = {**kind, "models": [each.settings["model"] for each in loaded]}
     return Transducer(
         mixture.eval(),
