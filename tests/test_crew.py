@@ -159,6 +159,24 @@ def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
     check_weights(one, several)
 
 
+@pytest.mark.slow
+def test_divided_parameters_learn_alike(tmp_path: Path) -> None:
+    """Two processes with FSDP for 12 updates, and one process goes on until 20: the curve and weights of one process,
+    and a checkpoint without any trace of the division.
+    """
+    one, several = tmp_path / "one", tmp_path / "several"
+    options = [f"{key}={value}" for key, value in settings(one).items()]
+    alone = [
+        api.train_run("reverse", one, [*options, steps], **how) and events(one)
+        for steps, how in (("training.steps=12", PLAIN), ("training.steps=20", PLAIN | {"resume": True}))
+    ]
+    divided = '--set=training.parallel="fsdp"'
+    check_alike(alone[0], run_all(command(2, several, "--set=training.steps=12", divided), several))
+    check_alike(alone[1], run_all(command(2, several, "--set=training.steps=20", divided, "--resume"), several))
+    check_weights(one, several)
+    api.train_run("reverse", several, ["training.steps=24"], **PLAIN, resume=True)  # one process goes on
+
+
 def workers(pid: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():

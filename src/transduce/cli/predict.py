@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -48,6 +49,13 @@ def predict(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the file of --out, if an earlier call was killed.")
     ] = False,
+    shard: Annotated[
+        str | None, typer.Option(help="Answer only this file of the folder of shards.", metavar="NAME")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Answer the shards on the workers of the Dask scheduler at this address.", metavar="ADDRESS"),
+    ] = None,
     stream: Annotated[
         bool, typer.Option("--stream", help="Write each part of an output as soon as it is decided.")
     ] = False,
@@ -67,6 +75,12 @@ def predict(
         )
     if resume and out is None:
         raise UserError("--resume continues a file: name it with --out")
+    sharded = out is not None and files and files[0].is_dir()
+    if (shard or cluster) and not sharded:
+        raise UserError("--shard and --cluster are for a folder of shards: give the folder, and another one as --out")
+    if cluster is not None and files and out is not None:
+        _on_cluster(cluster, _shards(files, out, bool(request_options.prefixes), shard), out)
+        return
     if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
         light = light if nbest is None else light.resized(beam, nbest)
         lines = inputs.lines(files, inputs.longest_line(light))
@@ -92,7 +106,7 @@ def predict(
     def answers(requests: Iterator[Request], first: int = 1) -> Iterator[Answer]:
         return with_warnings(transducer.answer(requests, search, batch_size, window, first), first)
 
-    if out is not None and files and files[0].is_dir():
+    if sharded and out is not None and files:
         options = {"nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
         settings = options | {"beam": beam, "device": str(transducer.device)}
         settings |= _settings(trained, extra_options) | asdict(request_options)
@@ -102,7 +116,7 @@ def predict(
                 yield from write(answer)
 
         write_shards(
-            _shards(files, out, bool(request_options.prefixes)),
+            _shards(files, out, bool(request_options.prefixes), shard),
             out,
             answered,
             json.loads(json.dumps(settings, default=str)),
@@ -117,8 +131,17 @@ def predict(
     _print(answers(requests), write, batch_size)
 
 
-def _shards(files: list[Path], out: Path, prefixes: bool) -> list[Path]:
-    """The files of the only folder in ``files``, sorted by name, without those whose name begins with a dot.
+def _on_cluster(address: str, shards: list[Path], out: Path) -> None:
+    from transduce.cli.cluster import answer_on, connected, without_option
+
+    command = without_option(without_option(sys.argv[1:], "--cluster"), "--shard")
+    with connected(address) as cluster:
+        answer_on(cluster, command, shards, out)
+
+
+def _shards(files: list[Path], out: Path, prefixes: bool, only: str | None = None) -> list[Path]:
+    """The files of the only folder in ``files``, sorted by name, without those whose name begins with a dot; or the one
+    with the name ``only``.
 
     Raises UserError for other arguments beside the folder, for prefixes line by line, if ``out`` is a file or the
     folder itself, and if there are no files.
@@ -131,7 +154,14 @@ def _shards(files: list[Path], out: Path, prefixes: bool) -> list[Path]:
     found = sorted(each for each in folder.iterdir() if each.is_file() and not each.name.startswith("."))
     if not found:
         raise UserError(f"{folder} has no files: a folder of shards was expected")
-    return found
+    if only is None:
+        return found
+    chosen = [shard for shard in found if shard.name == only]
+    if not chosen:
+        raise UserError(
+            f"--shard {only}: {folder} has no such file; it has {found[0].name} and {len(found) - 1} others"
+        )
+    return chosen
 
 
 def _print(answers: Iterable[Answer], write: formats.Writer, batch_size: int) -> None:

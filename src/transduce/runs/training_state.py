@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -50,10 +51,17 @@ class State:
     events: int | None = 0
 
 
+@dataclass(frozen=True)
+class Moments:
+    """The statistics that an optimiser keeps of each parameter, as ``torch.optim.Optimizer.state`` has them."""
+
+    state: Mapping[Tensor, Mapping[str, Any]]
+
+
 def save_training(
     folder: Path,
     model: nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Moments | torch.optim.Optimizer,
     state: State,
     configuration: str,
     carry: Carry = None,
@@ -121,7 +129,7 @@ def _device(model: nn.Module) -> torch.device:
 # ------------------------------------------------------------------ optimiser
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _optimizer_tensors(model: nn.Module, optimizer: Moments | torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimiser's statistics by the name of the parameter, because optimisers number parameters differently."""
     return {
         f"{STATISTICS}{name}.{kind}": value

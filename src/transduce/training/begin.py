@@ -170,11 +170,16 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing, crew)
     feed = plan.feed
+    parameters = sum(p.numel() for p in model.parameters())
     crew.share_weights(model)
+    sharded = None
+    if crew.several and training.parallel == "fsdp":
+        from transduce.training.sharded import ShardedTrainable  # here, because its import takes half a second
+
+        sharded = ShardedTrainable(trainable, optimizer, crew)
     # after the checkpoint and the metrics were found to fit: a mistake must not spoil the run's own settings
     if crew.first:
         plan.create(run, state.step, inherited)
-    parameters = sum(p.numel() for p in model.parameters())
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
     return Loop(
         trainable=trainable,
@@ -190,6 +195,7 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
         fresh=plan.settings.init is None,
         carry=None if point is None else load_carry(point, plan.where),
         crew=crew,
+        sharded=sharded,
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from transduce.objectives.base import Trainable
 from transduce.runs.checkpoints import best_rank, save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
-from transduce.runs.training_state import State, save_training
+from transduce.runs.training_state import Moments, State, save_training
 from transduce.training.augmentation.base import augmented
 from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
@@ -31,6 +31,9 @@ from transduce.training.settings import Training
 from transduce.training.splitting import Splitting, out_of_memory
 from transduce.training.validation import Judgement, TooSlowError
 from transduce.types import Batch, Loss
+
+if TYPE_CHECKING:  # its import takes half a second
+    from transduce.training.sharded import ShardedTrainable
 
 SAVES = 10  # checkpoints in a budget, if there are no validations to save at
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
@@ -52,8 +55,9 @@ class Loop:
     model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
     ``carry`` is what the objective carries to the next batch: a tuple of tensors, or None.
 
-    If the ``crew`` has several processes, each of them runs this loop with a part of every batch. All make the same
-    updates and validations. Only the first process writes files, and ``callbacks`` must be empty in the others.
+    ``sharded`` divides the parameters among the processes. If the ``crew`` has several processes, each of them runs
+    this loop with a part of every batch. All make the same updates and validations. Only the first process writes
+    files, and ``callbacks`` must be empty in the others.
     """
 
     trainable: Trainable
@@ -69,9 +73,11 @@ class Loop:
     fresh: bool = True
     carry: Any = None
     crew: Crew = ALONE
+    sharded: ShardedTrainable | None = None
 
     def __post_init__(self) -> None:
         self.checkpoints = self.run / CHECKPOINTS
+        self.computed: Callable[..., Any] = self.sharded or self.trainable
         self.parameters = [p for p in self.trainable.parameters() if p.requires_grad]
         self.peaks = [group["lr"] for group in self.optimizer.param_groups]
         self.device = self.parameters[0].device
@@ -93,7 +99,8 @@ class Loop:
             with Interruption() as interruption:
                 reason = self._train(interruption)
                 if reason in ("budget", "patience"):
-                    self._finish()
+                    with self._whole():
+                        self._finish()
                     reason = interruption.signal or reason
             self._save()
         except BaseException as error:
@@ -123,7 +130,8 @@ class Loop:
                 self._report()
             due = self._due()
             if due and self.validates:
-                self._validate(self._allowed_seconds)
+                with self._whole():
+                    self._validate(self._allowed_seconds)
             every = self.training.checkpoint_every
             if (every and step % every == 0) or (not every and due):
                 self._save()
@@ -193,11 +201,11 @@ class Loop:
             for part, counts in ((part, counts) for batch, counts in batches for part in self.splitting.parts(batch)):
                 try:
                     with self.autocast():
-                        loss, carry = self.trainable(part.to(self.device), progress, carry)
+                        loss, carry = self.computed(part.to(self.device), progress, carry)
                     loss = loss if counts else _nothing(loss)
                     loss.total.backward()
                 except (RuntimeError, MemoryError) as error:
-                    if not out_of_memory(error):
+                    if not out_of_memory(error) or self.sharded:  # the other processes wait for this part
                         raise
                     self.splitting.too_large(part, error)
                     break
@@ -227,7 +235,8 @@ class Loop:
         }
         named = {f"part {name}": value for name, value in parts.items()}
         counted = {f"tally {name}": tallies[name] for name in losses[0].tallies}
-        self.crew.sum_gradients(self.parameters)
+        if self.sharded is None:  # else they are summed already
+            self.crew.sum_gradients(self.parameters)
         summed = self.crew.sum_numbers(numbers | named | counted)
         return _Unreported(
             step=0,
@@ -245,7 +254,11 @@ class Loop:
         gradient before clipping.
         """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
+        if self.sharded is not None:
+            gradients = [self.sharded.own_part(gradient) for gradient in gradients]
         norm = torch.nn.utils.get_total_norm(gradients) / count
+        if self.sharded is not None:
+            norm = torch.tensor(self.crew.sum_numbers({"square": norm.square()})["square"] ** 0.5, dtype=norm.dtype)
         scale = torch.ones_like(norm)
         if self.training.clip:
             scale = (self.training.clip / (norm + 1e-6)).clamp(max=1.0)
@@ -486,12 +499,17 @@ class Loop:
     def _save(self) -> None:
         self._report()
         self.state = replace(self.state, seconds=self.seconds)
-        if not self.crew.first:
-            return
         model: nn.Module = self.trainable.model
-        save_training(self.checkpoints / "last", model, self.optimizer, self.state, self.configuration, self.carry)
-        self._report_saved("last")
-        forget_recent(self.checkpoints, self.state.recent)
+        with self._whole() as moments:
+            if not self.crew.first:
+                return
+            save_training(self.checkpoints / "last", model, moments, self.state, self.configuration, self.carry)
+            self._report_saved("last")
+            forget_recent(self.checkpoints, self.state.recent)
+
+    def _whole(self) -> AbstractContextManager[Moments]:
+        """A context in which the model has its whole parameters, with the moments of the optimiser."""
+        return self.sharded.whole() if self.sharded else nullcontext(Moments(self.optimizer.state))
 
 
 @dataclass(frozen=True)

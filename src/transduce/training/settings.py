@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal
 
 from transduce import config
 from transduce.compute.precision import PrecisionSetting
@@ -84,14 +84,15 @@ class Training:
     The first of ``steps`` (updates), ``epochs`` and ``minutes`` that is reached ends training. ``clock`` "processor"
     counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter; do
     not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. A language model
-    with ``streams`` reads the text as one document instead, and ``batching`` then changes nothing. The
-    ``augmentation`` list changes the source signals in its order, anew in each epoch; ``hallucination`` invents words
-    in texts (None: no words). ``clip`` bounds the gradient's
-    norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine computes it faster, else float32. The state
-    is saved after every ``checkpoint_every`` updates (default: at each validation; ten times in the budget if there are
-    none), and at the end. Then the last ``average`` validated models are averaged (1: no average), and the average
-    becomes the best checkpoint if it is better. ``freeze`` names modules or parameters ("encoder", "decoder.embedding",
-    "*.bias") that keep their values. ``seed`` decides all random numbers. The training of a counted model ends after a
+    with ``streams`` reads the text as one document instead, and ``batching`` then changes nothing. The ``augmentation``
+    list changes the source signals in its order, anew in each epoch; ``hallucination`` invents words in texts (None: no
+    words). ``clip`` bounds the gradient's norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine
+    computes it faster, else float32. The state is saved after every ``checkpoint_every`` updates (default: at each
+    validation; ten times in the budget if there are none), and at the end. Then the last ``average`` validated models
+    are averaged (1: no average), and the average becomes the best checkpoint if it is better. ``freeze`` names modules
+    or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values. If several processes train, each
+    has all parameters (``parallel`` "ddp"), or a part of all parameters, gradients and moments ("fsdp"), which needs
+    less memory and more exchange. ``seed`` decides all random numbers. The training of a counted model ends after a
     pass that raises the log-probability by at most a share ``gain`` of its size; -1 does all passes.
     """
 
@@ -112,6 +113,7 @@ class Training:
     checkpoint_every: int | None = None
     average: int = 1
     freeze: tuple[str, ...] = ()
+    parallel: Literal["ddp", "fsdp"] = "ddp"
     seed: int = 1
     gain: float = 1e-3
 

@@ -1,0 +1,113 @@
+"""A folder of shards answered by a cluster: Dask distributed starts one command for each shard on its workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import transduce
+from transduce.errors import MissingPackageError, StoppedError, UserError
+
+RETRIES = 3  # starts of a shard's command beyond the first one, if workers die
+
+
+@dataclass(frozen=True)
+class ShardJob:
+    """The command that answers one shard: its arguments without the program's name, and the folder to run it in."""
+
+    arguments: tuple[str, ...]
+    folder: str
+    version: str
+
+    def __call__(self) -> str:
+        """Runs the command in this process, and returns the version of transduce. A worker calls it.
+
+        Raises UserError if this process has another version, because its outputs may differ.
+        """
+        from transduce.cli.app import app
+
+        if transduce.__version__ != self.version:
+            raise UserError(
+                f"a worker has transduce {transduce.__version__}, and this program {self.version}: install the same"
+            )
+        with _in_folder(self.folder):
+            app(args=list(self.arguments), standalone_mode=False)
+        return self.version
+
+
+class Cluster(Protocol):
+    """What is needed of ``distributed.Client``."""
+
+    def nthreads(self) -> Mapping[str, int]: ...
+
+    def submit(self, function: Any, *, key: str, pure: bool, retries: int) -> Any: ...
+
+
+def answer_on(cluster: Cluster, arguments: Sequence[str], shards: Sequence[Path], out: Path) -> None:
+    """Runs ``transduce ARGUMENTS --shard NAME`` on the workers for each shard that has no file in ``out`` yet.
+
+    The folders must be the same for all workers. A shard whose worker dies is begun again by another worker. Returns
+    when all shards are answered. Raises UserError if a worker runs several tasks at a time, and the error of a command
+    that fails; commands that run already are finished.
+    """
+    crowded = [name for name, threads in cluster.nthreads().items() if threads > 1]
+    if crowded:
+        raise UserError(f"worker {crowded[0]} runs several tasks at a time: start it with --nthreads 1")
+    waiting = [shard for shard in shards if not (out / shard.name).exists()]
+    jobs = [ShardJob((*arguments, "--shard", shard.name), os.getcwd(), transduce.__version__) for shard in waiting]
+    futures = [
+        cluster.submit(job, key=f"{shard.name} of {out.resolve()}", pure=False, retries=RETRIES)
+        for job, shard in zip(jobs, waiting, strict=True)
+    ]
+    try:
+        for future in futures:
+            future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+    if missing := [shard.name for shard in shards if not (out / shard.name).exists()]:
+        raise StoppedError(
+            f"the workers answered {missing[0]}, but {out} has no such file: give a folder that all machines share"
+        )
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """A connection to the scheduler at this address, such as tcp://host:8786. Raises UserError if there is none."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise MissingPackageError("--cluster needs Dask: pip install 'transduce[cluster]'") from error
+    try:
+        client = Client(address, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise UserError(f"no Dask scheduler answers at {address} ({error}): start one with `dask scheduler`") from error
+    with client:
+        yield cast(Cluster, client)
+
+
+def without_option(arguments: Sequence[str], name: str) -> list[str]:
+    """The arguments of a command without the option ``name`` and its value."""
+    found, skip = [], False
+    for argument in arguments:
+        if skip or argument.startswith(f"{name}="):
+            skip = False
+        elif argument == name:
+            skip = True
+        else:
+            found.append(argument)
+    return found
+
+
+@contextmanager
+def _in_folder(folder: str) -> Iterator[None]:
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,159 @@
+"""A folder of shards on a cluster: the same bytes as ``predict``, also after a worker was killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce import api
+from transduce.cli import cluster
+from transduce.cli.app import main
+from transduce.cli.cluster import ShardJob, answer_on, without_option
+from transduce.errors import StoppedError, UserError
+
+TINY = {
+    "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},
+    "model.encoder.width": 6,
+    "model.decoder.width": 12,
+    "training.steps": 3,
+    "training.validation.metrics": [],
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cluster") / "run"
+    return api.train_run("reverse", folder, TINY, device="cpu", progress=False)
+
+
+def shards(folder: Path, count: int, lines: int = 5) -> Path:
+    folder.mkdir()
+    for number in range(count):
+        (folder / f"{number:02d}.txt").write_text("".join(f"{number + line:b}abc\n" for line in range(lines)))
+    return folder
+
+
+def outputs(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.txt"))}
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
+    monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code, arguments
+
+
+class Future:
+    def __init__(self, result: Any) -> None:
+        self._result, self.cancelled = result, False
+
+    def result(self) -> Any:
+        return self._result()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Fake:
+    """Stands for ``distributed.Client``: jobs go through a pickle, and run here when their result is wanted."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads, self.keys, self.futures = threads, list[str](), list[Future]()
+
+    def nthreads(self) -> Mapping[str, int]:
+        return {"tcp://worker": self.threads}
+
+    def submit(self, function: Any, *, key: str, pure: bool, retries: int) -> Future:
+        assert not pure
+        assert retries > 0
+        self.keys.append(key)
+        self.futures.append(Future(pickle.loads(pickle.dumps(function))))
+        return self.futures[-1]
+
+
+def test_a_cluster_writes_the_bytes_of_predict_and_goes_on(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = Fake()
+
+    @contextmanager
+    def connected(address: str) -> Iterator[Fake]:
+        assert address == "tcp://there:1"
+        yield fake
+
+    monkeypatch.setattr(cluster, "connected", connected)
+    monkeypatch.chdir(tmp_path)
+    shards(tmp_path / "in", 3)
+    common = ("predict", run, "in", "--threads", 1, "--device", "cpu", "--format", "tsv")
+    call(monkeypatch, *common, "--out", "alone")
+    call(monkeypatch, *common, "--cluster", "tcp://there:1", "--out", "together")
+    assert outputs(tmp_path / "alone") == outputs(tmp_path / "together")
+    assert len(fake.keys) == len(set(fake.keys)) == 3
+    (tmp_path / "together" / "01.txt").unlink()
+    call(monkeypatch, *common, "--out", "together", "--cluster=tcp://there:1")
+    assert len(fake.keys) == 4  # only the one that is missing
+    assert outputs(tmp_path / "alone") == outputs(tmp_path / "together")
+    assert all(future.cancelled for future in fake.futures)
+
+
+def test_one_shard_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    folder, out = shards(tmp_path / "in", 3), tmp_path / "out"
+    call(monkeypatch, "predict", run, folder, "--out", out, "--shard", "02.txt", "--device", "cpu")
+    assert [*outputs(out)] == ["02.txt"]
+    for wrong, told in (
+        (("--out", out, "--shard", "9.txt"), "has no such file"),
+        (("--shard", "1.txt"), "a folder of"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["transduce", "predict", str(run), str(folder), *map(str, wrong)])
+        with pytest.raises(SystemExit):
+            main()
+        assert told in capsys.readouterr().err
+
+
+def test_workers_that_would_give_other_bytes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--nthreads 1"):
+        answer_on(Fake(threads=4), [], [], tmp_path)
+    with pytest.raises(UserError, match="a worker has transduce"):
+        ShardJob((), ".", "0.0.0")()
+    assert without_option(["a", "--cluster", "x", "b", "--cluster=y"], "--cluster") == ["a", "b"]
+
+
+def test_a_folder_that_is_not_shared_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ShardJob, "__call__", lambda job: "somewhere else")
+    with pytest.raises(StoppedError, match="share"):
+        answer_on(Fake(), ["predict"], [tmp_path / "a.txt"], tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_byte(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    folder = shards(tmp_path / "in", 10, lines=300)
+    common = ("predict", run, folder, "--threads", 1, "--device", "cpu")
+    call(monkeypatch, *common, "--out", tmp_path / "alone")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
+        pids = [worker.pid for worker in local.workers.values()]
+        done = tmp_path / "together"
+
+        def kill() -> None:
+            while len(outputs(done)) < 2:
+                time.sleep(0.01)
+            os.kill(pids[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        call(monkeypatch, *common, "--out", done, "--cluster", local.scheduler_address)
+        killer.join()
+    assert outputs(tmp_path / "alone") == outputs(done)
+    assert len(outputs(done)) == 10
