@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,12 @@ def test_a_cluster_writes_the_bytes_of_predict_and_goes_on(
         assert address == "tcp://there:1"
         yield fake
 
+    def run_here(arguments: Sequence[str], folder: str) -> None:  # a process would only take seconds more
+        assert folder == str(tmp_path)
+        call(monkeypatch, *arguments)
+
     monkeypatch.setattr(cluster, "connected", connected)
+    monkeypatch.setattr(cluster, "run_command", run_here)
     monkeypatch.chdir(tmp_path)
     shards(tmp_path / "in", 3)
     common = ("predict", run, "in", "--threads", 1, "--device", "cpu", "--format", "tsv")
@@ -127,6 +132,11 @@ def test_workers_that_would_give_other_bytes_are_refused(tmp_path: Path) -> None
     with pytest.raises(UserError, match="a worker has transduce"):
         ShardJob((), ".", "0.0.0")()
     assert without_option(["a", "--cluster", "x", "b", "--cluster=y"], "--cluster") == ["a", "b"]
+
+
+def test_a_command_that_fails_on_a_worker_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError, match=r"(?s)transduce nothing failed on a worker.*No such command"):
+        cluster.run_command(["nothing"], str(tmp_path))
 
 
 def test_a_folder_that_is_not_shared_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

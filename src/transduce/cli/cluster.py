@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,19 +27,26 @@ class ShardJob:
     version: str
 
     def __call__(self) -> str:
-        """Runs the command in this process, and returns the version of transduce. A worker calls it.
+        """Runs the command in a process of its own, and returns the version of transduce. A worker calls it.
 
-        Raises UserError if this process has another version, because its outputs may differ.
+        Raises UserError if the worker has another version, because its outputs may differ, and StoppedError with the
+        command's own message if it fails.
         """
-        from transduce.cli.app import app
-
         if transduce.__version__ != self.version:
             raise UserError(
                 f"a worker has transduce {transduce.__version__}, and this program {self.version}: install the same"
             )
-        with _in_folder(self.folder):
-            app(args=list(self.arguments), standalone_mode=False)
+        run_command(self.arguments, self.folder)
         return self.version
+
+
+def run_command(arguments: Sequence[str], folder: str) -> None:
+    """Runs ``transduce ARGUMENTS`` in a folder. Raises StoppedError with the last lines of its messages if it fails."""
+    command = [sys.executable, "-m", "transduce", *arguments]
+    done = subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        told = "\n".join(done.stderr.strip().splitlines()[-5:])
+        raise StoppedError(f"transduce {shlex.join(arguments)} failed on a worker:\n{told}")
 
 
 class Cluster(Protocol):
@@ -101,13 +111,3 @@ def without_option(arguments: Sequence[str], name: str) -> list[str]:
         else:
             found.append(argument)
     return found
-
-
-@contextmanager
-def _in_folder(folder: str) -> Iterator[None]:
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
