@@ -5,7 +5,10 @@
 Builds a small random model of each family of tests/families.py whose name matches REGEX, writes it for each engine, and
 scores PyTorch's best outputs for four sources with both. A cell has the largest difference of a token's
 log-probability, or the reason of the refusal. Int8 also has the number of matrices that are quantised: in models as
-small as these, most are too small. A family takes about ten seconds.
+small as these, most are too small. "Speed" is PyTorch's processor time divided by onnxruntime's in float32, for the
+same search: for one source, and for 32 in a batch; the median of three rounds, in which the two take turns, one thread.
+In models as small as these it is the cost of the operators' calls, and not of their products. A family takes about ten
+seconds.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -39,6 +44,7 @@ from transduce.search.length_beam import LengthBeam
 from transduce.search.viterbi import Viterbi
 from transduce.types import Padded
 
+ROUNDS, MANY = 3, 32  # of the measured speed, and the sources of its batch
 EXAMPLE, GIVEN = [11, 3, 4, 7, 5], [5, 9, 2, 4]  # lengths of the sources that are traced, and of those that are scored
 
 
@@ -56,6 +62,22 @@ def difference(model: Any, exported: Any, given: Padded, search: Any) -> str:
     return f"{max(abs(one - two) for one, two in pairs):.0e}"
 
 
+def processor_seconds(model: Any, given: Padded, search: Any) -> float:
+    began = time.process_time()
+    search(model, given)
+    return time.process_time() - began
+
+
+def speed(model: Any, exported: Any, given: Padded, search: Any) -> str:
+    """PyTorch's processor time divided by the export's, the median of ``ROUNDS``."""
+    for each in (model, exported):  # kernels and buffers of the first call
+        search(each, given)
+    ratios = [
+        processor_seconds(model, given, search) / processor_seconds(exported, given, search) for _ in range(ROUNDS)
+    ]
+    return f"{median(ratios):.1f}"
+
+
 def search_for(model: Any) -> Any:
     kind = type(model)
     if can(kind, Chain):
@@ -66,7 +88,9 @@ def search_for(model: Any) -> Any:
 
 
 def cells(families: Any, table: config.Table, folder: Path) -> list[str]:
-    """The cells of a family: ONNX in float32 and in int8, our own library in both, and CTranslate2."""
+    """The cells of a family: ONNX in float32, its speed for one source and for many, ONNX in int8, our own library in
+    both, and CTranslate2.
+    """
     model, search = families.build(table, dtype=torch.float32), search_for(families.build(table))
     given = families.sources(GIVEN)
     onnx32, onnx8, ct2 = (folder / name for name in ("onnx", "int8", "ctranslate2"))
@@ -74,13 +98,17 @@ def cells(families: Any, table: config.Table, folder: Path) -> list[str]:
         path.mkdir()
     try:
         notes = write_onnx(model, families.sources(EXAMPLE, width=11), onnx32)
-        found = [difference(model, open_onnx(onnx32, Manifest("onnx", "float32", "", "", notes)), given, search)]
+        opened = open_onnx(onnx32, Manifest("onnx", "float32", "", "", notes))
+        found = [difference(model, opened, given, search)]
+        with torch.no_grad():
+            found += [speed(model, opened, families.sources(each), search) for each in (GIVEN[:1], GIVEN * (MANY // 4))]
         shutil.copytree(onnx32, onnx8)
         count = sum(quantise(path) for path in sorted(onnx8.glob("*.onnx")))
         opened = open_onnx(onnx8, Manifest("onnx", "int8", "", "", notes))
         found.append(f"{difference(model, opened, given, search)}, {count} matrices" if count else "no matrix")
     except Exception as error:  # onnxruntime's own errors have no common class
-        found = [reason(error)] * 2 if isinstance(error, UserError) else [f"fails: {reason(error)}"] * 2
+        why = reason(error) if isinstance(error, UserError) else f"fails: {reason(error)}"
+        found = [why, "", "", why]
     settings = config.resolve(table, Model, families.facts(table), "model")
     for precision in ("float32", "int8"):
         try:
@@ -120,8 +148,8 @@ def main() -> None:
         "",
         machine(),
         "",
-        "| family | onnx, float32 | onnx, int8 | native, float32 | native, int8 | ctranslate2 |",
-        "|---|---|---|---|---|---|",
+        "| family | onnx, float32 | speed, one | speed, batch | onnx, int8 | native, float32 | native, int8 | ctranslate2 |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     report = Report.asked(asked)
     for name, table in every.items():
