@@ -19,6 +19,7 @@ import pytest
 
 import transduce
 from transduce import Constraints, Transducer, Workers
+from transduce.cli.options import RunOptions
 from transduce.compute import workers as pool
 from transduce.search.beam import Beam
 from transduce.types import Hypothesis, Padded
@@ -219,3 +220,19 @@ def test_the_command_line_asks_for_workers(
     asked = ["--batch-size", 2, "--workers", 3, "--threads", 1]
     assert call("predict", trained, *asked, stdin=b"abc\nab\n\ncab\n") == alone
     assert Inline.pools == [(3, 1)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not list the pages of a process")
+def test_workers_share_the_pages_of_the_weights(trained: Path) -> None:
+    loaded = RunOptions(run=trained, device="cpu", workers=2).load()
+    assert loaded.workers is not None
+    assert list(loaded.workers(weights_in_a_file, [0])) == [1.0]
+    loaded.workers.close()
+
+
+def weights_in_a_file(transducer: Transducer, _: int) -> float:
+    """The share of this process' parameters whose memory is a mapped safetensors file."""
+    fields = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if ".safetensors" in line]
+    pages = [tuple(int(end, 16) for end in each[0].split("-")) for each in fields]
+    places = [parameter.data_ptr() for parameter in transducer.model.parameters()]
+    return sum(any(low <= place < high for low, high in pages) for place in places) / len(places)

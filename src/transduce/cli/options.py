@@ -87,12 +87,14 @@ class LoadingOptions:
         if self.threads is not None:
             torch.set_num_threads(self.threads)
 
-    def of(self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None) -> Transducer:
+    def of(
+        self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None, mapped: bool = False
+    ) -> Transducer:
         """The model of a run directory, or of RUN+RUN, loaded as all these options say. ``beam`` is the beam size; None
         keeps the size of the run's own search.
 
         ``weights`` make a log-linear mixture of several runs (``fusion`` of ``transduce.load``); None takes the mean of
-        their probabilities. Several runs share one ``--checkpoint``.
+        their probabilities. Several runs share one ``--checkpoint``. ``mapped`` as for ``transduce.load``.
         """
         from transduce.compute.workers import Workers
         from transduce.runs.layout import SHORTLIST, members
@@ -109,11 +111,12 @@ class LoadingOptions:
             self.precision,  # type: ignore[arg-type]
             beam,
             self.engine,
+            mapped,
         )
         if self.shortlist:
             transducer = replace(transducer, search=Shortlist(members(run)[0] / SHORTLIST, transducer.search))
         if self.workers > 1:
-            load_again = functools.partial(replace(self, workers=1).of, run, beam, weights)
+            load_again = functools.partial(replace(self, workers=1).of, run, beam, weights, mapped=True)
             transducer = replace(transducer, workers=Workers(load_again, self.workers, self.threads or 1))
         return transducer
 

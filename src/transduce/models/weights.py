@@ -46,8 +46,9 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 @torch.no_grad()
-def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Copies ``tensors`` into the model, in place. ``origin`` names their file in errors.
+def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str, mapped: bool = False) -> None:
+    """Copies ``tensors`` into the model, in place. ``origin`` names their file in errors. If ``mapped`` is True, the
+    parameters use the memory of ``tensors`` instead, where the types are equal.
 
     Raises UserError unless all names and shapes fit, and all trained numbers are finite. Numbers must be of the same
     type, or both of a floating-point type; then they become the model's type. A parameter that is empty in the model
@@ -69,7 +70,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
                 "was config.toml or a vocabulary changed since these weights were trained?"
             )
     for name, parameter in own.items():
-        if _takes_any_length(parameter, tensors[name]):
+        if mapped or _takes_any_length(parameter, tensors[name]):
             parameter.data = tensors[name].to(parameter)
         else:
             parameter.copy_(tensors[name])

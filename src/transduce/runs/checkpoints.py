@@ -90,11 +90,12 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def load_checkpoint(model: nn.Module, path: Path) -> None:
-    """Copies the weights in the file ``path`` of a checkpoint into the model. Raises FileNotFoundError if there is no
-    file, and UserError if the weights do not fit or are damaged.
+def load_checkpoint(model: nn.Module, path: Path, mapped: bool = False) -> None:
+    """Copies the weights in the file ``path`` of a checkpoint into the model. If ``mapped`` is True, the model reads
+    them from the file's pages, which all processes that map it share; nobody may then write into the file. Raises
+    FileNotFoundError if there is no file, and UserError if the weights do not fit or are damaged.
     """
-    set_weights(model, read_tensors(path), str(path))
+    set_weights(model, read_tensors(path), str(path), mapped)
 
 
 def best_rank(checkpoints: Path) -> Rank | None:

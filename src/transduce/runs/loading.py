@@ -30,6 +30,7 @@ def load(
     precision: Precision = "float32",
     size: int | None = None,
     engine: str | None = None,
+    mapped: bool = False,
 ) -> Transducer:
     """The model of a run directory as a transducer: ``load("runs/g2p")("knowledge")``.
 
@@ -47,6 +48,9 @@ def load(
     the run itself. ``run`` can also be the folder of an export, which then runs with its own engine. An export runs on
     the CPU.
 
+    If ``mapped`` is True, the weights stay in the pages of their file, which processes share: for many processes with
+    one model. Nobody may then write into the file; a training replaces it and does not write into it.
+
     Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
     runs have different vocabularies.
     """
@@ -57,7 +61,7 @@ def load(
         check_exported(device, precision)
     where = choose_device(device)
     loaded = [
-        Run.open(path).transducer(checkpoint, where) if folder is None else exported(path, folder, checkpoint)
+        Run.open(path).transducer(checkpoint, where, mapped) if folder is None else exported(path, folder, checkpoint)
         for path, folder in zip(paths, folders, strict=True)
     ]
     alone = len(loaded) == 1 and fusion is None

@@ -185,23 +185,26 @@ class Run:
         """
         return find_weights(self.path, checkpoint)
 
-    def model(self, checkpoint: Checkpoint = "best") -> Any:
-        """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory. Raises
+    def model(self, checkpoint: Checkpoint = "best", mapped: bool = False) -> Any:
+        """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory. If ``mapped``
+        is True, they stay in the file's pages, which processes share (``load_checkpoint``). Raises
         FileNotFoundError if there is no such checkpoint. Raises UserError if its weights are damaged or do not fit, or
         if an earlier version wrote a model that this version cannot read.
         """
         path = self.weights(checkpoint)
         old_formats.check_model(self.settings, self.path)
         model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
-        load_checkpoint(model, path)
+        load_checkpoint(model, path, mapped)
         return model.eval()
 
-    def transducer(self, checkpoint: Checkpoint = "best", device: torch.device | str = "cpu") -> Transducer:
-        """Text to text: the model of a checkpoint with the run's own search and tokenizers.
+    def transducer(
+        self, checkpoint: Checkpoint = "best", device: torch.device | str = "cpu", mapped: bool = False
+    ) -> Transducer:
+        """Text to text: the model of a checkpoint with the run's own search and tokenizers; ``mapped`` as in ``model``.
 
         Runs that the search names are not loaded yet: see ``Transducer.with_search``.
         """
-        return self.around(self.model(checkpoint).to(device), device)
+        return self.around(self.model(checkpoint, mapped).to(device), device)
 
     def around(self, model: Any, device: torch.device | str = "cpu") -> Transducer:
         """Text to text: a model on ``device``, such as an exported one, with the run's own search and tokenizers."""
