@@ -148,7 +148,8 @@ def main() -> None:
         "",
         machine(),
         "",
-        "| family | onnx, float32 | speed, one | speed, batch | onnx, int8 | native, float32 | native, int8 | ctranslate2 |",
+        "| family | onnx, float32 | speed, one | speed, batch | onnx, int8 | native, float32 | native, int8 "
+        "| ctranslate2 |",
         "|---|---|---|---|---|---|---|---|",
     ]
     report = Report.asked(asked)
