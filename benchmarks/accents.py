@@ -3,7 +3,7 @@
     python benchmarks/accents.py RUN [RUN ...] [--split test] [--rounds 5] [--sentences 200] [--threads 1]
                                  [--out benchmarks/results/X.md] [--record FILE.json]
 
-The runs are of the recipes ``accents`` and ``accents-attention``, with the same data. "unchanged" leaves the source as
+The runs are of the recipe ``accents``, or of any other with its data. "unchanged" leaves the source as
 it is. "most frequent form" writes for each word of the source the form that the training targets have most often; a
 word between spaces and punctuation that training does not have stays unchanged. The figures are percent of characters
 (100 less the character error rate) and of sentences, with 95 % intervals by bootstrap over the sentences. Sentences a

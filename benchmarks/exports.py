@@ -7,8 +7,7 @@ scores PyTorch's best outputs for four sources with both. A cell has the largest
 log-probability, or the reason of the refusal. Int8 also has the number of matrices that are quantised: in models as
 small as these, most are too small. "Speed" is PyTorch's processor time divided by onnxruntime's in float32, for the
 same search: for one source, and for 32 in a batch; the median of three rounds, in which the two take turns, one thread.
-In models as small as these it is the cost of the operators' calls, and not of their products. A family takes about ten
-seconds.
+Such small models spend their time on calls of operators, and not on products. A family takes about ten seconds.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Pace(Callback):
 
 @dataclass(frozen=True)
 class Trial:
-    """One precision on the device: a trained run, and what it reads."""
+    """A precision on the device: a trained run and its sources."""
 
     run: Path
     precision: Precision

@@ -125,7 +125,7 @@ def run_part(part: str, work: Path) -> None:
 
 @dataclass
 class Part:
-    """What a program used: its seconds, and at each look the second, MiB, and MiB without mapped files."""
+    """The seconds that a program took, and its memory over time: the second, MiB, and MiB without mapped files."""
 
     name: str
     seconds: float = 0.0
