@@ -21,7 +21,7 @@ from transduce.engines.native import library
 from transduce.engines.native.matrices import Matrix, quantised
 from transduce.engines.native.opening import open_native, read_model
 from transduce.errors import MissingPackageError, UserError
-from transduce.export.native import write_native
+from transduce.export.native.writing import write_native
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.continuous import search_continuously
@@ -162,7 +162,7 @@ def test_it_refuses_ids_and_positions_that_it_has_not(tmp_path: Path) -> None:
     state = exported.start(Padded.of([[4, 5]]))
     with pytest.raises(UserError, match="id -1 is outside an embedding"):
         exported.extend(torch.tensor([[-1]]), state)
-    limit = exported.decoder.most_positions
+    limit = exported.decoder.table.embedding.most_positions
     with pytest.raises(UserError, match=f"the export has positions 0 to {limit - 1} only"):
         exported.extend(torch.full((1, limit + 1), 4), state)
     with pytest.raises(UserError, match=f"a text of {limit + 1} tokens or more"):

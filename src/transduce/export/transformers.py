@@ -21,22 +21,31 @@ def check_transformer(
     check_value("type", settings["type"], ("encoder-decoder",), engine)
     check_value("kept_heads", settings.get("kept_heads"), (None,), engine)
     for side in ("encoder", "decoder"):
-        stack = settings[side]
-        check_value(f"{side}.type", stack["type"], ("transformer",), engine)
-        feedforward = stack["feedforward"]
-        found: dict[str, tuple[Any, tuple[Any, ...]]] = {
-            "embedding": (kind(stack.get("embedding", "tokens")), ("tokens",)),
-            "positions": (kind(stack["positions"]), positions),
-            "norm": (kind(stack["norm"]), norms),
-            "norm.kind": (inner(stack["norm"], "kind", "layer"), ("layer",)),
-            "norm.eps": (epsilon(stack), (epsilon(settings["encoder"]),)),
-            "feedforward": (0 if isinstance(feedforward, int) else kind(feedforward), (0, "plain")),
-            "feedforward.activation": (activation(stack), ACTIVATIONS),
-            "mixer": (kind(stack.get("mixer", "attention")), ("attention",)),
-            "mixer.relative": (kind(inner(stack.get("mixer"), "relative", "none")), ("none",)),
-        }
-        for key, (value, allowed) in found.items():
-            check_value(f"{side}.{key}", value, allowed, engine)
+        check_value(f"{side}.type", settings[side]["type"], ("transformer",), engine)
+        check_stack(settings, side, engine, positions, norms)
+        check_value(f"{side}.norm.eps", epsilon(settings[side]), (epsilon(settings["encoder"]),), engine)
+
+
+def check_stack(
+    settings: Mapping[str, Any], side: str, engine: str, positions: tuple[str, ...], norms: tuple[str, ...]
+) -> None:
+    """Raises UserError for the first setting of a Transformer's encoder or decoder that ``engine`` cannot run. ``side``
+    is "encoder" or "decoder", and ``settings`` is the table ``model``.
+    """
+    stack = settings[side]
+    feedforward = stack["feedforward"]
+    found: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "embedding": (kind(stack.get("embedding", "tokens")), ("tokens",)),
+        "positions": (kind(stack["positions"]), positions),
+        "norm": (kind(stack["norm"]), norms),
+        "norm.kind": (inner(stack["norm"], "kind", "layer"), ("layer",)),
+        "feedforward": (0 if isinstance(feedforward, int) else kind(feedforward), (0, "plain")),
+        "feedforward.activation": (activation(stack), ACTIVATIONS),
+        "mixer": (kind(stack.get("mixer", "attention")), ("attention",)),
+        "mixer.relative": (kind(inner(stack.get("mixer"), "relative", "none")), ("none",)),
+    }
+    for key, (value, allowed) in found.items():
+        check_value(f"{side}.{key}", value, allowed, engine)
 
 
 def check_value(key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:

@@ -17,7 +17,7 @@ from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.graphs import CAPACITY, HYPOTHESES
 from transduce.export.marian import MarianModel, write_marian
-from transduce.export.native import write_native
+from transduce.export.native.writing import write_native
 from transduce.export.onnx import LONGER, write_onnx
 from transduce.export.parity import Parity, Quality, check, compare, compare_quality
 from transduce.files import replace_folder

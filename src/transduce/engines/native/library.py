@@ -1,13 +1,14 @@
-"""The compiled library: which variant this processor runs, its functions, and their structures for ctypes.
+"""The compiled library: which variant this processor runs, and the functions that all families of models share.
 
-kernels/transformer.h describes the functions and the memory layout.
+kernels/interface.h describes these functions. The module of each family declares its own functions and structures.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.machinery
-from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from collections.abc import Mapping, Sequence
+from ctypes import c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,60 +16,7 @@ from typing import Any
 from transduce.errors import MissingPackageError
 
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-DONE, NO_ROOM = -(2**63), 1 - 2**63
-
-
-class Norm(Structure):
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p))
-
-
-class Layer(Structure):
-    _fields_ = (
-        ("mixer_norm", Norm),
-        ("memory_norm", Norm),
-        ("feedforward_norm", Norm),
-        ("project", c_void_p),
-        ("out", c_void_p),
-        ("query", c_void_p),
-        ("read_out", c_void_p),
-        ("widen", c_void_p),
-        ("narrow", c_void_p),
-    )
-
-
-class Stack(Structure):
-    _fields_ = (
-        ("width", c_int32),
-        ("heads", c_int32),
-        ("count", c_int32),
-        ("vocabulary", c_int32),
-        ("most_positions", c_int32),
-        ("pre_norm", c_int32),
-        ("activation", c_int32),
-        ("embedding_scale", c_float),
-        ("eps", c_float),
-        ("embedding", c_void_p),
-        ("positions", c_void_p),
-        ("final_norm", Norm),
-        ("layers", POINTER(Layer)),
-    )
-
-
-class Step(Structure):
-    _fields_ = (
-        ("rows", c_int64),
-        ("sources", c_int64),
-        ("places", c_int64),
-        ("capacity", c_int64),
-        ("longest", c_int64),
-        ("tokens", c_void_p),
-        ("place", c_void_p),
-        ("lengths", c_void_p),
-        ("memory", c_void_p),
-        ("past", c_void_p),
-        ("outputs", c_void_p),
-        ("origin", c_void_p),
-    )
+DONE, NO_ROOM = -(2**63), 1 - 2**63  # what functions return that read tokens; otherwise an unknown id
 
 
 def built(folder: Path = Path(__file__).parent) -> dict[str, Path]:
@@ -98,15 +46,22 @@ def library() -> Any:
 
 def open_library(path: Path) -> Any:
     functions = ctypes.CDLL(str(path))
-    for name, result, arguments in (
-        ("processor", c_int32, []),
-        ("pack_integers", c_void_p, [c_void_p, c_void_p, c_void_p, c_int32, c_int32]),
-        ("pack_floats", c_void_p, [c_void_p, c_void_p, c_int32, c_int32]),
-        ("free", None, [c_void_p]),
-        ("multiply", None, [c_void_p, c_void_p, c_void_p, c_int64]),
-        ("encode", c_int64, [POINTER(Stack), c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p]),
-        ("step", c_int64, [POINTER(Stack), POINTER(Step)]),
-    ):
+    declare(functions, {"processor": []}, c_int32)
+    packed: dict[str, list[Any]] = {
+        "pack_integers": [c_void_p] * 3 + [c_int32] * 2,
+        "pack_floats": [c_void_p] * 2 + [c_int32] * 2,
+    }
+    declare(functions, packed, c_void_p)
+    products: dict[str, list[Any]] = {
+        "multiply": [c_void_p, c_void_p, c_void_p, c_int64],
+        "multiply_real": [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64],
+    }
+    declare(functions, products | {"free": [c_void_p]}, None)
+    return functions
+
+
+def declare(functions: Any, signatures: Mapping[str, Sequence[Any]], result: Any = c_int64) -> None:
+    """Tells ctypes the types of the arguments of functions, by their names without "transduce_", and of the result."""
+    for name, arguments in signatures.items():
         function = getattr(functions, f"transduce_{name}")
         function.restype, function.argtypes = result, arguments
-    return functions

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.types import Padded
+
 LARGEST = 127  # of an 8-bit weight
 
 
@@ -43,6 +45,19 @@ class Matrix:
         y = torch.empty(*x.shape[:-1], self.outputs)
         count = rows.numel() // self.inputs
         self._functions.transduce_multiply(self.handle, rows.data_ptr(), y.data_ptr(), count)
+        return y
+
+    def logits(self, features: Tensor, candidates: Tensor | None) -> Tensor:
+        """The outputs for ``features`` [..., I], or only the outputs of ``candidates`` [C]: a model's ``readout``."""
+        every = self(features)
+        return every if candidates is None else every.index_select(-1, candidates)
+
+    def of_real(self, x: Padded) -> Tensor:
+        """The same for real positions of rows [B, S, I]; zeros elsewhere."""
+        rows, lengths_B = x.values.float().contiguous(), x.lengths.contiguous()
+        y = torch.empty(*rows.shape[:-1], self.outputs)
+        pointers = rows.data_ptr(), y.data_ptr(), lengths_B.data_ptr()
+        self._functions.transduce_multiply_real(self.handle, *pointers, *rows.shape[:2])
         return y
 
 

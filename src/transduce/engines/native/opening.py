@@ -1,31 +1,51 @@
-"""Opens an export for our own engine."""
+"""Opens an export for our own engine.
+
+The notes of export.json name the kind of model and the type of each part; a table below has the class of each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
+from torch import nn
 
 from transduce.engines.manifest import Manifest
 from transduce.engines.native.library import library
-from transduce.engines.native.model import NativeTransformer
-from transduce.engines.native.stacks import NativeStack, matrix_of
+from transduce.engines.native.models import NativeEncoderDecoder
+from transduce.engines.native.parts import Parts
+from transduce.engines.native.transformer import NativeTransformerDecoder, NativeTransformerEncoder
+from transduce.errors import UserError
 
 WEIGHTS = "weights.safetensors"
 
+Reader = Callable[[Parts, Mapping[str, Any]], Any]
+ENCODERS: dict[str, Reader] = {"transformer": NativeTransformerEncoder}
+DECODERS: dict[str, Reader] = {"transformer": NativeTransformerDecoder}
 
-def open_native(folder: Path, manifest: Manifest) -> NativeTransformer:
+
+def encoder_decoder(parts: Parts, notes: Mapping[str, Any]) -> nn.Module:
+    encoder, decoder = notes["encoder"], notes["decoder"]
+    return NativeEncoderDecoder(ENCODERS[encoder["type"]](parts, encoder), DECODERS[decoder["type"]](parts, decoder))
+
+
+MODELS: dict[str, Callable[[Parts, Mapping[str, Any]], nn.Module]] = {"encoder-decoder": encoder_decoder}
+
+
+def open_native(folder: Path, manifest: Manifest) -> nn.Module:
     """The model of the export in ``folder``. It computes with one thread. Raises MissingPackageError if the library was
-    not built.
+    not built, and UserError for an export of another version.
     """
     return read_model(library(), folder, manifest.graphs)
 
 
-def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> NativeTransformer:
+def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> nn.Module:
     """The model of the export in ``folder``, packed for a variant of the library, with the ``notes`` of export.json."""
-    tensors = load_file(folder / WEIGHTS)
-    stacks = {side: NativeStack(functions, tensors, side, notes[side]) for side in ("encoder", "decoder")}
-    project, readout = (matrix_of(functions, tensors, name) for name in ("memory", "readout"))
-    return NativeTransformer(functions, stacks["encoder"], project, stacks["decoder"], readout).eval()
+    if notes["model"] not in MODELS:
+        raise UserError(
+            f"{folder} is an export of a {notes['model']!r}, and this version of the native engine opens "
+            f"{', '.join(MODELS)}: export the run again"
+        )
+    return MODELS[notes["model"]](Parts(functions, load_file(folder / WEIGHTS)), notes).eval()

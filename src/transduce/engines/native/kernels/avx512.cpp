@@ -1,4 +1,3 @@
 // The library for processors with AVX-512 and VNNI: setup.py compiles this file with the flags for them.
 
-#include "matrix.cpp"
-#include "transformer.cpp"
+#include "families.cpp"

@@ -1,4 +1,3 @@
 // The library for any processor: setup.py compiles this file with the flags for them.
 
-#include "matrix.cpp"
-#include "transformer.cpp"
+#include "families.cpp"

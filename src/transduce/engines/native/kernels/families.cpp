@@ -1,0 +1,5 @@
+// All code of the library. A new family of models adds its file here.
+
+#include "interface.cpp"
+#include "matrix.cpp"
+#include "transformer.cpp"

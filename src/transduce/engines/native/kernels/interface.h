@@ -1,0 +1,35 @@
+// The plain C interface of the pieces that all families of models share: matrices, and what a function returns. Each
+// family's own header declares its functions. engines/native declares the same structures for ctypes. Every pointer is
+// the caller's memory, which must stay while it is used.
+#ifndef TRANSDUCE_INTERFACE_H
+#define TRANSDUCE_INTERFACE_H
+
+#include <cstdint>
+
+#include "matrix.h"
+
+#define TRANSDUCE_PUBLIC extern "C" __attribute__((visibility("default")))
+
+// What functions return that read tokens: DONE, NO_ROOM, or an id that is outside the vocabulary.
+const int64_t DONE = INT64_MIN;
+const int64_t NO_ROOM = INT64_MIN + 1;  // a position is beyond those that the model or its memory has
+
+// The kinds of vector instructions that this processor and its system have: 1 AVX2 with FMA, 2 AVX-512 with VNNI.
+TRANSDUCE_PUBLIC int32_t transduce_processor();
+
+// A packed copy of a matrix [outputs, inputs]. `bias` may be null. The caller frees it.
+TRANSDUCE_PUBLIC transduce::Matrix* transduce_pack_integers(
+    const int8_t* weight, const float* scale, const float* bias, int32_t outputs, int32_t inputs);
+TRANSDUCE_PUBLIC transduce::Matrix* transduce_pack_floats(
+    const float* weight, const float* bias, int32_t outputs, int32_t inputs);
+TRANSDUCE_PUBLIC void transduce_free(transduce::Matrix* matrix);
+
+// y [rows, outputs] = x [rows, inputs] W' + b.
+TRANSDUCE_PUBLIC void transduce_multiply(const transduce::Matrix* matrix, const float* x, float* y, int64_t rows);
+
+// The same for rows of `longest` positions: y [rows, longest, outputs] of x [rows, longest, inputs]. Computes only the
+// first lengths[r] positions of row r, and writes zeros into the others.
+TRANSDUCE_PUBLIC void transduce_multiply_real(
+    const transduce::Matrix* matrix, const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest);
+
+#endif

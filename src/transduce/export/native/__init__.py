@@ -1,0 +1,1 @@
+"""Writes models for our own engine: a module for each family."""
