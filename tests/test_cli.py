@@ -8,6 +8,8 @@ import inspect
 import io
 import json
 import math
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +21,7 @@ import typer
 
 import transduce
 from transduce import api, config, recipes
-from transduce.cli import app as cli
-from transduce.cli import formats, inputs
+from transduce.cli import commands, formats, inputs
 from transduce.cli.options import with_option_groups
 from transduce.errors import MissingPackageError, RequestError, StoppedError, UserError
 from transduce.metrics.significance import Interval
@@ -58,6 +59,7 @@ COMMANDS = [
     "heads",
     "distance",
     "lattice",
+    "vectors",
     "recipes",
     "data",
     "sweep",
@@ -94,10 +96,31 @@ def test_every_command_helps(command: str, call: Call) -> None:
 def test_help_names_every_command(call: Call) -> None:
     status, out, _ = call("--help")
     assert status == 0
-    assert {info.name or info.callback.__name__ for info in cli.app.registered_commands if info.callback} == set(
-        COMMANDS
-    )
+    assert sorted(commands.SUMMARIES) == sorted(COMMANDS)
     assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_has_the_first_paragraph_of_each_commands_help(command: str) -> None:
+    """The list of commands is a table, so that nothing is imported for it."""
+    found = commands.function(command)
+    text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    assert commands.SUMMARIES[command] == text.split("\n\n")[0].replace("\n", " ")
+
+
+def test_the_list_imports_no_command_and_a_command_no_other() -> None:
+    program = """
+import sys
+from transduce.cli.app import app
+for line in ("--help", "trane", "predict --help"):
+    try: app(line.split())
+    except SystemExit: pass
+    found = {name.split(".")[2] for name in sys.modules if name.startswith("transduce.cli.")}
+    print("imported", *sorted(found - {"app", "commands", "formats", "inputs", "options", "requests"}))
+"""
+    run = [sys.executable, "-c", program]
+    out = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.findall(r"^imported ?(.*)$", out, re.MULTILINE) == ["", "", "predict"]
 
 
 def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from transduce.cli.vectors.questions import convert, neighbours, odd_one_out, tr
 from transduce.cli.vectors.sentences import nearest, sentences
 
 vectors = typer.Typer(
-    help="Train, question and measure word vectors: files of them, or the tables of a run.", no_args_is_help=True
+    help="Train, question and measure word vectors: files of them, or the tables of a run.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
 )
 for command in (
     train,
