@@ -1,7 +1,7 @@
 """Builds the native engine: one small C++ library for each kind of processor. pyproject.toml has everything else.
 
 The libraries are optional: without a C++ compiler, transduce installs without the engine, which then says so. They have
-a plain C interface for ctypes and use nothing of Python's.
+a plain C interface for ctypes and use nothing of Python's. So one wheel of a platform is for every Python 3.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 
 KERNELS = Path("src/transduce/engines/native/kernels")
 # No flag reorders additions or contracts them with products: so all variants compute the same numbers, bit for bit.
@@ -28,7 +30,22 @@ def variants() -> dict[str, list[str]]:
     return {name: f"{FLAGS} {VARIANTS[name]}".split() for name in names}
 
 
+class PlainNames(build_ext):
+    """Names the libraries without the version of Python that builds them."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        return str(Path(*fullname.split(".")).with_suffix(".so"))
+
+
+class AnyPython(bdist_wheel):
+    """Names the wheel without the version of Python that builds it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
 setup(
+    cmdclass={"build_ext": PlainNames, "bdist_wheel": AnyPython},
     ext_modules=[
         Extension(
             f"transduce.engines.native._{name}",

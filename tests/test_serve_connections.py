@@ -5,6 +5,7 @@ A server runs in a thread, with a model that can be stopped.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -27,7 +28,9 @@ pytest.importorskip("fastapi")
 import transduce
 from test_scheduler import PATIENCE, Gate
 from transduce.serving.app import application
+from transduce.serving.gate import Gate as Door
 from transduce.serving.limits import Limits
+from transduce.serving.measurements import Measurements
 from transduce.serving.server import address, bound, new_server
 
 LIMITS = Limits(body_seconds=0.3, connections=8, seconds=20, batch_size=2)
@@ -150,6 +153,33 @@ def test_a_client_that_does_not_read_is_left(model: transduce.Transducer) -> Non
                 assert b" 200 " in ask(place, {"source": "abc"})
             time.sleep(0.01)
         assert left
+
+
+@pytest.mark.parametrize("bug", [False, True])
+def test_an_answer_that_is_cut_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture, bug: bool) -> None:
+    """An answer of a million bytes ends in its middle: at its deadline, or by a bug, which alone has a traceback."""
+
+    async def half(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for step in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{step}.complete"})
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"1000000")]})
+        await send({"type": "http.response.body", "body": b"abc", "more_body": True})
+        if bug:
+            raise ZeroDivisionError("a bug")
+        await asyncio.sleep(PATIENCE)
+
+    limits = Limits(seconds=0.2)
+    with running(Door(half, limits, Measurements()), limits) as place, connected(place) as sock:
+        sock.sendall(b"GET /stream HTTP/1.1\r\nhost: h\r\n\r\n")
+        with suppress(ConnectionResetError):
+            assert received(sock).endswith(b"abc")
+    (told,) = caplog.records if not bug else caplog.records[1:]
+    reason = "an error inside the server" if bug else "the request was not answered before its deadline"
+    assert told.getMessage().startswith(f"GET '/stream': the answer was cut, because {reason}")
+    assert ("ZeroDivisionError" in caplog.text) == ("Traceback" in caplog.text) == bug
 
 
 def test_a_second_request_may_not_hang_either(started: Started) -> None:

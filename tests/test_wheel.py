@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from transduce.engines.native.library import VARIANTS
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
@@ -34,13 +37,26 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the unpacked sdist, unpacked."""
-    built, unpacked = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("site-packages")
+def packed(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the unpacked sdist."""
+    built = tmp_path_factory.mktemp("wheel")
     _build(sdist, "build_wheel", built)
-    with zipfile.ZipFile(next(built.glob("*.whl"))) as archive:
+    return next(built.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(packed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked."""
+    unpacked = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(packed) as archive:
         archive.extractall(unpacked)
     return unpacked
+
+
+def test_the_wheel_is_for_every_python_of_a_platform(packed: Path, wheel: Path) -> None:
+    assert re.fullmatch(r"transduce-[\d.]+-py3-none-(linux|macosx|win)\w+|.*-py3-none-any", packed.stem)
+    libraries = [path.name for path in wheel.rglob("*.so")]
+    assert set(libraries) <= {f"{name}.so" for name in VARIANTS}
 
 
 def test_the_wheel_has_every_file_of_the_package_and_its_licence(wheel: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from transduce.serving.gate import ABORT
 from transduce.serving.limits import Limits
 
 PIPELINED = 8  # requests that a client may send before the answer to an earlier one
@@ -19,7 +20,8 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
 
     uvicorn closes a connection that is idle between requests, but it waits without end for the first request, for the
     rest of headers that have begun, and for a client to read. So a client could hold all connections with a byte each.
-    And uvicorn keeps all requests that arrive before an answer is finished, in memory.
+    And uvicorn keeps all requests that arrive before an answer is finished, in memory. The gate can break off the
+    connection by the extension ``ABORT`` of a request's scope.
     """
 
     class Connection(HttpToolsProtocol):
@@ -41,6 +43,8 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
             if len(self.pipeline) >= PIPELINED:
                 self.transport.abort()
             if not self.transport.is_closing():
+                scope: Any = self.scope
+                scope["extensions"] = {ABORT: self.transport.abort}
                 super().on_headers_complete()
 
         def pause_writing(self) -> None:

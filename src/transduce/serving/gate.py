@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -12,12 +13,15 @@ from transduce.serving.limits import Limits
 from transduce.serving.measurements import Measurements
 from transduce.serving.problems import RefusalError, headers_of, problem, problem_body
 
+log = logging.getLogger("transduce.serving")
+
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+ABORT = "transduce.abort"  # an extension of the scope: a function that breaks off the connection
 OPEN = ("/", "/health", "/studio/")  # without a key: the page asks for it
 KEY_IN_BODY = ("/translate", "/languages")  # clients of LibreTranslate send the key as a field, which the route checks
 
@@ -158,7 +162,7 @@ class _Visit:
         """
         if self.begun:
             if not self.complete:
-                raise error
+                await self._cut(error)
             return
         status, line = problem(error)
         body = problem_body(line, self.scope["path"])
@@ -168,6 +172,20 @@ class _Visit:
         every = [(name.encode(), value.encode()) for name, value in headers.items()]
         await self.send({"type": "http.response.start", "status": status, "headers": every})
         await self.send({"type": "http.response.body", "body": body})
+
+
+    async def _cut(self, error: Exception) -> None:
+        """Breaks off the connection: an answer that looked whole would mislead. The log gets a line; for a bug, also
+        the traceback.
+        """
+        abort = self.scope.get("extensions", {}).get(ABORT)
+        if abort is None:  # the server is not ours: it closes the connection of an application that fails
+            raise error
+        asked = f"{self.scope['method']} {self.scope['path'][:60]!a}"
+        log.warning("%s: the answer was cut, because %s", asked, problem(error)[1])
+        abort()
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
 
 class _Alarm:

@@ -21,9 +21,10 @@ DONE, NO_ROOM = -(2**63), 1 - 2**63  # what functions return that read tokens; o
 
 def built(folder: Path = Path(__file__).parent) -> dict[str, Path]:
     """The variants of the library that were built when the package was installed, by name."""
-    suffixes = importlib.machinery.EXTENSION_SUFFIXES
-    paths = {name: [folder / (name + suffix) for suffix in suffixes] for name in VARIANTS}
-    return {name: path for name, several in paths.items() for path in several[:1] if path.exists()}
+    endings = importlib.machinery.EXTENSION_SUFFIXES[::-1]  # first that without a version of Python
+    paths = {name: [folder / (name + ending) for ending in endings] for name in VARIANTS}
+    there = {name: [path for path in several if path.exists()] for name, several in paths.items()}
+    return {name: several[0] for name, several in there.items() if several}
 
 
 def choose(variants: dict[str, Path]) -> Path:
