@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from transduce.engines.manifest import Manifest
+from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
 from transduce.engines.native.library import library
 from transduce.engines.native.models import NativeEncoderDecoder
 from transduce.engines.native.parts import Parts
@@ -22,8 +23,8 @@ from transduce.errors import UserError
 WEIGHTS = "weights.safetensors"
 
 Reader = Callable[[Parts, Mapping[str, Any]], Any]
-ENCODERS: dict[str, Reader] = {"transformer": NativeTransformerEncoder}
-DECODERS: dict[str, Reader] = {"transformer": NativeTransformerDecoder}
+ENCODERS: dict[str, Reader] = {"convs2s": NativeConvolutionEncoder, "transformer": NativeTransformerEncoder}
+DECODERS: dict[str, Reader] = {"convs2s": NativeConvolutionDecoder, "transformer": NativeTransformerDecoder}
 
 
 def encoder_decoder(parts: Parts, notes: Mapping[str, Any]) -> nn.Module:

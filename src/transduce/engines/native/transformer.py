@@ -129,10 +129,15 @@ class NativeTransformerDecoder:
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
+        self.width = self.table.embedding.width
         self.project, self.matrix = parts.matrix("memory"), parts.matrix("readout")
 
     def start(self, memory: Memory) -> NativeState:
         memory_BSF = self.project.of_real(memory.states)
+        if memory.values is not None:  # an encoder whose values are not its keys
+            other_BSF = self.project.of_real(Padded(memory.values, memory.states.lengths))
+            halves = *memory_BSF.shape[:2], self.table.count, 2, self.width
+            memory_BSF.view(halves)[..., 1, :] = other_BSF.view(halves)[..., 1, :]
         B = len(memory_BSF)
         source = NativeSource(torch.empty(B, 1, 0, self.project.outputs), memory_BSF, memory.states.lengths)
         return NativeState(torch.zeros(B, dtype=torch.long), torch.empty(B, 0, dtype=torch.int32), Shared(source))
@@ -149,7 +154,7 @@ class NativeTransformerDecoder:
         B, K, capacity, _ = source.past_BKCF.shape
         if N > B * K:
             return self._step(token_N, _larger(state, N // B, capacity))
-        output_NW = torch.empty(N, self.table.embedding.width)
+        output_NW = torch.empty(N, self.width)
         step = Step(
             N,
             B,

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from transduce.engines.native.library import library
 from transduce.engines.native.opening import WEIGHTS
-from transduce.export.native import transformer
+from transduce.export.native import convolution, transformer
 from transduce.export.native.weights import Weights
 from transduce.export.transformers import check_value
 
@@ -30,8 +30,14 @@ class Part:
     write: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]]
 
 
-ENCODERS = {"transformer": Part(transformer.check_transformer, transformer.write_encoder)}
-DECODERS = {"transformer": Part(transformer.check_transformer, transformer.write_decoder)}
+ENCODERS = {
+    "convs2s": Part(convolution.check_convolution, convolution.write_encoder),
+    "transformer": Part(transformer.check_transformer, transformer.write_encoder),
+}
+DECODERS = {
+    "convs2s": Part(convolution.check_convolution, convolution.write_decoder),
+    "transformer": Part(transformer.check_transformer, transformer.write_decoder),
+}
 
 
 def check_encoder_decoder(settings: Mapping[str, Any]) -> None:

@@ -1,0 +1,155 @@
+"""The encoder and the decoder of ConvS2S that our library computes.
+
+B sources, N rows, T tokens, S source positions, E width of embeddings and of the memory, D width of the layers, P the
+last inputs of a kernel, L layers of the decoder, V vocabulary. kernels/convolution.h describes the functions and the
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ctypes import POINTER, Structure, byref, c_int32, c_int64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.engines.native.library import declare
+from transduce.engines.native.parts import Embedding, Parts, check, read_tokens
+from transduce.modules.pooling import pool
+from transduce.tree import Shared
+from transduce.types import Memory, Padded
+
+MATRICES = ("convolution", "query", "out")
+
+
+class Layer(Structure):
+    _fields_ = tuple((name, c_void_p) for name in MATRICES)
+
+
+class Stack(Structure):
+    _fields_ = (
+        ("width", c_int32),
+        ("kernel", c_int32),
+        ("count", c_int32),
+        ("embedding", Embedding),
+        ("widen", c_void_p),
+        ("narrow", c_void_p),
+        ("layers", POINTER(Layer)),
+    )
+
+
+class Step(Structure):
+    _fields_ = (
+        ("rows", c_int64),
+        ("sources", c_int64),
+        ("longest", c_int64),
+        ("tokens", c_void_p),
+        ("place", c_void_p),
+        ("lengths", c_void_p),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("past", c_void_p),
+        ("next", c_void_p),
+        ("outputs", c_void_p),
+    )
+
+
+SIGNATURES: dict[str, list[Any]] = {
+    "convolution_encode": [POINTER(Stack), c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
+    "convolution_step": [POINTER(Stack), POINTER(Step)],
+}
+
+
+def stack(parts: Parts, side: str, notes: Mapping[str, Any]) -> Stack:
+    """The structure of an encoder or a decoder, whose tensors begin with ``side``. ``notes`` describes it."""
+    declare(parts.functions, SIGNATURES)
+    names = [f"{side}.{number}" for number in range(notes["layers"])]
+    layers = parts.array(Layer, [Layer(*(parts.handle(f"{name}.{each}") for each in MATRICES)) for name in names])
+    numbers = notes["width"], notes["kernel"], notes["layers"]
+    return Stack(
+        *numbers, parts.embedding(notes), parts.handle(f"{side}.widen"), parts.handle(f"{side}.narrow"), layers
+    )
+
+
+class NativeConvolutionEncoder:
+    """An encoder that reads ids. Returns the memory that ``ConvS2SEncoder`` describes."""
+
+    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+        self.parts = parts
+        self.table = stack(parts, "encoder", notes)
+        self.width = self.table.embedding.width
+
+    def __call__(self, source: Padded) -> Memory:
+        ids_BS, lengths_B = source.values.contiguous(), source.lengths.contiguous()
+        B, S = ids_BS.shape
+        states_BSE, values_BSE = torch.empty(2, B, S, self.width).unbind()
+        pointers = ids_BS.data_ptr(), lengths_B.data_ptr(), B, S, states_BSE.data_ptr(), values_BSE.data_ptr()
+        found = self.parts.functions.transduce_convolution_encode(byref(self.table), *pointers)
+        check(found, self.table.embedding, S)
+        summary = (pool(Padded(values_BSE, lengths_B), "mean"),)
+        return Memory(Padded(states_BSE, lengths_B), summary, source, values_BSE)
+
+
+@dataclass(frozen=True)
+class NativeKeys:
+    """The keys and the values of a source of ``lengths_B`` tokens, which its hypotheses share."""
+
+    keys_BSE: Tensor
+    values_BSE: Tensor
+    lengths_B: Tensor
+
+
+@dataclass(frozen=True)
+class NativeConvolutionState:
+    """The state of a search. ``place_N`` is the number of tokens that each row has read, and ``past_NLPD`` has the last
+    inputs of each layer's kernel.
+    """
+
+    place_N: Tensor
+    past_NLPD: Tensor
+    source: Shared[NativeKeys]
+
+
+class NativeConvolutionDecoder:
+    """A decoder over the memory of any encoder. The matrix "readout" maps features [E] to logits."""
+
+    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+        self.parts = parts
+        self.table = stack(parts, "decoder", notes)
+        self.matrix = parts.matrix("readout")
+
+    def start(self, memory: Memory) -> NativeConvolutionState:
+        lengths_B = memory.states.lengths.contiguous()
+        values_BSE = memory.read_BSD.float() * lengths_B[:, None, None].sqrt()
+        source = NativeKeys(memory.states.values.float().contiguous(), values_BSE, lengths_B)
+        sizes = self.table.count, self.table.kernel - 1, self.table.width
+        past_NLPD = torch.zeros(len(lengths_B), *sizes)
+        return NativeConvolutionState(torch.zeros(len(lengths_B), dtype=torch.long), past_NLPD, Shared(source))
+
+    def extend(self, tokens_NT: Tensor, state: NativeConvolutionState) -> tuple[Tensor, NativeConvolutionState]:
+        return read_tokens(self._step, tokens_NT, state)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return self.matrix.logits(output, candidates)
+
+    def _step(self, token_N: Tensor, state: NativeConvolutionState) -> tuple[Tensor, NativeConvolutionState]:
+        """Reads a token in each row. Returns the features [N, E]."""
+        N, source = len(token_N), state.source.value
+        next_NLPD, output_NE = torch.empty_like(state.past_NLPD), torch.empty(N, self.table.embedding.width)
+        step = Step(
+            N,
+            *source.keys_BSE.shape[:2],
+            token_N.data_ptr(),
+            state.place_N.data_ptr(),
+            source.lengths_B.data_ptr(),
+            source.keys_BSE.data_ptr(),
+            source.values_BSE.data_ptr(),
+            state.past_NLPD.data_ptr(),
+            next_NLPD.data_ptr(),
+            output_NE.data_ptr(),
+        )
+        found = self.parts.functions.transduce_convolution_step(byref(self.table), byref(step))
+        check(found, self.table.embedding, self.table.embedding.most_positions + 1)
+        return output_NE, NativeConvolutionState(state.place_N + 1, next_NLPD, state.source)
