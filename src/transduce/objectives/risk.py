@@ -49,24 +49,15 @@ class ExpectedRisk:
         sharpness: float = 1.0,
         likelihood: float = 0.1,
     ) -> None:
-        self.metric = named(metric)
-        check_compares_texts(self.metric)
-        if outputs < 2:
-            raise UserError(
-                f"outputs = {outputs}: at least 2 were expected, because a single output always has probability 1"
-            )
-        if not sharpness > 0:
-            raise UserError(f"sharpness = {sharpness}: more than 0 was expected")
-        if not likelihood >= 0:
-            raise UserError(f"likelihood = {likelihood}: 0, for the risk alone, or more was expected")
+        self.comparison = Comparison(metric)
+        check_options(outputs, sharpness, likelihood)
         self.search = candidates.resized(nbest=outputs)
         self.sharpness, self.likelihood = sharpness, likelihood
         self.cross_entropy = CrossEntropy()
-        self.decode: Decode = _no_decoder
 
     def reading(self, decode: Decode) -> ExpectedRisk:
         own = copy.copy(self)
-        own.decode = decode
+        own.comparison = self.comparison.reading(decode)
         return own
 
     def __call__(
@@ -74,28 +65,39 @@ class ExpectedRisk:
     ) -> tuple[Loss, Any]:
         if not model.training:
             return self.cross_entropy(model, batch)
-        outputs = self._candidates(model, batch)
+        outputs = distinct_outputs(self.search, model, batch)
         most = max(map(len, outputs))  # K
         state = model.start(batch.source)
         likelihood = self.cross_entropy.of(model, tree.fork(state), batch.target)
-        log_prob_BK = log_probs(model, tree.repeat(state, most), _padded(outputs, most, batch)).view(-1, most)
-        risk_BK = self._risks(outputs, most, batch).to(log_prob_BK)
-        missing_BK = risk_BK.isnan()
-        q_BK = (self.sharpness * log_prob_BK).masked_fill(missing_BK, -torch.inf).softmax(-1)
-        risk = (q_BK * risk_BK.masked_fill(missing_BK, 0)).sum()
+        log_prob_BK = log_probs(model, tree.repeat(state, most), padded(outputs, most, batch)).view(-1, most)
+        risk = expected_risk(log_prob_BK, self.comparison.risks(outputs, most, batch), self.sharpness)
         total = risk + self.likelihood * likelihood.total
         return Loss(total, likelihood.count, {"nll": likelihood.plain, "risk": risk.detach()}), carry
 
-    def _candidates(self, model: Any, batch: Batch) -> list[list[Tokens]]:
-        """The distinct outputs of each source, as ids with their closing EOS."""
-        with _evaluation_mode(model), unrecorded():
-            found = self.search(model, batch.source)
-        return [list(dict.fromkeys(hypothesis.tokens for hypothesis in own)) for own in found]
 
-    def _risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
-        """Risks [B, K], times the number of target tokens; NaN in the places that a source with fewer than K outputs
-        leaves empty.
+class Comparison:
+    """Compares outputs with targets by the metric with this name. ``reading`` returns a comparison that turns ids into
+    text with ``decode``. Raises UserError if the metric compares no texts.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self.metric = named(metric)
+        check_compares_texts(self.metric)
+        self.decode: Decode | None = None
+
+    def reading(self, decode: Decode) -> Comparison:
+        own = copy.copy(self)
+        own.decode = decode
+        return own
+
+    def risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
+        """Risks [B, K] of the outputs of each source, times the number of target tokens. K is ``most``. NaN in the
+        places that a source with fewer than K outputs leaves empty.
         """
+        if self.decode is None:
+            raise UserError(
+                "minimum risk compares texts: give it the function that decodes ids, ExpectedRisk(...).reading(decode)"
+            )
         rows = []
         for own, target, length in zip(outputs, batch.target.values.tolist(), batch.target.lengths, strict=True):
             reference = Example("", (self.decode(target[: int(length)]),))
@@ -106,6 +108,37 @@ class ExpectedRisk:
     def _risk(self, text: str, reference: Example) -> float:
         share = sentence_score(self.metric, self.metric.statistics(Prediction(text), reference)) / 100
         return 1 - share if self.metric.higher_is_better else share
+
+
+def check_options(outputs: int, sharpness: float, likelihood: float) -> None:
+    """Raises UserError for options that no expected risk has."""
+    if outputs < 2:
+        raise UserError(
+            f"outputs = {outputs}: at least 2 were expected, because a single output always has probability 1"
+        )
+    if not sharpness > 0:
+        raise UserError(f"sharpness = {sharpness}: more than 0 was expected")
+    if not likelihood >= 0:
+        raise UserError(f"likelihood = {likelihood}: 0, for the risk alone, or more was expected")
+
+
+def distinct_outputs(search: Search[Any], model: Any, batch: Batch) -> list[list[Tokens]]:
+    """The distinct outputs that the search finds for each source, as ids with their closing EOS. The model writes them
+    without dropout.
+    """
+    with _evaluation_mode(model), unrecorded():
+        found = search(model, batch.source)
+    return [list(dict.fromkeys(hypothesis.tokens for hypothesis in own)) for own in found]
+
+
+def expected_risk(log_prob_BK: Tensor, risk_BK: Tensor, sharpness: float) -> Tensor:
+    """The sum over all sources of q(y | x) risk(y): q is p to the power of ``sharpness``, normalised over the K outputs
+    of a source. An output whose risk is NaN does not exist. Differentiable in ``log_prob_BK``.
+    """
+    risk_BK = risk_BK.to(log_prob_BK)
+    missing_BK = risk_BK.isnan()
+    q_BK = (sharpness * log_prob_BK).masked_fill(missing_BK, -torch.inf).softmax(-1)
+    return (q_BK * risk_BK.masked_fill(missing_BK, 0)).sum()
 
 
 def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
@@ -137,15 +170,9 @@ def _evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
+def padded(outputs: list[list[Tokens]], most: int, batch: Batch) -> Padded:
     """The outputs of all sources as rows [B * K, T], with K = ``most`` rows for each source. A source with fewer
     outputs repeats its first one.
     """
     rows = [row for own in outputs for row in (*own, *own[:1] * (most - len(own)))]
     return Padded.of(rows).to(batch.target.values.device)
-
-
-def _no_decoder(tokens: Sequence[int]) -> str:
-    raise UserError(
-        "minimum risk compares texts: give it the function that decodes ids, ExpectedRisk(...).reading(decode)"
-    )
