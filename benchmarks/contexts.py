@@ -1,0 +1,197 @@
+"""One decoder for every context: a sentence, a bag of words, one word, a label, a picture.
+
+    python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--minutes 2]
+        [--contexts "bag of words" label ...] [--threads 1] [--out FILE.md] [--record FILE.json]
+
+The decoder is that of ``multi30k-de-en-context`` with half the width: it reads the context at every step, without
+attention. Only the encoder and the data change. Each model has the same minutes of the processor. The contexts:
+
+- ``sentence with attention``: the recipe ``multi30k-de-en-gru``, the same without the limit of one vector.
+- ``sentence``, ``bag of words``, ``one word``: the German caption of Multi30k, or its longest word (of equally long
+  words the first). The output is the English caption.
+- ``label``: positive or negative. The output is a sentence of a review. --reviews has mr.train.tsv.gz, mr.valid.tsv.gz
+  and mr.test.tsv.gz with a label, a tab and a sentence in each line (Pang and Lee 2005). The recipe ``classification``,
+  trained on the same sentences for a minute, labels 500 samples for each label.
+- ``picture``: the mean of a map of features. The output is a caption, as in ``captions-nlvr``. --pictures has its data.
+
+"context of another" gives each example the context of the next one, so the difference is what the context tells. In
+parentheses, 95 % intervals by bootstrap over the examples. The same command again continues what was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from report import Report, add_options, machine
+
+import transduce
+from transduce.data.corpora import Splits, lines
+from transduce.files import write_lines
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.statistics import Statistics, statistics
+from transduce.recipes.origins.multi30k import Multi30k
+from transduce.runs.run import Run
+from transduce.types import Example, Prediction
+
+SPLITS = ("train", "valid", "test")
+RECIPE = "multi30k-de-en-context"
+WIDTH = 256  # of the decoder's state
+SMALL = [f"model.decoder.width={WIDTH}", f"model.decoder.embedding_width={WIDTH // 2}", "training.schedule.warmup=100"]
+GREEDY = 'search={type="greedy", max_length=60}'
+CAPTION = ['data.units={joint={type="unigram", size=4000}}', GREEDY]
+SENTENCE = [f"model.encoder.width={WIDTH // 2}", f"model.encoder.embedding_width={WIDTH // 2}"]
+BAG = f'model.encoder={{type="bag", width={WIDTH}, dropout=0.2}}'
+SAMPLES = 500  # reviews for each label
+CLASSIFIER = 1.0  # minutes
+CONTEXTS = ("sentence", "sentence with attention", "bag of words", "one word", "label", "picture")
+PICTURE = [
+    'data.units={source={type="picture", height=32, width=128, channels=3}, target={type="words", lowercase=true}}',
+    f'model.encoder={{type="bag", width={WIDTH}, dropout=0.3, embedding={{type="map", height=32, channels=3, '
+    'stages=[32, 64], blocks=1, stem=2, positions="learned"}}',
+    GREEDY,
+    "training.batching.tokens=4096",
+]
+LABEL = [
+    'data.units={source={type="labels", labels=1}, target={type="words", minimum_count=2}}',
+    f'model.encoder={{type="labels", labels=1, width={WIDTH}}}',
+    'training.validation.metrics=["perplexity"]',
+    f"search={{type='sampling', size={SAMPLES}, max_length=60}}",
+]
+
+
+@dataclass(frozen=True)
+class Context:
+    """A row of the table: the run's folder, its recipe and the settings that differ from the recipe."""
+
+    run: Path
+    recipe: str
+    settings: Sequence[str]
+
+    def trained(self, minutes: float, threads: int) -> transduce.Transducer:
+        """The model, trained first if it is not finished."""
+        settings = [*self.settings, f"training.minutes={minutes}", "training.clock=processor"]
+        return transduce.train(self.recipe, self.run, settings, resume=True, device="cpu", threads=threads)
+
+
+def contexts(runs: Path, folder: str | None, reviews: Path, pictures: Path) -> dict[str, Context]:
+    """All contexts by name, and the classifier. Writes the files of the single words."""
+    captions = sides(Multi30k("de", "en", folder).prepare(runs / "multi30k"))
+    data = {
+        "sentence": [f'data.{split}={{source="{source}", target="{target}"}}' for split, source, target in captions],
+        "word": [
+            f'data.{split}={{source="{longest_words(source, runs / split)}", target="{target}"}}'
+            for split, source, target in captions
+        ],
+        "label": [f'data.{split}={{path="{reviews}/mr.{split}.tsv.gz"}}' for split in SPLITS],
+        "picture": [
+            f'data.origin={{type="picture-archive", folder="{pictures}", text="sentence", where=["label", "true"]}}'
+        ],
+    }
+    sentence = [*data["sentence"], *CAPTION]
+    return {
+        "sentence with attention": Context(runs / "attention", "multi30k-de-en-gru", [*sentence, *SMALL, *SENTENCE]),
+        "sentence": Context(runs / "sentence", RECIPE, [*sentence, *SMALL, *SENTENCE]),
+        "bag of words": Context(runs / "bag", RECIPE, [*sentence, *SMALL, BAG]),
+        "one word": Context(runs / "word", RECIPE, [*data["word"], *CAPTION, *SMALL, BAG]),
+        "label": Context(
+            runs / "label", RECIPE, [*data["label"], "data.columns={labels=[0], target=1}", *SMALL, *LABEL]
+        ),
+        "picture": Context(runs / "picture", RECIPE, [*data["picture"], *SMALL, *PICTURE]),
+        "classifier": Context(runs / "classifier", "classification", data["label"]),
+    }
+
+
+def sides(splits: Splits) -> list[tuple[str, Path, Path]]:
+    """Each split with the paths of its source and its target."""
+    found = [(name, getattr(splits, name)) for name in SPLITS]
+    return [(name, Path(str(files.source)), Path(str(files.target))) for name, files in found]
+
+
+def longest_words(sentences: Path, path: Path) -> Path:
+    """Writes the longest word of each sentence."""
+    written = path.with_suffix(".word")
+    if not written.exists():
+        write_lines(written, [max(line.decode().split(), key=len, default="") for line in lines(sentences)])
+    return written
+
+
+def exchanged(examples: Sequence[Example]) -> list[Example]:
+    """Each example with the source of the next one."""
+    following = [*examples[1:], *examples[:1]]
+    return [replace(example, source=other.source) for example, other in zip(examples, following, strict=True)]
+
+
+def captioned(transducer: transduce.Transducer, examples: Sequence[Example]) -> list[Statistics]:
+    """The BLEU statistics with each example's own context, then with that of another."""
+    found = (transducer.evaluate(each, [metric("bleu")]) for each in (examples, exchanged(examples)))
+    return [each.statistics[0] for each in found]
+
+
+def reviewed(writer: transduce.Transducer, reader: transduce.Transducer) -> list[Statistics]:
+    """The statistics of the accuracy of ``reader`` on reviews by ``writer``, whose label is the right one in the first
+    and the wrong one in the second.
+    """
+    labels = ("0", "1")
+    written = [[output.text for output in outputs] for outputs in writer.predict(labels)]
+    answers = [Prediction(answer) for answer in reader([text for texts in written for text in texts])]
+    asked = [Example("", (label,)) for label, texts in zip(labels, written, strict=True) for _ in texts]
+    other = asked[SAMPLES:] + asked[:SAMPLES]
+    return [statistics([metric("accuracy")], answers, each)[0] for each in (asked, other)]
+
+
+def cell(found: Statistics) -> str:
+    low, high = middle(Resampling().bootstrap(found))
+    return f"{found.score:.2f} ({low:.2f} to {high:.2f})"
+
+
+def measured(name: str, every: dict[str, Context], minutes: float, threads: int) -> list[Statistics]:
+    """The statistics of a context, for its own contexts and for those of another."""
+    transducer = every[name].trained(minutes, threads)
+    if name == "label":
+        return reviewed(transducer, every["classifier"].trained(CLASSIFIER, threads))
+    return captioned(transducer, Run.open(every[name].run).examples("test"))
+
+
+def real_reviews(reader: transduce.Transducer, run: Path) -> Statistics:
+    """The statistics of the accuracy of ``reader`` on the sentences that people wrote."""
+    return reader.evaluate(Run.open(run).examples("test"), [metric("accuracy")]).statistics[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--folder", help="a local copy of Multi30k")
+    parser.add_argument("--reviews", type=Path, required=True)
+    parser.add_argument("--pictures", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS)
+    parser.add_argument("--threads", type=int, default=1)
+    add_options(parser)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    given.runs.mkdir(parents=True, exist_ok=True)
+    every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())
+    table = ["# One decoder, several contexts", "", machine(), "", f"Each model has {given.minutes:g} minutes."]
+    table += ["", "| context | measure | own context | context of another |", "|---|---|---|---|"]
+    report, runs = Report.asked(given), list[Path]()
+    for name in given.contexts:
+        found = measured(name, every, given.minutes, given.threads)
+        measure = "accuracy of a classifier" if name == "label" else "BLEU"
+        table.append(f"| {name} | {measure} | {' | '.join(map(cell, found))} |")
+        if name == "label":
+            reader = every["classifier"]
+            runs.append(reader.run)
+            real = real_reviews(reader.trained(CLASSIFIER, given.threads), reader.run)
+            table.append(f"| label, reviews by people | {measure} | {cell(real)} | – |")
+        runs.append(every[name].run)
+        print("\n".join(table), flush=True)
+        report.write(table, runs)
+
+
+if __name__ == "__main__":
+    main()
