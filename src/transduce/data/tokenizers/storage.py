@@ -8,7 +8,7 @@ it into the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def record_of(tokenizer: Tokenizer) -> Any:
     Raises DataError if ``from_record`` could not find the class.
     """
     kind = getattr(tokenizer, "kind", None)
-    if _classes().get(kind) is not type(tokenizer):
+    if _find(kind) is not type(tokenizer):
         cls = type(tokenizer).__name__
         raise DataError(
             f"a {cls} could be saved but not loaded: give {cls} a kind of its own (kind = {cls.lower()!r}) and a "
@@ -72,17 +72,27 @@ def from_record(record: Any) -> Tokenizer:
     changed.
     """
     kind = record.get("kind") or _KINDS_BY_KEYS.get(frozenset(record), TEXT)
-    classes = _classes()
-    if kind not in classes:
+    cls = _find(kind)
+    if cls is None:
+        known = {str(each.kind) for each in _classes()}
         raise DataError(
-            f"no registered unit has tokenizers of kind {kind!r}{names.alternatives(str(kind), map(str, classes))}; if "
+            f"no registered unit has tokenizers of kind {kind!r}{names.alternatives(str(kind), known)}; if "
             "it is your own, load the plug-in that registers its unit (--plugin)"
         )
-    found: Tokenizer = classes[kind].from_json({key: value for key, value in record.items() if key != "kind"})
+    found: Tokenizer = cls.from_json({key: value for key, value in record.items() if key != "kind"})
     return found
 
 
-def _classes() -> dict[str | None, Any]:
-    """The tokenizer classes of all registered units that name one, by the tokenizer's kind."""
-    units: list[Any] = [names.find("Unit", name) for name in names.NAMES["Unit"]]
-    return {unit.tokenizer.kind: unit.tokenizer for unit in units if hasattr(unit, "tokenizer")}
+def _find(kind: str | None) -> Any:
+    """The class of the tokenizers of this kind; None if no registered unit has them. It imports the units before the
+    one that it finds, and text is first.
+    """
+    return next((each for each in _classes() if each.kind == kind), None)
+
+
+def _classes() -> Iterator[Any]:
+    """The tokenizer classes of all registered units that name one. Each unit is imported when its turn comes."""
+    for name in list(names.NAMES["Unit"]):
+        unit: Any = names.find("Unit", name)
+        if hasattr(unit, "tokenizer"):
+            yield unit.tokenizer

@@ -69,7 +69,7 @@ class TextTokenizer:
         library.encode_special_tokens = True  # "</s>" in the text is text; the library does not store this
         self._library = library
         self._size = library.get_vocab_size()
-        self._may_panic = not expressions(self.as_json()) <= _OWN_EXPRESSIONS
+        self._may_panic = not expressions(_cutting(self.as_json())) <= _OWN_EXPRESSIONS
 
     def __len__(self) -> int:
         return self._size
