@@ -56,5 +56,5 @@ setup(
             optional=True,
         )
         for name, flags in variants().items()
-    ]
+    ],
 )

@@ -143,7 +143,7 @@ def test_a_sentence_has_the_same_output_in_every_company(precision: str, tmp_pat
     ("family", "setting"),
     [
         ("transformer, rotary, gated, rms", "model.encoder.norm.kind = 'rms': the native engine runs 'layer' here"),
-        ("tagger, lstm", "model.type = 'tagger'"),
+        ("transformer, lambda", "model.encoder.mixer = 'lambda'"),
     ],
 )
 def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:

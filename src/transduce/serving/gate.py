@@ -173,7 +173,6 @@ class _Visit:
         await self.send({"type": "http.response.start", "status": status, "headers": every})
         await self.send({"type": "http.response.body", "body": body})
 
-
     async def _cut(self, error: Exception) -> None:
         """Breaks off the connection: an answer that looked whole would mislead. The log gets a line; for a bug, also
         the traceback.

@@ -53,11 +53,12 @@ def open_library(path: Path) -> Any:
         "pack_floats": [c_void_p] * 2 + [c_int32] * 2,
     }
     declare(functions, packed, c_void_p)
-    products: dict[str, list[Any]] = {
-        "multiply": [c_void_p, c_void_p, c_void_p, c_int64],
+    others: dict[str, list[Any]] = {
+        "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
+        "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
         "multiply_real": [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64],
     }
-    declare(functions, products | {"free": [c_void_p]}, None)
+    declare(functions, others | {"free": [c_void_p]}, None)
     return functions
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from transduce.types import Padded
 
+ACTIVATIONS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3, "tanh": 4}  # the numbers of numbers.h
 LARGEST = 127  # of an 8-bit weight
 
 
@@ -39,12 +40,12 @@ class Matrix:
             self.handle = functions.transduce_pack_integers(*addresses, *size)
         weakref.finalize(self, functions.transduce_free, self.handle)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x W' + b: maps rows [..., I] in float32 to [..., O]."""
+    def __call__(self, x: Tensor, activation: str = "none") -> Tensor:
+        """activation(x W' + b): maps rows [..., I] in float32 to [..., O]."""
         rows = x.float().contiguous()
         y = torch.empty(*x.shape[:-1], self.outputs)
         count = rows.numel() // self.inputs
-        self._functions.transduce_multiply(self.handle, rows.data_ptr(), y.data_ptr(), count)
+        self._functions.transduce_multiply(self.handle, rows.data_ptr(), y.data_ptr(), count, ACTIVATIONS[activation])
         return y
 
     def logits(self, features: Tensor, candidates: Tensor | None) -> Tensor:

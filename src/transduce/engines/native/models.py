@@ -1,27 +1,101 @@
-"""Models whose parts our library computes, by the package's protocols."""
+"""Models whose parts our library computes: the package's own models with other parts."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from transduce.protocols import Decoder, Encoder
-from transduce.types import Padded
+from transduce import tree
+from transduce.ctc.prefixes import Prefixes
+from transduce.engines.native.matrices import Matrix
+from transduce.engines.native.parts import Parts
+from transduce.models.autoregressive import EncoderDecoder, LanguageModel
+from transduce.models.classifier import Classifier
+from transduce.models.ctc import CTC, JointCTC
+from transduce.models.mixtures import Fusion
+from transduce.models.tagger import Tagger
+from transduce.types import Memory, Padded
 
 
-class NativeEncoderDecoder(nn.Module):
-    """``Autoregressive``: a decoder that starts from an encoder's memory."""
-
-    def __init__(self, encoder: Encoder, decoder: Decoder[Any]) -> None:
-        super().__init__()
+class NativeEncoderDecoder(EncoderDecoder):
+    def __init__(self, encoder: Any, decoder: Any) -> None:
+        nn.Module.__init__(self)
         self.encoder, self.decoder = encoder, decoder
 
-    def start(self, source: Padded) -> Any:
-        return self.decoder.start(self.encoder(source))
 
-    def extend(self, tokens_NT: Tensor, state: Any) -> tuple[Tensor, Any]:
-        return self.decoder.extend(tokens_NT, state)
+class NativeLanguageModel(LanguageModel):
+    def __init__(self, decoder: Any) -> None:
+        nn.Module.__init__(self)
+        self.decoder = decoder
+
+    def start(self, source: Any) -> Any:
+        rows = tree.rows(source)
+        states = Padded(torch.empty(rows, 0, 0), torch.zeros(rows, dtype=torch.long))
+        return self.decoder.start(Memory(states, (torch.empty(rows, 0),), source))
+
+
+class NativeFrames(nn.Module):
+    """The readout of CTC, and a decoder by the sums over alignments of each prefix, which PyTorch computes
+    (``decoders.ctc``). "frames.split" makes ``stretch`` vectors of each state. The bias of "frames" bars BOS and EOS.
+    """
+
+    def __init__(self, parts: Parts, stretch: int) -> None:
+        super().__init__()
+        self.stretch = stretch
+        self.split = parts.matrix("frames.split") if stretch > 1 else None
+        self.matrix = parts.matrix("frames")
+
+    def frames(self, memory: Memory) -> Padded:
+        states = memory.states
+        if self.split is not None:
+            split_BSD = self.split.of_real(states)
+            B, S, D = states.values.shape
+            states = Padded(split_BSD.view(B, S * self.stretch, D), states.lengths * self.stretch)
+        return Padded(self.matrix.of_real(states).log_softmax(-1), states.lengths)
+
+    def start(self, memory: Memory) -> Prefixes:
+        return Prefixes.start(self.frames(memory))
+
+    def extend(self, tokens_NT: Tensor, state: Prefixes) -> tuple[Tensor, Prefixes]:
+        return state.extend(tokens_NT)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
-        return self.decoder.readout(output, candidates)
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+
+class NativeCTC(CTC):
+    def __init__(self, encoder: Any, decoder: Any) -> None:
+        nn.Module.__init__(self)
+        self.encoder, self.decoder = encoder, decoder
+
+
+class NativeJointCTC(JointCTC):
+    def __init__(self, encoder: Any, decoder: Any, frames: NativeFrames, weight: float) -> None:
+        nn.Module.__init__(self)
+        self.encoder = encoder
+        self.mixture = Fusion([decoder, frames], [1 - weight, weight], renormalise=False)
+
+
+class NativeTagger(Tagger):
+    def __init__(self, encoder: Any, matrix: Matrix) -> None:
+        nn.Module.__init__(self)
+        self.encoder, self.matrix = encoder, matrix
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return self.matrix.logits(output, candidates)
+
+
+class NativeClassifier(Classifier):
+    """A classifier of the encoder's summary."""
+
+    def __init__(self, encoder: Any, matrix: Matrix) -> None:
+        nn.Module.__init__(self)
+        self.encoder, self.matrix = encoder, matrix
+
+    def start(self, source: Padded) -> Tensor:
+        return torch.cat(tree.leaves(self.encoder(source).summary), -1)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return self.matrix.logits(output, candidates)

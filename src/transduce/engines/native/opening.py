@@ -10,39 +10,67 @@ from pathlib import Path
 from typing import Any
 
 from safetensors.torch import load_file
-from torch import nn
 
 from transduce.engines.manifest import Manifest
 from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
 from transduce.engines.native.library import library
-from transduce.engines.native.models import NativeEncoderDecoder
+from transduce.engines.native.models import (
+    NativeClassifier,
+    NativeCTC,
+    NativeEncoderDecoder,
+    NativeFrames,
+    NativeJointCTC,
+    NativeLanguageModel,
+    NativeTagger,
+)
 from transduce.engines.native.parts import Parts
+from transduce.engines.native.recurrent import NativeRecurrentDecoder, NativeRecurrentEncoder
 from transduce.engines.native.transformer import NativeTransformerDecoder, NativeTransformerEncoder
 from transduce.errors import UserError
 
 WEIGHTS = "weights.safetensors"
 
 Reader = Callable[[Parts, Mapping[str, Any]], Any]
-ENCODERS: dict[str, Reader] = {"convs2s": NativeConvolutionEncoder, "transformer": NativeTransformerEncoder}
-DECODERS: dict[str, Reader] = {"convs2s": NativeConvolutionDecoder, "transformer": NativeTransformerDecoder}
+ENCODERS: dict[str, Reader] = {
+    "convs2s": NativeConvolutionEncoder,
+    "recurrent": NativeRecurrentEncoder,
+    "transformer": NativeTransformerEncoder,
+}
+DECODERS: dict[str, Reader] = {
+    "convs2s": NativeConvolutionDecoder,
+    "recurrent": NativeRecurrentDecoder,
+    "transformer": NativeTransformerDecoder,
+}
 
 
-def encoder_decoder(parts: Parts, notes: Mapping[str, Any]) -> nn.Module:
-    encoder, decoder = notes["encoder"], notes["decoder"]
-    return NativeEncoderDecoder(ENCODERS[encoder["type"]](parts, encoder), DECODERS[decoder["type"]](parts, decoder))
+def _encoder(parts: Parts, notes: Mapping[str, Any]) -> Any:
+    return ENCODERS[notes["encoder"]["type"]](parts, notes["encoder"])
 
 
-MODELS: dict[str, Callable[[Parts, Mapping[str, Any]], nn.Module]] = {"encoder-decoder": encoder_decoder}
+def _decoder(parts: Parts, notes: Mapping[str, Any]) -> Any:
+    return DECODERS[notes["decoder"]["type"]](parts, notes["decoder"])
 
 
-def open_native(folder: Path, manifest: Manifest) -> nn.Module:
+MODELS: dict[str, Reader] = {
+    "encoder-decoder": lambda parts, notes: NativeEncoderDecoder(_encoder(parts, notes), _decoder(parts, notes)),
+    "language-model": lambda parts, notes: NativeLanguageModel(_decoder(parts, notes)),
+    "ctc": lambda parts, notes: NativeCTC(_encoder(parts, notes), NativeFrames(parts, notes["stretch"])),
+    "joint-ctc": lambda parts, notes: NativeJointCTC(
+        _encoder(parts, notes), _decoder(parts, notes), NativeFrames(parts, notes["stretch"]), notes["weight"]
+    ),
+    "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.matrix("labels")),
+    "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.matrix("labels")),
+}
+
+
+def open_native(folder: Path, manifest: Manifest) -> Any:
     """The model of the export in ``folder``. It computes with one thread. Raises MissingPackageError if the library was
     not built, and UserError for an export of another version.
     """
     return read_model(library(), folder, manifest.graphs)
 
 
-def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> nn.Module:
+def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> Any:
     """The model of the export in ``folder``, packed for a variant of the library, with the ``notes`` of export.json."""
     if notes["model"] not in MODELS:
         raise UserError(

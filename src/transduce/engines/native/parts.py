@@ -12,11 +12,11 @@ from torch import Tensor
 from transduce.engines.native.library import DONE, NO_ROOM
 from transduce.engines.native.matrices import Matrix
 from transduce.errors import UserError
+from transduce.types import Padded
 
 S = TypeVar("S")
 T = TypeVar("T")
 
-ACTIVATIONS = {"none": 0, "relu": 1, "gelu": 2, "swish": 3}
 ANY_POSITION = 2**31 - 1  # of an embedding without positions
 
 
@@ -73,6 +73,13 @@ class Parts:
     def array(self, kind: Any, items: Sequence[Any]) -> Any:
         """The structures one after the other in memory."""
         return self.keep((kind * len(items))(*items))
+
+    def mean(self, x: Padded) -> Tensor:
+        """[B, W]: the mean of x [B, S, W] over each row's real positions."""
+        (B, S, W), lengths_B = x.values.shape, x.lengths.contiguous()
+        y_BW = torch.empty(B, W)
+        self.functions.transduce_mean(x.values.data_ptr(), y_BW.data_ptr(), lengths_B.data_ptr(), B, S, W)
+        return y_BW
 
     def keep(self, value: T) -> T:
         self._kept.append(value)

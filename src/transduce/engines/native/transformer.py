@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce.engines.native.library import NO_ROOM, declare
-from transduce.engines.native.parts import ACTIVATIONS, Embedding, Norm, Parts, check, read_tokens
+from transduce.engines.native.matrices import ACTIVATIONS
+from transduce.engines.native.parts import Embedding, Norm, Parts, check, read_tokens
 from transduce.tree import Shared
 from transduce.types import Memory, Padded
 
@@ -79,7 +80,7 @@ def stack(parts: Parts, side: str, notes: Mapping[str, Any]) -> Stack:
 
 
 class NativeTransformerEncoder:
-    """An encoder that reads ids. The summary of its memory is empty."""
+    """An encoder that reads ids. The summary of its memory is the mean of a row's states."""
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
@@ -93,7 +94,8 @@ class NativeTransformerEncoder:
         pointers = ids_BS.data_ptr(), lengths_B.data_ptr(), B, S, states_BSW.data_ptr()
         found = self.parts.functions.transduce_transformer_encode(byref(self.table), *pointers)
         check(found, self.table.embedding, S)
-        return Memory(Padded(states_BSW, lengths_B), (), source)
+        states = Padded(states_BSW, lengths_B)
+        return Memory(states, (self.parts.mean(states),), source)
 
 
 @dataclass(frozen=True)
@@ -121,12 +123,13 @@ class NativeState:
     source: Shared[NativeSource]
 
 
-class NativeTransformerDecoder:
+class NativeTransformerDecoder(nn.Module):
     """A decoder over the memory of any encoder. The matrix "memory" maps its states to keys and values of all layers,
     and "readout" maps features to logits.
     """
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+        super().__init__()
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
         self.width = self.table.embedding.width

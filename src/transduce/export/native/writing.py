@@ -12,11 +12,10 @@ from safetensors.torch import save_file
 
 from transduce.engines.native.library import library
 from transduce.engines.native.opening import WEIGHTS
-from transduce.export.native import convolution, transformer
+from transduce.export.native import convolution, models, recurrent, transformer
+from transduce.export.native.models import ENGINE
 from transduce.export.native.weights import Weights
 from transduce.export.transformers import check_value
-
-ENGINE = "the native engine"
 
 
 @dataclass(frozen=True)
@@ -32,30 +31,52 @@ class Part:
 
 ENCODERS = {
     "convs2s": Part(convolution.check_convolution, convolution.write_encoder),
+    "recurrent": Part(recurrent.check_encoder, recurrent.write_encoder),
     "transformer": Part(transformer.check_transformer, transformer.write_encoder),
 }
 DECODERS = {
     "convs2s": Part(convolution.check_convolution, convolution.write_decoder),
+    "recurrent": Part(recurrent.check_decoder, recurrent.write_decoder),
     "transformer": Part(transformer.check_transformer, transformer.write_decoder),
 }
 
 
-def check_encoder_decoder(settings: Mapping[str, Any]) -> None:
+PARTS = {"encoder": ENCODERS, "decoder": DECODERS}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type of model: its ``parts``, what else to check, and ``write`` for its other tensors and notes. ``part`` finds
+    the part with a name of ``parts`` in a model.
+    """
+
+    parts: tuple[str, ...]
+    check: Callable[[Mapping[str, Any]], None] = lambda settings: None
+    write: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]] = lambda weights, model, settings: {}
+    part: Callable[[Any, str], Any] = getattr
+
+
+MODELS = {
+    "encoder-decoder": Kind(("encoder", "decoder")),
+    "language-model": Kind(("decoder",), models.check_language_model),
+    "ctc": Kind(("encoder",), write=models.write_ctc),
+    "joint-ctc": Kind(("encoder", "decoder"), write=models.write_joint_ctc, part=models.joint_part),
+    "tagger": Kind(("encoder",), write=models.write_labels),
+    "classifier": Kind(("encoder",), models.check_classifier, models.write_labels),
+}
+
+
+def check(settings: Mapping[str, Any]) -> Kind:
+    """The kind of the table ``model``. Raises UserError for the first setting that the engine does not have."""
+    check_value("type", settings["type"], tuple(MODELS), ENGINE)
+    kind = MODELS[settings["type"]]
     check_value("kept_heads", settings.get("kept_heads"), (None,), ENGINE)
-    for side, known in (("encoder", ENCODERS), ("decoder", DECODERS)):
-        check_value(f"{side}.type", settings[side]["type"], tuple(known), ENGINE)
-        known[settings[side]["type"]].check(settings, side, ENGINE)
-
-
-def write_encoder_decoder(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    notes = {}
-    for side, known in (("encoder", ENCODERS), ("decoder", DECODERS)):
+    for side in kind.parts:
         of = settings[side]["type"]
-        notes[side] = {"type": of} | known[of].write(weights, getattr(model, side), settings[side])
-    return notes
-
-
-MODELS = {"encoder-decoder": (check_encoder_decoder, write_encoder_decoder)}
+        check_value(f"{side}.type", of, tuple(PARTS[side]), ENGINE)
+        PARTS[side][of].check(settings, side, ENGINE)
+    kind.check(settings)
+    return kind
 
 
 def write_native(model: Any, settings: Mapping[str, Any], folder: Path, precision: str = "float32") -> dict[str, Any]:
@@ -66,11 +87,14 @@ def write_native(model: Any, settings: Mapping[str, Any], folder: Path, precisio
     engine does not have, and MissingPackageError if the engine was not built.
     """
     library()
-    check_value("type", settings["type"], tuple(MODELS), ENGINE)
-    check, write = MODELS[settings["type"]]
-    check(settings)
+    kind = check(settings)
     weights = Weights(precision == "int8")
+    notes: dict[str, Any] = {"model": settings["type"]}
     with torch.no_grad():
-        notes = write(weights, model, settings)
+        for side in kind.parts:
+            table = settings[side]
+            part = PARTS[side][table["type"]]
+            notes[side] = {"type": table["type"]} | part.write(weights, kind.part(model, side), table)
+        notes |= kind.write(weights, model, settings)
     save_file(weights.tensors, folder / WEIGHTS)
-    return {"model": settings["type"], **notes}
+    return notes

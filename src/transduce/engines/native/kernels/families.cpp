@@ -3,4 +3,5 @@
 #include "convolution.cpp"
 #include "interface.cpp"
 #include "matrix.cpp"
+#include "recurrent.cpp"
 #include "transformer.cpp"

@@ -33,16 +33,25 @@ Matrix* transduce_pack_floats(const float* weight, const float* bias, int32_t ou
 
 void transduce_free(Matrix* matrix) { delete matrix; }
 
-void transduce_multiply(const Matrix* matrix, const float* x, float* y, int64_t rows) {
+void transduce_multiply(const Matrix* matrix, const float* x, float* y, int64_t rows, int32_t activation) {
     static thread_local QuantisedRows quantised;
-    multiply(*matrix, x, y, static_cast<int>(rows), NONE, quantised);
+    multiply(*matrix, x, y, static_cast<int>(rows), activation, quantised);
 }
 
 void transduce_multiply_real(
     const Matrix* matrix, const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest) {
     for (int64_t r = 0; r < rows; ++r) {
         float* to = y + r * longest * matrix->outputs;
-        transduce_multiply(matrix, x + r * longest * matrix->inputs, to, lengths[r]);
+        transduce_multiply(matrix, x + r * longest * matrix->inputs, to, lengths[r], NONE);
         std::fill(to + lengths[r] * matrix->outputs, to + longest * matrix->outputs, 0.0f);
+    }
+}
+
+void transduce_mean(
+    const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest, int64_t width) {
+    for (int64_t r = 0; r < rows; ++r, x += longest * width, y += width) {
+        std::fill(y, y + width, 0.0f);
+        for (int64_t s = 0; s < lengths[r]; ++s) add(y, x + s * width, static_cast<int>(width));
+        for (int64_t i = 0; i < width && lengths[r] > 0; ++i) y[i] /= static_cast<float>(lengths[r]);
     }
 }

@@ -24,12 +24,17 @@ TRANSDUCE_PUBLIC transduce::Matrix* transduce_pack_floats(
     const float* weight, const float* bias, int32_t outputs, int32_t inputs);
 TRANSDUCE_PUBLIC void transduce_free(transduce::Matrix* matrix);
 
-// y [rows, outputs] = x [rows, inputs] W' + b.
-TRANSDUCE_PUBLIC void transduce_multiply(const transduce::Matrix* matrix, const float* x, float* y, int64_t rows);
+// y [rows, outputs] = activation(x [rows, inputs] W' + b). numbers.h lists the activations.
+TRANSDUCE_PUBLIC void transduce_multiply(
+    const transduce::Matrix* matrix, const float* x, float* y, int64_t rows, int32_t activation);
 
-// The same for rows of `longest` positions: y [rows, longest, outputs] of x [rows, longest, inputs]. Computes only the
+// Without activation, for rows of `longest` positions: y [rows, longest, outputs] of x [rows, longest, inputs]. Computes only the
 // first lengths[r] positions of row r, and writes zeros into the others.
 TRANSDUCE_PUBLIC void transduce_multiply_real(
     const transduce::Matrix* matrix, const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest);
+
+// The mean [rows, width] of the real positions of x [rows, longest, width]; zeros if there is none.
+TRANSDUCE_PUBLIC void transduce_mean(
+    const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest, int64_t width);
 
 #endif

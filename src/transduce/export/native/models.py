@@ -1,0 +1,50 @@
+"""What our own engine needs of each kind of model beside its encoder and decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from transduce.decoders.ctc import BARRED
+from transduce.export.native.weights import Weights
+from transduce.export.transformers import check_value, kind
+from transduce.types import BOS, EOS
+
+ENGINE = "the native engine"
+
+
+def check_language_model(settings: Mapping[str, Any]) -> None:
+    """A decoder with attention to a source needs one with tokens."""
+    check_value("decoder.type", settings["decoder"]["type"], ("recurrent",), ENGINE)
+
+
+def check_classifier(settings: Mapping[str, Any]) -> None:
+    check_value("pooling", kind(settings["pooling"]), ("last",), ENGINE)
+
+
+def write_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    weights.matrix("labels", model.projection.weight, model.projection.bias)
+    return {}
+
+
+def write_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return _write_frames(weights, model.decoder)
+
+
+def joint_part(model: Any, side: str) -> Any:
+    return model.mixture.models[0] if side == "decoder" else model.encoder
+
+
+def write_joint_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    _, frames = model.mixture.models
+    return _write_frames(weights, frames) | {"weight": model.weights[1]}
+
+
+def _write_frames(weights: Weights, frames: Any) -> dict[str, Any]:
+    """The readout of CTC. BOS and EOS get the logit ``BARRED`` by their biases."""
+    if frames.split is not None:
+        weights.matrix("frames.split", frames.split.weight, frames.split.bias)
+    weight, bias = frames.projection.weight.clone(), frames.projection.bias.clone()
+    weight[[BOS, EOS]], bias[[BOS, EOS]] = 0.0, BARRED
+    weights.matrix("frames", weight, bias)
+    return {"stretch": frames.stretch}

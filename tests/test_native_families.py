@@ -1,0 +1,170 @@
+"""Our own engine's families of models: each finds and scores what PyTorch does, alone and in company, or is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from families import FAMILIES, attending, ctc, facts, recurrent, sources
+from selection import mostly_slow
+from test_export import EVERY
+from test_native import needs_library, opened, usable, written
+from transduce import config
+from transduce.engines.manifest import Manifest
+from transduce.engines.native.opening import open_native, read_model
+from transduce.errors import UserError
+from transduce.export.native.writing import write_native
+from transduce.protocols import Model
+from transduce.search.beam import Beam
+from transduce.search.continuous import search_continuously
+from transduce.search.frames.best_path import BestPath
+from transduce.search.frames.prefix_beam import PrefixBeam
+from transduce.search.greedy import Greedy
+from transduce.search.labels import LabelSearch
+from transduce.types import Padded
+
+pytestmark = needs_library
+
+TABLES: dict[str, config.Table] = {
+    **EVERY,
+    "bahdanau, peepholes, residual": recurrent(attending("bahdanau", "dot"), "lstm-peephole", residual=True),
+    "luong, elman of sigmoids": recurrent(
+        attending("luong", "general"), {"type": "elman", "activation": "sigmoid"}, direction="forward"
+    ),
+}
+RECURRENT = [
+    "gru, no attention",
+    "lstm, copied state, no attention",
+    "bahdanau, additive",
+    "bahdanau, gru, no bridge",
+    "bahdanau, peepholes, residual",
+    "bahdanau, no input gate",
+    "luong, general",
+    "luong, dot",
+    "luong, gru, scaled dot, fed",
+    "luong, additive, fed",
+    "luong, elman of sigmoids",
+    "luong, ssru, residual",
+    "elman, reversed source, no attention",
+    "transformer to recurrent",
+    "language model, gru, no attention",
+]
+FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
+LABELS = ["tagger, lstm", "classifier, gru, last state"]
+FAST = [
+    "bahdanau, peepholes, residual",
+    "bahdanau, no input gate",
+    "luong, gru, scaled dot, fed",
+    "luong, ssru, residual",
+]
+FAST += ["luong, elman of sigmoids", "luong, additive, fed", "ctc and attention", *LABELS]
+
+
+def searches(table: config.Table) -> list[Any]:
+    if table["type"] in ("tagger", "classifier"):
+        return [LabelSearch()]
+    frames = [BestPath(), PrefixBeam(size=3)] if "ctc" in str(table["type"]) else []
+    return [Greedy(max_length=12), Beam(size=3, nbest=2, max_length=12), *frames]
+
+
+@pytest.mark.parametrize("family", mostly_slow([*RECURRENT, *FRAMEWISE, *LABELS], fast=FAST))
+def test_it_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> None:
+    model, exported = opened(TABLES[family], tmp_path, "float32")
+    source = sources([5, 9, 2, 4])
+    for search in searches(TABLES[family]):
+        ours, theirs = search(model, source), search(exported, source)
+        assert [[h.tokens for h in each] for each in ours] == [[h.tokens for h in each] for each in theirs]
+        target = Padded.of([each[0].tokens for each in ours])
+        for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+            assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", mostly_slow([*RECURRENT, *FRAMEWISE, *LABELS], fast=["bahdanau, no input gate"]))
+def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
+    model, exported = opened(TABLES[family], tmp_path, "int8")
+    source, search = sources([5, 9, 2, 4]), searches(TABLES[family])[0]
+    target = Padded.of([each[0].tokens for each in search(model, source)])
+    for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+        assert one.log_prob != two.log_prob
+        assert np.abs(np.subtract(one.token_log_probs, two.token_log_probs)).max() < 0.5
+
+
+def wide(wiring: object, cell: str) -> config.Table:
+    """A recurrent model whose matrices have more than one panel of outputs."""
+    table = recurrent(wiring, cell)
+    sizes = {"embedding_width": 20, "width": 36}
+    return table | {side: {**table[side], **sizes} for side in ("encoder", "decoder")}
+
+
+WIDE: dict[str, tuple[config.Table, Any]] = {
+    "lstm": (wide(attending("luong", "additive", input_feeding=True), "lstm"), Beam(size=5, nbest=2, max_length=8)),
+    "gru": (wide(attending("bahdanau", "general"), "gru"), Greedy(max_length=8)),
+}
+MANY = [3, 11, 5, 1, 8, 2, 4] * 8  # lengths of more sentences than an encoder reads together
+
+
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_a_sentence_has_the_same_output_in_every_company(name: str, precision: str, tmp_path: Path) -> None:
+    """More sentences than a group and more rows than a block have, other ages, and hypotheses that move in the beam:
+    bit for bit. With 8-bit integers, all variants find the same.
+    """
+    table, search = WIDE[name]
+    _, notes = written(table, tmp_path, precision)
+    exported, *others = (read_model(functions, tmp_path, notes) for functions in usable())
+    rows = [row[:length].tolist() for row, length in zip(sources(MANY).values, MANY, strict=True)]
+    alone = [search(exported, Padded.of([row]))[0] for row in rows[:7]]
+    for model in [exported] if precision == "float32" else [exported, *others]:
+        assert search(model, Padded.of(rows))[:7] == alone
+    staggered = dict(search_continuously(search, exported, rows[:7], 3, lambda some: (Padded.of(some), None)))
+    assert [staggered[row] for row in range(7)] == alone
+
+
+@pytest.mark.parametrize("precision", ["int8", "float32"])
+def test_frames_are_the_same_in_every_company(precision: str, tmp_path: Path) -> None:
+    _, notes = written(ctc(wide("plain", "lstm")["encoder"]), tmp_path, precision)
+    exported, *others = (read_model(functions, tmp_path, notes) for functions in usable())
+    every = exported.frames(sources(MANY))
+    for row, length in enumerate(MANY[:7]):
+        alone = exported.frames(Padded(sources(MANY).values[row : row + 1, :length], torch.tensor([length])))
+        assert torch.equal(every.values[row, : 3 * length], alone.values[0])
+    for other in others if precision == "int8" else []:
+        assert torch.equal(other.frames(sources(MANY)).values, every.values)
+
+
+@pytest.mark.parametrize(
+    ("family", "setting"),
+    [
+        ("bahdanau, mut1, residual", "model.encoder.cell = 'mut1': the native engine runs 'lstm' or 'gru' or"),
+        ("luong, layer norm, fed", "model.encoder.cell = 'lstm-layer-norm'"),
+        ("bahdanau, location", "model.decoder.wiring.attention = 'location'"),
+        ("context, no attention", "model.decoder.wiring = 'context'"),
+        ("recurrent of columns", "model.encoder.embedding = 'columns'"),
+        ("language model, transformer, no attention", "model.decoder.type = 'transformer'"),
+        ("classifier, transformer, attention", "model.pooling = 'attention'"),
+        ("pointer over recurrent", "model.decoder.type = 'pointer'"),
+        ("crf, lstm", "model.type = 'crf'"),
+    ],
+)
+def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:
+    table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
+    with pytest.raises(UserError, match=setting):
+        write_native(None, table, tmp_path)
+
+
+def test_it_refuses_ids_that_it_has_not(tmp_path: Path) -> None:
+    _, exported = opened(FAMILIES["luong, general"], tmp_path, "int8")
+    with pytest.raises(UserError, match="id 999 is outside an embedding"):
+        exported.start(Padded.of([[4, 999]]))
+    with pytest.raises(UserError, match="id -1 is outside an embedding"):
+        exported.extend(torch.tensor([[-1]]), exported.start(Padded.of([[4, 5]])))
+
+
+def test_it_refuses_an_export_of_another_version(tmp_path: Path) -> None:
+    _, notes = written(FAMILIES["luong, general"], tmp_path, "float32")
+    with pytest.raises(UserError, match=r"is an export of a 'transformer'.*export the run again"):
+        open_native(tmp_path, Manifest("native", "float32", "", "", notes | {"model": "transformer"}))
