@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce.engines.native.library import declare
 from transduce.engines.native.parts import Embedding, Parts, check, read_tokens
-from transduce.modules.pooling import pool
 from transduce.tree import Shared
 from transduce.types import Memory, Padded
 
@@ -88,7 +87,7 @@ class NativeConvolutionEncoder:
         pointers = ids_BS.data_ptr(), lengths_B.data_ptr(), B, S, states_BSE.data_ptr(), values_BSE.data_ptr()
         found = self.parts.functions.transduce_convolution_encode(byref(self.table), *pointers)
         check(found, self.table.embedding, S)
-        summary = (pool(Padded(values_BSE, lengths_B), "mean"),)
+        summary = (self.parts.mean(Padded(values_BSE, lengths_B)),)
         return Memory(Padded(states_BSE, lengths_B), summary, source, values_BSE)
 
 
@@ -112,10 +111,11 @@ class NativeConvolutionState:
     source: Shared[NativeKeys]
 
 
-class NativeConvolutionDecoder:
+class NativeConvolutionDecoder(nn.Module):
     """A decoder over the memory of any encoder. The matrix "readout" maps features [E] to logits."""
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+        super().__init__()
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
         self.matrix = parts.matrix("readout")
