@@ -112,8 +112,9 @@ class NativeRecurrentEncoder:
 
 @dataclass(frozen=True)
 class RecurrentSource:
-    """What the hypotheses of a source share: keys and values of its positions, and its length. Empty without
-    attention."""
+    """The part of a state that all hypotheses of a source share: keys and values of its positions, and its length. The
+    keys and values are empty without attention.
+    """
 
     keys_BSK: Tensor
     values_BSE: Tensor

@@ -1,4 +1,4 @@
-"""What our own engine needs of each kind of model beside its encoder and decoder."""
+"""Checks and writes the tensors of each type of model outside its encoder and decoder, for our own engine."""
 
 from __future__ import annotations
 

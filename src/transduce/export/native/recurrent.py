@@ -131,7 +131,9 @@ def _without(weights: Weights, name: str, cell: Any, settings: Any) -> str:
 
 
 def _complete(cell: Any, gates: Tensor, missing: float = 0.0) -> Tensor:
-    """The gates of an LSTM in its order, from those of an LSTM without one: its numbers are ``missing``."""
+    """Adds the missing gate to the rows ``gates`` of an LSTM without one, and returns them in the order of the
+    engine's LSTM. All numbers of the gate are ``missing``.
+    """
     *found, new = gates.chunk(3)
     have = dict(zip(cell.gate_names, found, strict=True))
     i, f, o = (have.get(gate, torch.full_like(new, missing)) for gate in GATES)
