@@ -48,7 +48,7 @@ SENTENCE = [f"model.encoder.width={WIDTH // 2}", f"model.encoder.embedding_width
 BAG = f'model.encoder={{type="bag", width={WIDTH}, dropout=0.2}}'
 SAMPLES = 500  # reviews for each label
 CLASSIFIER = 1.0  # minutes
-CONTEXTS = ("sentence", "sentence with attention", "bag of words", "one word", "label", "picture")
+CONTEXTS = ("sentence", "bag of words", "one word", "label", "picture", "sentence with attention")
 PICTURE = [
     'data.units={source={type="picture", height=32, width=128, channels=3}, target={type="words", lowercase=true}}',
     f'model.encoder={{type="bag", width={WIDTH}, dropout=0.3, embedding={{type="map", height=32, channels=3, '
