@@ -2,7 +2,7 @@
 
     pip install -e '.[benchmarks]'
     python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--threads N]
-                                        [--families multi30k-de-en-luong-fed multi30k-de-en-convs2s]
+                                        [--families multi30k-de-en-bahdanau multi30k-de-en-convs2s]
                                         [--clock processor] [--out FILE.md] [--record FILE.json]
     python benchmarks/training_speed.py --rounds 0 --steps 600 --seeds 1 2 3   # the validation loss after 600 updates
 
