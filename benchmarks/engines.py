@@ -1,17 +1,21 @@
-"""How fast does a run predict with each engine? PyTorch, our own library, onnxruntime and CTranslate2, paired.
+"""How fast do runs predict with each engine? PyTorch, our own library, onnxruntime and CTranslate2, paired.
 
-    python benchmarks/engines.py RUN [--rounds 3] [--sentences 500] [--single 40] [--threads 1] [--exports DIR]
+    python benchmarks/engines.py RUN [RUN ...] [--rounds 3] [--sentences 500] [--single 40] [--threads 1]
+                                     [--clock processor] [--engines native,onnx,ctranslate2] [--exports DIR]
                                      [--out benchmarks/results/engines.md] [--record FILE.json]
 
-RUN is a Transformer that CTranslate2 runs, such as one of the recipe multi30k-de-en-transformer-post. The engines are
-PyTorch in float32 and bfloat16, and exports for our own library ("native"), onnxruntime and CTranslate2 in float32 and
-int8. Exports of these weights in DIR (default RUN/exports/benchmark) are used again; others are made first.
+A run is any that an engine runs, such as one of the recipes multi30k-de-en-transformer-post, multi30k-de-en-luong-fed,
+multi30k-de-en-convs2s and g2p-ctc. The engines are PyTorch in float32 and bfloat16, and exports for our own library
+("native"), onnxruntime and CTranslate2 in float32 and int8. An engine that refuses a run is left out, with its reason.
+Exports of these weights in DIR/NAME (default RUN/exports/benchmark) are used again; others are made first.
 
 Each engine reads the first sentences of the test split, text in to text out, at most 60 tokens each: --sentences of
-them in batches of 64, and --single of them one after the other. All engines take turns in one process, and each second
-round goes the other way round, so that what else the machine does falls on all. The ratio to CTranslate2's int8 is the
-median of the rounds' own ratios. "own API" is CTranslate2's Python API, which gets the tokens that our pipeline makes
-and whose tokens are not made text: the difference is the cost of our pipeline.
+them in batches of 64, and --single of them one after the other, again until half a second has passed. "greedy" is the
+best path of a CTC model, and "beam 5" its prefix beam. All engines of a run take turns in one process, and each second
+round goes the other way round, so that what else the machine does falls on all. A ratio is the median of the rounds'
+own ratios. With --clock processor, speeds are per second of this process's processor time: right for one thread on a
+busy machine. "own API" is CTranslate2's Python API, which gets the tokens that our pipeline makes and whose tokens are
+not made text: the difference is the cost of our pipeline.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,18 +36,27 @@ from report import Report, add_options, machine
 import transduce
 from transduce.compute.precision import Precision
 from transduce.engines.manifest import Manifest, checksum, is_export
+from transduce.errors import UserError
 from transduce.export.writing import export_run
+from transduce.protocols import Framewise, Joint, can
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
+from transduce.search.frames.best_path import BestPath
+from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 
 LONGEST = 60
 BATCH = 64
-EXPORTS = tuple((engine, each) for engine in ("native", "onnx", "ctranslate2") for each in ("float32", "int8"))
-BASE = "ctranslate2 int8"
-OWN = "ctranslate2 int8, own API"
+LEAST = 0.5  # seconds that a measurement takes at least
+ENGINES, PRECISIONS = ("native", "onnx", "ctranslate2"), ("float32", "int8")
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+TORCH = "torch float32"
+PEER = "ctranslate2 int8"
+OWN = f"{PEER}, own API"
+OURS = "native int8"
 Decode = Callable[[Sequence[str], Any, int], list[str]]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -55,17 +69,49 @@ class Column:
     count: int
 
 
-def exports(run: Path, folder: Path) -> dict[str, Path]:
+@dataclass
+class Measured:
+    """The result of a run. ``speeds`` has sentences a second by engine, column and round, and ``outputs`` has the
+    outputs of the first round. ``quality`` says for an export what its check found, and ``refused`` why an engine
+    cannot run the model.
+    """
+
+    columns: Sequence[Column]
+    quality: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    speeds: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    outputs: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+
+    def ratios(self, engine: str, base: str) -> list[str]:
+        """How many times as fast as ``base`` the engine is in each column."""
+        return [
+            f"{median(one / other for one, other in zip(mine, self.speeds[base][name], strict=True)):.2f}"
+            for name, mine in self.speeds[engine].items()
+        ]
+
+
+def exports(run: Path, folder: Path, engines: Sequence[str], found: Measured) -> dict[str, Path]:
     """The export for each engine and precision, made now unless the folder has it of the same weights."""
     weights = checksum(Run.open(run).weights("best"))
-    found = {}
-    for engine, precision in EXPORTS:
-        name = f"{engine} {precision}"
-        found[name] = path = folder / f"{engine}-{precision}"
-        if not is_export(path) or Manifest.read(path).weights != weights:
-            _, compared = export_run(run, engine, path, precision=precision)
-            print(f"{name}: {compared}", flush=True)
-    return found
+    paths = {}
+    for engine, precision in product(engines, PRECISIONS):
+        name, path = f"{engine} {precision}", folder / f"{engine}-{precision}"
+        try:
+            if not is_export(path) or Manifest.read(path).weights != weights:
+                _, compared = export_run(run, engine, path, precision=precision)
+                print(f"{run.name}, {name}: {compared}", flush=True)
+        except UserError as error:
+            found.refused[name] = " ".join(str(error).split()).replace("|", "/").split("; export with")[0]
+            continue
+        paths[name] = path
+        found.quality[name] = quality(Manifest.read(path).parity)
+    return paths
+
+
+def quality(parity: Mapping[str, Any]) -> str:
+    """The findings of an export's check: its scores with their differences from PyTorch's, and the equal outputs."""
+    scores = [f"{name} {mine:.2f} ({mine - torch:+.2f})" for name, (torch, mine) in parity.get("scores", {}).items()]
+    return ", ".join([*scores, f"{parity['equal']:,} of {parity['sources']:,} equal"])
 
 
 def text_to_text(transducer: Transducer) -> Decode:
@@ -97,90 +143,122 @@ def tokens(transducer: Transducer, sources: Sequence[str]) -> list[list[str]]:
     return [[SPECIALS[i] if i < len(SPECIALS) else str(i) for i in row] for row in rows]
 
 
-def measured(
-    engines: dict[str, Decode], given: dict[str, Sequence[Any]], columns: Sequence[Column], rounds: int
-) -> tuple[dict[str, dict[str, list[float]]], dict[str, dict[str, list[str]]]]:
-    """Sentences a second of each engine and column in each round, and the outputs of the first round."""
-    speeds: dict[str, dict[str, list[float]]] = {name: {each.name: [] for each in columns} for name in engines}
-    outputs: dict[str, dict[str, list[str]]] = {name: {} for name in engines}
+def searches(transducer: Transducer) -> dict[str, Any]:
+    kind = type(transducer.model)
+    if can(kind, Framewise) and not can(kind, Joint):
+        return {"greedy": BestPath(), "beam 5": PrefixBeam(5, weight=0.0)}
+    return {"greedy": Greedy(LONGEST), "beam 5": Beam(5, max_length=LONGEST)}
+
+
+def sentences_a_second(decode: Decode, sources: Sequence[Any], column: Column, clock: Clock) -> tuple[float, list[str]]:
+    """The speed, and the outputs. Repeats what takes less than ``LEAST`` seconds."""
+    began, times = clock(), 0
+    while True:
+        found = decode(sources, column.search, column.batch)
+        times += 1
+        seconds = clock() - began
+        if seconds >= LEAST:
+            return times * len(sources) / seconds, found
+
+
+def measure(
+    found: Measured, engines: dict[str, Decode], given: dict[str, Sequence[Any]], rounds: int, clock: Clock
+) -> None:
+    """Adds the speeds and the outputs of all engines."""
+    found.speeds = {name: {each.name: [] for each in found.columns} for name in engines}
+    found.outputs = {name: {} for name in engines}
     for name, decode in engines.items():  # kernels and buffers of the first call
-        for column in columns:
+        for column in found.columns:
             decode(given[name][:8], column.search, min(column.batch, 8))
     for number in range(rounds):
-        for column in columns:
+        for column in found.columns:
             for name in list(engines)[:: -1 if number % 2 else 1]:
-                sources = given[name][: column.count]
-                began = time.perf_counter()
-                found = engines[name](sources, column.search, column.batch)
-                speeds[name][column.name].append(len(sources) / (time.perf_counter() - began))
-                outputs[name].setdefault(column.name, found)
+                speed, outputs = sentences_a_second(engines[name], given[name][: column.count], column, clock)
+                found.speeds[name][column.name].append(speed)
+                found.outputs[name].setdefault(column.name, outputs)
         print(f"round {number + 1} of {rounds} is done, load {os.getloadavg()[0]:.1f}", flush=True)
-    return speeds, outputs
 
 
-def tables(
-    speeds: dict[str, dict[str, list[float]]], outputs: dict[str, dict[str, list[str]]], columns: Sequence[Column]
-) -> list[str]:
-    heads = [each.name for each in columns]
-    lines = ["## Sentences a second", f"| engine | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
-    lines += [
-        f"| {name} | {' | '.join(f'{median(found[head]):,.1f}' for head in heads)} |" for name, found in speeds.items()
+def measured(run: Path, asked: argparse.Namespace) -> Measured:
+    """All engines of a run."""
+    precisions: tuple[Precision, ...] = ("float32", "bfloat16")
+    loaded = {f"torch {each}": transduce.load(run, device="cpu", precision=each) for each in precisions}
+    places = {"batches": (BATCH, asked.sentences), "in sequence": (1, asked.single)}
+    ways = searches(loaded[TORCH])
+    found = Measured([Column(f"{way}, {at}", ways[way], *places[at]) for at in places for way in ways])
+    folder = run / "exports" / "benchmark" if asked.exports is None else asked.exports / run.name
+    loaded |= {
+        name: transduce.load(path) for name, path in exports(run, folder, asked.engines.split(","), found).items()
+    }
+    engines = {name: text_to_text(each) for name, each in loaded.items()}
+    sources = [each.source for each in Run.open(run).examples("test")][: max(asked.sentences, asked.single)]
+    given: dict[str, Sequence[Any]] = dict.fromkeys(loaded, sources)
+    if PEER in loaded:
+        engines[OWN], given[OWN] = own_api(loaded[PEER]), tokens(loaded[PEER], sources)
+    measure(found, engines, given, asked.rounds, CLOCKS[asked.clock])
+    return found
+
+
+def table(heading: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = ["", f"## {heading}", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def tables(run: str, found: Measured) -> list[str]:
+    heads = ["engine", *(each.name for each in found.columns)]
+    rows = [
+        [name, *(f"{median(each):,.1f} ({ratio}×)" for each, ratio in zip(speeds.values(), ratios, strict=True))]
+        for name, speeds in found.speeds.items()
+        for ratios in [found.ratios(name, TORCH)]
     ]
-    for base in (BASE, "torch float32"):
-        lines += ["", f"## Times {base}", f"| engine | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
-        for name, found in speeds.items():
-            ratios = [
-                median(one / other for one, other in zip(found[head], speeds[base][head], strict=True))
-                for head in heads
-            ]
-            lines.append(f"| {name} | {' | '.join(f'{each:.2f}' for each in ratios)} |")
-    lines += ["", "## Outputs that differ from torch float32", f"| engine | {' | '.join(heads)} |"]
-    lines.append("|---" * (1 + len(heads)) + "|")
-    for name, found_texts in outputs.items():
+    lines = table(f"{run}: sentences a second (times {TORCH})", heads, rows)
+    if PEER in found.speeds:
+        lines += table(f"{run}: times {PEER}", heads, ([name, *found.ratios(name, PEER)] for name in found.speeds))
+    rows = []
+    for name, texts in found.outputs.items():
         if name != OWN:
-            pairs = [(found_texts[head], outputs["torch float32"][head]) for head in heads]
-            cells = [f"{sum(a != b for a, b in zip(*pair, strict=True)):,} of {len(pair[0]):,}" for pair in pairs]
-            lines.append(f"| {name} | {' | '.join(cells)} |")
+            pairs = [(texts[head], found.outputs[TORCH][head]) for head in heads[1:]]
+            counts = [f"{sum(a != b for a, b in zip(*pair, strict=True)):,} of {len(pair[0]):,}" for pair in pairs]
+            rows.append([name, *counts, found.quality.get(name, "")])
+    heads = [*heads, "its search, on validation"]
+    lines += table(f"{run}: outputs that differ from {TORCH}, and the check of the export", heads, rows)
+    if found.refused:
+        lines += table(f"{run}: engines that refuse it", ["engine", "reason"], found.refused.items())
     return lines
+
+
+def summary(every: Mapping[str, Measured]) -> list[str]:
+    """Our own library in int8, all runs."""
+    first = next(iter(every.values()))
+    rows = [
+        [run, *(found.ratios(OURS, TORCH) if OURS in found.speeds else ["refused"] * len(found.columns))]
+        for run, found in every.items()
+    ]
+    return table(f"{OURS}: times {TORCH}", ["run", *(each.name for each in first.columns)], rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, metavar="RUN")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=500, help="of the test split, in batches of 64")
     parser.add_argument("--single", type=int, default=40, help="of the test split, one after the other")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="apart from PyTorch")
     parser.add_argument("--exports", type=Path, metavar="DIR")
     add_options(parser)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
-    folders = exports(asked.run, asked.exports or asked.run / "exports" / "benchmark")
-    precisions: tuple[Precision, ...] = ("float32", "bfloat16")
-    loaded = {f"torch {each}": transduce.load(asked.run, device="cpu", precision=each) for each in precisions}
-    loaded |= {name: transduce.load(path) for name, path in folders.items()}
-    engines = {name: text_to_text(each) for name, each in loaded.items()} | {OWN: own_api(loaded[BASE])}
-    sources = [each.source for each in Run.open(asked.run).examples("test")][: max(asked.sentences, asked.single)]
-    given: dict[str, Sequence[Any]] = dict.fromkeys(loaded, sources) | {OWN: tokens(loaded[BASE], sources)}
-    searches = {"greedy": Greedy(LONGEST), "beam 5": Beam(5, max_length=LONGEST)}
-    places = {"batches": (BATCH, asked.sentences), "in sequence": (1, asked.single)}
-    columns = [
-        Column(f"{search}, {place}", searches[search], *places[place]) for place in places for search in searches
-    ]
-    before = os.getloadavg()[0]
-    speeds, outputs = measured(engines, given, columns, asked.rounds)
-    lines = [
-        f"# Engines: {asked.run.name}, the same weights",
-        "",
-        machine(),
-        "",
-        f"Medians of {asked.rounds} rounds. Load average {before:.1f} before, {os.getloadavg()[0]:.1f} after; this "
-        "process alone makes 1.",
-        "",
-        *tables(speeds, outputs, columns),
-    ]
+    report, before, every = Report.asked(asked), os.getloadavg()[0], dict[str, Measured]()
+    for run in asked.runs:
+        every[run.name] = measured(run, asked)
+        load = f"Load average {before:.1f} before, {os.getloadavg()[0]:.1f} after; this process alone makes 1."
+        parts = [line for name, found in every.items() for line in tables(name, found)]
+        head = ["# Engines, the same weights", "", machine(), "", f"Medians of {asked.rounds} rounds. {load}"]
+        lines = [*head, *summary(every), *parts]
+        report.write(lines, asked.runs[: len(every)])
     print("\n".join(lines))
-    Report.asked(asked).write(lines, [asked.run])
 
 
 if __name__ == "__main__":

@@ -1,24 +1,32 @@
-"""Which families can be exported, to which engine, and how near is each export to PyTorch?
+"""Which families can be exported, to which engine, how near is each export to PyTorch, and how fast?
 
-    python benchmarks/exports.py [--only REGEX] [--out benchmarks/results/exports.md] [--record FILE.json]
+    python benchmarks/exports.py [--only REGEX] [--scale 16] [--out benchmarks/results/exports.md] [--record FILE.json]
 
-Builds a small random model of each family of tests/families.py whose name matches REGEX, writes it for each engine, and
-scores PyTorch's best outputs for four sources with both. A cell has the largest difference of a token's
-log-probability, or the reason of the refusal. Int8 also has the number of matrices that are quantised: in models as
-small as these, most are too small. "Speed" is PyTorch's processor time divided by onnxruntime's in float32, for the
-same search: for one source, and for 32 in a batch; the median of three rounds, in which the two take turns, one thread.
-Such small models spend their time on calls of operators, and not on products. A family takes about ten seconds.
+Builds a random model of each family of tests/families.py whose name matches REGEX, with widths that are --scale times
+as large as in the tests, and writes it for each engine. A cell has the largest difference of a token's log-probability,
+over PyTorch's best outputs for four sources, one of them longer than the example of the export. Then it has two speeds:
+how many times as fast as PyTorch in float32, for one source after another and for 32 in a batch. A speed is PyTorch's
+processor time divided by the engine's for the same search, the median of three rounds, in which all engines take turns,
+one thread. CTranslate2 searches by itself and has no speed here. "no" and a number is a refusal; the second table has
+the reasons.
+
+The vocabularies have 9 and 11 tokens. So the speeds show the layers, without a large readout:
+benchmarks/engines.py times whole models with their data. All families take a quarter of an hour.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
+import math
 import re
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,6 +43,7 @@ from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.native.writing import write_native
 from transduce.export.onnx import write_onnx
+from transduce.export.parity import TOLERANCE
 from transduce.export.quantisation import quantise
 from transduce.protocols import Chain, Model, Parallel, can
 from transduce.search.greedy import Greedy
@@ -43,38 +52,28 @@ from transduce.search.length_beam import LengthBeam
 from transduce.search.viterbi import Viterbi
 from transduce.types import Padded
 
-ROUNDS, MANY = 3, 32  # of the measured speed, and the sources of its batch
-EXAMPLE, GIVEN = [11, 3, 4, 7, 5], [5, 9, 2, 4]  # lengths of the sources that are traced, and of those that are scored
+GROUPS = ("FAMILIES", "SIGNALS", "COUNTED", "PARALLEL", "CHAINS", "NUMBERS", "ALIGNERS")
+ENGINES = ("onnx float32", "onnx int8", "native float32", "native int8", "ctranslate2 float32")
+ROUNDS, MANY, LEAST = 3, 32, 0.02  # of the speed: sources of a batch, and seconds of a measurement
+EXAMPLE, GIVEN = [11, 3, 4, 7, 5], [5, 14, 2, 4]  # lengths of the sources that are traced, and of those that are scored
+WIDTHS = ("width", "embedding_width", "hidden", "feedforward", "widths")
+BEAMS = ("joint-ngram", "noisy-channel")  # their width is that of a search
 
 
-def difference(model: Any, exported: Any, given: Padded, search: Any) -> str:
-    """The largest difference of a token's log-probability, over PyTorch's best outputs for the sources."""
-    target = Padded.of([found[0].tokens for found in search(model, given)])
-    ours = search.force(model, given, target)
-    own = hasattr(exported, "force")
-    theirs = exported.force(given, target) if own else search.force(exported, given, target)
-    pairs = [
-        pair
-        for one, two in zip(ours, theirs, strict=True)
-        for pair in zip(one.token_log_probs, two.token_log_probs, strict=True)
-    ]
-    return f"{max(abs(one - two) for one, two in pairs):.0e}"
+def scaled(table: Any, scale: int) -> Any:
+    """The table with larger widths."""
+    if isinstance(table, list):
+        return [scaled(each, scale) for each in table]
+    if not isinstance(table, dict) or table.get("type") in BEAMS:
+        return table
+    return {name: (wider if name in WIDTHS else scaled)(each, scale) for name, each in table.items()}
 
 
-def processor_seconds(model: Any, given: Padded, search: Any) -> float:
-    began = time.process_time()
-    search(model, given)
-    return time.process_time() - began
-
-
-def speed(model: Any, exported: Any, given: Padded, search: Any) -> str:
-    """PyTorch's processor time divided by the export's, the median of ``ROUNDS``."""
-    for each in (model, exported):  # kernels and buffers of the first call
-        search(each, given)
-    ratios = [
-        processor_seconds(model, given, search) / processor_seconds(exported, given, search) for _ in range(ROUNDS)
-    ]
-    return f"{median(ratios):.1f}"
+def wider(width: Any, scale: int) -> Any:
+    """A width, a list of widths, or a table in its place (a gated ``feedforward``)."""
+    if isinstance(width, int):
+        return width * scale
+    return [each * scale for each in width] if isinstance(width, list) else scaled(width, scale)
 
 
 def search_for(model: Any) -> Any:
@@ -86,78 +85,156 @@ def search_for(model: Any) -> Any:
     return Greedy(max_length=8)
 
 
-def cells(families: Any, table: config.Table, folder: Path) -> list[str]:
-    """The cells of a family: ONNX in float32, its speed for one source and for many, ONNX in int8, our own library in
-    both, and CTranslate2.
-    """
-    model, search = families.build(table, dtype=torch.float32), search_for(families.build(table))
-    given = families.sources(GIVEN)
-    onnx32, onnx8, ct2 = (folder / name for name in ("onnx", "int8", "ctranslate2"))
-    for path in (onnx32, ct2):
-        path.mkdir()
-    try:
-        notes = write_onnx(model, families.sources(EXAMPLE, width=11), onnx32)
-        opened = open_onnx(onnx32, Manifest("onnx", "float32", "", "", notes))
-        found = [difference(model, opened, given, search)]
-        with torch.no_grad():
-            found += [speed(model, opened, families.sources(each), search) for each in (GIVEN[:1], GIVEN * (MANY // 4))]
-        shutil.copytree(onnx32, onnx8)
-        count = sum(quantise(path) for path in sorted(onnx8.glob("*.onnx")))
-        opened = open_onnx(onnx8, Manifest("onnx", "int8", "", "", notes))
-        found.append(f"{difference(model, opened, given, search)}, {count} matrices" if count else "no matrix")
-    except Exception as error:  # onnxruntime's own errors have no common class
-        why = reason(error) if isinstance(error, UserError) else f"fails: {reason(error)}"
-        found = [why, "", "", why]
-    settings = config.resolve(table, Model, families.facts(table), "model")
+def opened(model: Any, settings: config.Table, example: Padded, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The exported models by engine, and the reasons of those that refuse."""
+
+    def to_onnx() -> Any:
+        notes = write_onnx(model, example, folder / "onnx")
+        return open_onnx(folder / "onnx", Manifest("onnx", "float32", "", "", notes)), notes
+
+    def to_native(precision: str) -> Any:
+        notes = write_native(model, settings, folder / precision, precision)
+        return open_native(folder / precision, Manifest("native", precision, "", "", notes))
+
+    def to_ctranslate2() -> Any:
+        write_ctranslate2(model, settings, folder / "ctranslate2")
+        return open_ctranslate2(folder / "ctranslate2", Manifest("ctranslate2", "float32", "", ""))
+
+    for name in ("onnx", "float32", "int8", "ctranslate2"):
+        (folder / name).mkdir()
+    found, refused = dict[str, Any](), dict[str, str]()
+    attempt("onnx float32", to_onnx, found, refused)
+    if "onnx float32" in found:
+        found["onnx float32"], notes = found["onnx float32"]
+        shutil.copytree(folder / "onnx", folder / "onnx8")
+        if sum(quantise(path) for path in sorted((folder / "onnx8").glob("*.onnx"))):
+            found["onnx int8"] = open_onnx(folder / "onnx8", Manifest("onnx", "int8", "", "", notes))
+        else:
+            refused["onnx int8"] = "the model has no matrix to quantise: every product is in a fused or convolved layer"
+    else:
+        refused["onnx int8"] = refused["onnx float32"]
     for precision in ("float32", "int8"):
-        try:
-            notes = write_native(model, settings, folder, precision)
-            opened_native = open_native(folder, Manifest("native", precision, "", "", notes))
-            found.append(difference(model, opened_native, given, search))
-        except UserError as error:
-            found.append(reason(error))
+        attempt(f"native {precision}", lambda precision=precision: to_native(precision), found, refused)  # type: ignore[misc]
+    attempt("ctranslate2 float32", to_ctranslate2, found, refused)
+    return found, refused
+
+
+def attempt(engine: str, write: Callable[[], Any], found: dict[str, Any], refused: dict[str, str]) -> None:
     try:
-        with torch.no_grad():
-            write_ctranslate2(model, settings, ct2)
-        opened_ct2 = open_ctranslate2(ct2, Manifest("ctranslate2", "float32", "", ""))
-        found.append(difference(model, opened_ct2, given, search))
+        with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):  # PyTorch's exporter prints graphs that fail
+            found[engine] = write()
     except UserError as error:
-        found.append(reason(error))
-    return found
+        refused[engine] = " ".join(str(error).split()).replace("|", "/")
+        for end in ("; export with", "; predict with"):
+            refused[engine] = refused[engine].split(end)[0].split("cannot be exported to ONNX: ")[-1]
 
 
-def reason(error: Exception) -> str:
-    return " ".join(str(error).split()).replace("|", "/").split("; export with")[0][:110]
+def difference(model: Any, exported: Any, given: Padded, search: Any) -> float:
+    """The largest difference of a token's log-probability, over PyTorch's best outputs for the sources."""
+    target = Padded.of([found[0].tokens for found in search(model, given)])
+    ours = search.force(model, given, target)
+    own = hasattr(exported, "force")
+    theirs = exported.force(given, target) if own else search.force(exported, given, target)
+    pairs: list[tuple[float, float]] = [
+        pair
+        for one, two in zip(ours, theirs, strict=True)
+        for pair in zip(one.token_log_probs, two.token_log_probs, strict=True)
+    ]
+    return max(abs(one - two) for one, two in pairs)
+
+
+def processor_seconds(model: Any, given: Padded, search: Any) -> float:
+    """The processor's time of one search, the mean of as many as take ``LEAST`` seconds."""
+    began, times = time.process_time(), 0
+    while True:
+        search(model, given)
+        times += 1
+        seconds = time.process_time() - began
+        if seconds >= LEAST:
+            return seconds / times
+
+
+def speeds(model: Any, exported: dict[str, Any], given: Padded, search: Any) -> dict[str, str]:
+    """PyTorch's processor time divided by each engine's, the median of ``ROUNDS``."""
+    rounds = []
+    for each in (model, *exported.values()):  # kernels and buffers of the first call
+        search(each, given)
+    for _ in range(ROUNDS):
+        torch_seconds = processor_seconds(model, given, search)
+        rounds.append({name: torch_seconds / processor_seconds(each, given, search) for name, each in exported.items()})
+    return {name: f"{median(each[name] for each in rounds):.1f}" for name in exported}
+
+
+def cells(families: Any, table: config.Table, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """The cells of a family by engine, and the reasons of the engines that refuse it."""
+    model = families.build(table, dtype=torch.float32)
+    settings = config.resolve(table, Model, families.facts(table), "model")
+    found, refused = opened(model, settings, families.sources(EXAMPLE, width=11), folder)
+    if not found:
+        return {}, refused
+    search, shown = search_for(model), dict[str, str]()
+    for engine, exported in list(found.items()):
+        try:
+            largest = difference(model, exported, families.sources(GIVEN), search)
+        except Exception:  # onnxruntime's own errors have no common class
+            largest = math.inf
+        if largest == math.inf or ("float32" in engine and largest > TOLERANCE):
+            refused[engine] = "the graph fails on a source that is longer than the example of the export"
+            del found[engine]
+        else:
+            shown[engine] = f"{largest:.0e}"
+    ours = {name: each for name, each in found.items() if not name.startswith("ctranslate2")}  # run our own search
+    with torch.no_grad():
+        both = [speeds(model, ours, families.sources(each), search) for each in (GIVEN[:1], GIVEN * (MANY // 4))]
+    return {
+        name: "; ".join([shown[name], *(f"{each[name]}×" for each in both if name in each)]) for name in shown
+    }, refused
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--scale", type=int, default=16, help="of the widths")
     add_options(parser)
     asked = parser.parse_args()
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
     families = importlib.import_module("families")
-    groups = ("FAMILIES", "SIGNALS", "COUNTED", "PARALLEL", "CHAINS", "NUMBERS")
     every: dict[str, config.Table] = {}
-    for group in groups:
+    for group in GROUPS:
         every |= getattr(families, group)
     torch.set_num_threads(1)
-    lines = [
-        "# Exports: each family, the largest difference of a token's log-probability",
+    reasons: dict[str, int] = {}
+    rows: list[str] = []
+    report = Report.asked(asked)
+    for name, table in every.items():
+        if not re.search(asked.only, name):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            shown, refused = cells(families, scaled(table, asked.scale), Path(folder))
+        numbers = {engine: reasons.setdefault(reason, len(reasons) + 1) for engine, reason in refused.items()}
+        row = [shown[engine] if engine in shown else f"no ({numbers[engine]})" for engine in ENGINES]
+        rows.append(f"| {name} | {' | '.join(row)} |")
+        print(rows[-1], flush=True)
+        report.write(page(rows, reasons))
+    print("\n".join(page([], reasons)))
+
+
+def page(rows: list[str], reasons: dict[str, int]) -> list[str]:
+    return [
+        "# Exports",
         "",
         machine(),
         "",
-        "| family | onnx, float32 | speed, one | speed, batch | onnx, int8 | native, float32 | native, int8 "
-        "| ctranslate2 |",
-        "|---|---|---|---|---|---|---|---|",
+        "## Families and engines: largest difference of a log-probability; times PyTorch in sequence; in batches",
+        f"| family | {' | '.join(ENGINES)} |",
+        "|---" * (1 + len(ENGINES)) + "|",
+        *rows,
+        "",
+        "## Why an engine refuses",
+        "| number | reason |",
+        "|---|---|",
+        *(f"| {number} | {reason} |" for reason, number in reasons.items()),
     ]
-    report = Report.asked(asked)
-    for name, table in every.items():
-        if re.search(asked.only, name):
-            with tempfile.TemporaryDirectory() as folder:
-                lines.append(f"| {name} | {' | '.join(cells(families, table, Path(folder)))} |")
-            print(lines[-1], flush=True)
-            report.write(lines)
 
 
 if __name__ == "__main__":

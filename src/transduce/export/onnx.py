@@ -39,7 +39,9 @@ def write_onnx(model: Any, source: Padded, folder: Path, precision: str = "float
             _write(graph, path)
             notes[name] = graph.notes if precision == "float32" else graph.notes | {"quantised": quantise(path)}
     except RuntimeError as error:
-        raise UserError(f"{type(model).__name__} cannot be exported to ONNX: {_reason(error)}") from error
+        raise UserError(
+            f"{type(model).__name__} cannot be exported to ONNX: {_reason(error)}; predict with --engine torch"
+        ) from error
     return notes
 
 
@@ -69,13 +71,14 @@ def _dims(axes: Any, dynamic: Any) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Any:
-    """A context in which nothing is printed to stdout, warnings are ignored, and log messages up to the level WARNING
+    """A context in which nothing is printed, warnings are ignored, and log messages up to the level WARNING
     are dropped.
     """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        outputs = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+        with warnings.catch_warnings(), outputs[0], outputs[1]:
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -83,10 +86,14 @@ def _quiet() -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    """The summary in the exporter's report, or the whole message if there is none: one line of at most 400
-    characters.
+    """Why PyTorch makes no graph, in one line: a sentence for the reason that is frequent. Otherwise the summary in the
+    exporter's report, or the whole message if there is none, at most 400 characters.
     """
     text = re.sub(r"\x1b\[\d+m", "", str(error))
+    if "GuardOnDataDependentSymNode" in text:
+        place = re.search(r'The following call raised this error:\s+File ".*?(transduce/[^"]+)", line (\d+)', text)
+        where = f" ({place[1]}, line {place[2]})" if place else ""
+        return f"a size or a branch of its computation depends on the values of the source{where}"
     found = re.search(r"## Exception summary\s+(.*?)(?:\n\n|$)", text, re.DOTALL)
     return " ".join((found[1] if found else text).split())[:400]
 
