@@ -1,0 +1,102 @@
+"""How much faster all characters at once are than one after another: restoring accents.
+
+    python benchmarks/instant_speed.py --runs RUNS [--folder MULTI30K] [--sentences 200] [--rounds 5] [--batches 64 1]
+                                       [--threads 1] [--out FILE.md] [--record FILE.json]
+
+Three models of the data of the recipe ``accents``: the recipe's tagger, the same encoder with an LSTM decoder with
+attention, and a Transformer with two layers on either side. Speed needs no quality here, so each model makes a single
+update. Each output is forced to have as many characters as its source (the filter ``length``), as every right answer
+has. So every model writes the same number of characters, and takes the time that a trained one would take. The
+autoregressive models search greedily, which is their fastest search. Sentences are the first ones of test.
+
+Time is the processor's. The models take turns, and the median of the rounds counts. "times" is the tagger's speed
+divided by the model's, the median over the rounds, with the smallest and the largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from report import Report, add_options, machine
+
+import transduce
+from transduce.runs.run import Run
+
+GREEDY = '{type="greedy", max_length=400, filters=[{type="length", minimum_ratio=1.0, maximum_ratio=1.0}]}'
+AUTOREGRESSIVE = ['objective={type="cross-entropy"}', f"search={GREEDY}", "training.validation.search=greedy"]
+WIRING = 'wiring={type="luong", attention={type="global", energy="general"}}'
+ENCODER = 'encoder={type="recurrent", cell="lstm", embedding_width=48, width=160, layers=2}'
+DECODER = (
+    f'decoder={{type="recurrent", cell="lstm", bridge="linear", embedding_width=48, width=160, layers=1, {WIRING}}}'
+)
+TRANSFORMER = '{type="transformer", positions="sinusoidal", width=160, heads=4, layers=2, feedforward=640}'
+MODELS = {
+    "tagger, all at once": list[str](),
+    "LSTM with attention": [*AUTOREGRESSIVE, f'model={{type="encoder-decoder", {ENCODER}, {DECODER}}}'],
+    "Transformer": [
+        *AUTOREGRESSIVE,
+        f'model={{type="encoder-decoder", encoder={TRANSFORMER}, decoder={TRANSFORMER}}}',
+    ],
+}
+
+
+def prepared(name: str, runs: Path, folder: str | None, threads: int) -> transduce.Transducer:
+    """The model after one update, trained if it is not there."""
+    settings = [*MODELS[name], "training.steps=1", "training.validation.examples=8", "training.precision=float32"]
+    if folder is not None:
+        settings.append(f"data.origin.folder={folder}")
+    run = runs / name.split(",")[0].replace(" ", "-").lower()
+    return transduce.train("accents", run, settings, resume=True, device="cpu", threads=threads, progress=False)
+
+
+def seconds(transducer: transduce.Transducer, sources: Sequence[str], batch: int) -> float:
+    began = time.process_time()
+    lengths = [len(found[0].tokens) - 1 for found in transducer.predict(sources, batch_size=batch)]
+    taken = time.process_time() - began
+    if lengths != [*map(len, sources)]:
+        raise ValueError("an output does not have its source's length, so the speeds cannot be compared")
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--folder", help="a local copy of Multi30k")
+    parser.add_argument("--sentences", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batches", type=int, nargs="+", default=[64, 1])
+    parser.add_argument("--threads", type=int, default=1)
+    add_options(parser)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    models = {name: prepared(name, given.runs, given.folder, given.threads) for name in MODELS}
+    first = Run.open(next(given.runs.glob("*/config.toml")).parent)
+    sources = [example.source for example in first.examples("test")][: given.sentences]
+    lines = ["# Accents at once, and one after another", "", machine(), ""]
+    lines += ["| model | parameters | batch | sentences a second | times |", "|---|---|---|---|---|"]
+    for batch in given.batches:
+        taken = {name: list[float]() for name in models}
+        for transducer in models.values():
+            seconds(transducer, sources[:batch], batch)  # the first call is slower
+        for _ in range(given.rounds):
+            for name, transducer in models.items():
+                taken[name].append(seconds(transducer, sources, batch))
+        instant = taken[next(iter(models))]
+        for name, transducer in models.items():
+            times = [own / ours for own, ours in zip(taken[name], instant, strict=True)]
+            share = f"{statistics.median(times):.1f} ({min(times):.1f} to {max(times):.1f})"
+            size = sum(parameter.numel() for parameter in transducer.model.parameters())
+            speed = len(sources) / statistics.median(taken[name])
+            lines.append(f"| {name} | {size:,} | {batch} | {speed:,.0f} | {share} |")
+            print(lines[-1], flush=True)
+    print("\n".join(lines))
+    Report.asked(given).write(lines, [path.parent for path in sorted(given.runs.glob("*/config.toml"))])
+
+
+if __name__ == "__main__":
+    main()
