@@ -21,6 +21,7 @@ from transduce.data.pairs import Pairs, PairsWriter, RowType, flattened
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.rows import read
 from transduce.data.settings import Data, Lines, Units
+from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.text import Bpe, Characters, Symbols
 from transduce.recipes.origins.strings import Reverse
 from transduce.types import EOS, PAD, UNK, Facts
@@ -189,6 +190,16 @@ def test_real_processes_encode_the_same(data, cache):
 def test_an_error_of_a_line_survives_the_way_back():
     error = pickle.loads(pickle.dumps(LineError("a line", "is odd")))
     assert (error.line, str(error)) == ("a line", "'a line' is odd")
+
+
+def test_a_changed_list_of_words_is_read_again(data, cache, tmp_path):
+    file = tmp_path / "words"
+    unit = Spelled(Characters(), Symbols(always_in=file))
+    listed = []
+    for text in ("one", "one two"):
+        file.write_text(text.replace(" ", "\n"))
+        listed.append(prepare(replace(data, units=replace(data.units, source=unit)), cache).facts.source_words)
+    assert listed[1] == listed[0] + 1
 
 
 def test_a_joint_vocabulary_is_one(data, cache, tmp_path):

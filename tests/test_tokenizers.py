@@ -317,6 +317,18 @@ def test_an_expensive_regular_expression_ends_in_a_line(tmp_path, capfd):
         load(tmp_path / "t.json")
 
 
+def test_the_words_of_a_file_are_always_there(tmp_path):
+    file = tmp_path / "words.vec"
+    file.write_bytes("Été 0.5 -1\n\nb\n_ 1 2\n".encode())
+    tokenizer = Symbols(missing="_", minimum_count=2, lowercase=True, always_in=file).learn(["a a c"])
+    assert set(tokenizer.entries[len(SPECIALS) :]) == {"a", "été", "b"}
+    file.write_bytes(b"\xff 1\n")
+    with pytest.raises(DataError, match=r"always_in: .*words.vec, line 1: .*UTF-8 was expected"):
+        Symbols(always_in=file).learn(["a"])
+    with pytest.raises(DataError, match="absent"):
+        Symbols(always_in=tmp_path / "absent").learn(["a"])
+
+
 def test_a_symbol_for_what_is_missing_and_symbols_that_are_always_there():
     tokenizer = Symbols(missing="_", always=("X", "a"), minimum_count=2).learn(["a _ b _", "b"])
     assert sorted(tokenizer.entries[4:]) == ["X", "a", "b"]

@@ -2,9 +2,10 @@
 
 Prepared data lies in one folder of the cache. Its name is a hash of the units, columns and policies, and of each
 training and validation file's path, size and modification time. The hash also has the path, size and time of each
-recording and picture, and the tokenizers if they are given. So an edited, replaced or removed file is noticed without
-reading it. The folder is written under a temporary name and renamed when it is complete: a killed preparation leaves
-nothing half-written. If two processes prepare the same data, one of them wins and both continue.
+recording, of each picture and of each file that a unit names, and the tokenizers if they are given. So an edited,
+replaced or removed file is noticed without reading it. The folder is written under a temporary name and renamed when it
+is complete: a killed preparation leaves nothing half-written. If two processes prepare the same data, one of them wins
+and both continue.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
 from stat import S_ISDIR
@@ -257,7 +258,18 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
         facts = (*facts, several)
     if data.units.signal is not None:
         facts = (*facts, [_signals(data, split) for split in used])
+    if named := [_stamp(str(path)) for path in _paths(data.units)]:
+        facts = (*facts, named)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """The files that a unit, or a part of it, names."""
+    if isinstance(value, Path):
+        yield value
+    elif is_dataclass(value):
+        for each in fields(value):
+            yield from _paths(getattr(value, each.name))
 
 
 def _signals(data: Data, files: Files) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from transduce.data.corpora import DataError
+from transduce.data.corpora import DataError, lines
 from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.normalisation import Form, Normalised
@@ -254,15 +254,17 @@ class Symbols(TextUnit):
     A symbol with the spelling of a special token ("</s>") is split after its "<". Symbols rarer than ``minimum_count``
     are unknown. ``size`` is the largest vocabulary, including special tokens, and keeps the most frequent symbols; None
     keeps all. ``missing`` is a symbol that says that a label is not known: it becomes an unknown token. ``always``
-    lists symbols that are in the vocabulary even if the texts do not have them. Raises DataError if one of these has
-    white space, or if ``missing`` is among ``always``; at learning also if ``size`` has room for the special tokens
-    only.
+    lists symbols that are in the vocabulary even if the texts do not have them. ``always_in`` is a file with more of
+    them, the first word of each line, such as a list of words or a text file of word vectors. Raises DataError if one
+    of ``always`` has white space, or if ``missing`` is among them; at learning also if ``size`` has room for the
+    special tokens only, or if the file is missing or has a line that is not UTF-8.
     """
 
     minimum_count: int = 1
     size: int | None = None
     missing: str | None = None
     always: tuple[str, ...] = ()
+    always_in: Path | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -280,8 +282,15 @@ class Symbols(TextUnit):
         library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), _GUARD])
         if self.missing is not None:
             texts = (" ".join(symbol for symbol in text.split() if symbol != self.missing) for text in texts)
-        listed = (symbol for symbol in self.always for _ in range(self.minimum_count))
+        listed = (symbol for symbol in (*self.always, *self._words_in_file()) for _ in range(self.minimum_count))
         return _counted(library, chain(texts, listed), self.minimum_count, self.size)
+
+    def _words_in_file(self) -> Iterator[str]:
+        for number, line in enumerate([] if self.always_in is None else lines(self.always_in), 1):
+            try:
+                yield from (word for word in line.decode().split(maxsplit=1)[:1] if word != self.missing)
+            except UnicodeDecodeError as error:
+                raise DataError(f"always_in: {self.always_in}, line {number}: {error}; UTF-8 was expected") from error
 
 
 @dataclass(frozen=True)
