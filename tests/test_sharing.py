@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -18,6 +19,8 @@ import pytest
 import transduce
 from hub import served
 from transduce import config
+from transduce.data.corpora import DataError
+from transduce.data.preparation import origin_folder
 from transduce.errors import UserError
 from transduce.models.weights import load_tensors
 from transduce.runs.hub import Address
@@ -263,6 +266,59 @@ def test_a_settings_file_cannot_name_code(
     file = zipped(tmp_path / "x.zip", listed({**packed, "config.toml": text}))
     assert outputs(file) == outputs(trained)
     assert not Path("executed").exists()
+
+
+def with_settings(packed: dict[str, bytes], file: Path, **tables: Any) -> Path:
+    """A packed run in a .zip file, with other tables in its settings. Its units stay."""
+    own = config.parse(packed["config.toml"], "config.toml")
+    settings = {**own, **tables, "data": {"units": own["data"]["units"], **tables.get("data", {})}}
+    return zipped(file, listed({**packed, "config.toml": config.write(settings).encode()}))
+
+
+@pytest.mark.parametrize("corpora", [True, False])
+def test_a_packed_run_reads_no_data_of_other_machines(
+    corpora: bool, packed: dict[str, bytes], tmp_path: Path, call: Call
+) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    system.pipe("/strangers/test.tsv", b"abc\tcba\n")
+    place = {"path": "memory://strangers/test.tsv"}
+    data = {"test": {"corpora": [place]} if corpora else place}
+    file = with_settings(packed, tmp_path / "x.zip", data=data)
+    assert outputs(file)
+    for run in (file, pull(file, tmp_path / "pulled")):
+        status, _, told = call("evaluate", run, "--device", "cpu")
+        assert status == 2
+        assert "'memory://strangers/test.tsv', on the network" in told
+        assert "transduce pull --trust" in told
+    status, _, _ = call("pull", file, "--out", tmp_path / "mine", "--trust")
+    assert status == 0
+    assert call("evaluate", tmp_path / "mine", "--device", "cpu")[0] == 0
+    assert files_of(tmp_path / "mine") == FILES - {PACK}
+    system.rm("/strangers", recursive=True)
+
+
+def test_a_packed_run_downloads_nothing(
+    packed: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = {"type": "multi30k", "source": "de", "target": "en"}
+    run = Run.open(pull(with_settings(packed, tmp_path / "x.zip", data={"origin": origin}), tmp_path / "run"))
+    monkeypatch.setattr(socket, "socket", None)  # a request would be another error
+    for use in (lambda: run.examples("test"), run.prepared):
+        with pytest.raises(DataError, match="would be downloaded.*--trust"):
+            use()
+    folder = origin_folder(run._data.origin, run.cache)
+    folder.mkdir(parents=True)  # it was downloaded before, for another run
+    assert Run.open(run.path).data.origin == run._data.origin
+
+
+@pytest.mark.parametrize("table", ["init", "search"])
+def test_a_packed_run_names_no_other_run(table: str, packed: dict[str, bytes], tmp_path: Path) -> None:
+    named = {"type": "language-model", "language_model": "mine+hf:evil/spy", "weight": 0.5}
+    tables: dict[str, Any] = {"init": {"run": "hf:evil/spy"}, "search": {"type": "beam", "filters": [named]}}
+    file = with_settings(packed, tmp_path / "x.zip", **{table: tables[table]})
+    with pytest.raises(UserError, match="names the run '.*hf:evil/spy', and a packed run names none"):
+        transduce.load(file)
 
 
 @pytest.mark.parametrize("content", [b"[" * 10**6, b"{}", b'{"format": 9, "files": {}}', b'{"format": 1, "files": 3}'])

@@ -63,12 +63,15 @@ def push(
 def pull(
     run: Annotated[str, typer.Argument(help="hf:owner/name, or a packed folder or .zip file.", metavar="PACKED")],
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/NAME.", metavar="DIR")] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let the copy read data that its settings name on other machines.")
+    ] = False,
 ) -> None:
     """Copy a packed run, such as one of the Hugging Face hub, to a run directory. Nothing of it is executed."""
     from transduce.sharing import exchange
 
     name = Path(run.partition("@")[0]).stem if run.endswith(".zip") else run.partition("@")[0].rpartition("/")[2]
-    print(exchange.pull(run, Path("runs") / name if out is None else out))
+    print(exchange.pull(run, Path("runs") / name if out is None else out, trust))
 
 
 def _checkpoint(name: str) -> Checkpoint:

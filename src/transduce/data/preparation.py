@@ -22,7 +22,7 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from transduce.data.base import SPLITS
+from transduce.data.base import SPLITS, Origin
 from transduce.data.cleaning import Account, Report, Tally, usable
 from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
 from transduce.data.encoding import encode, encoders, readable
@@ -234,9 +234,13 @@ def locate(data: Data, cache: Path) -> Splits:
     given = Splits(data.train, data.valid, data.test)
     if data.origin is None or len(present(given)) == len(SPLITS):
         return given
-    name = f"{type(data.origin).__name__.lower()}-{name_from(data.origin)}"
-    brought = data.origin.prepare(cache / "origins" / name)
+    brought = data.origin.prepare(origin_folder(data.origin, cache))
     return Splits(given.train or brought.train, given.valid or brought.valid, given.test or brought.test)
+
+
+def origin_folder(origin: Origin, cache: Path) -> Path:
+    """The folder under ``cache`` where an origin keeps its files."""
+    return cache / "origins" / f"{type(origin).__name__.lower()}-{name_from(origin)}"
 
 
 # -------------------------------------------------------------------- folders

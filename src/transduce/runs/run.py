@@ -14,6 +14,7 @@ import torch
 
 from transduce import config
 from transduce.answers.search_settings import OtherModel
+from transduce.data.addresses import matching
 from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
@@ -37,6 +38,7 @@ from transduce.runs.layout import (
     find_weights,
     members,
 )
+from transduce.runs.offline import check_data, check_runs, is_foreign, strings
 from transduce.runs.received import received
 from transduce.runs.replacement import replaced_run
 from transduce.transducer import Transducer
@@ -94,6 +96,8 @@ class Run:
                 raise config.ConfigError(
                     name, f"{folder / CONFIG} has no such table, which each run has; copy the file again, or train anew"
                 )
+        if is_foreign(folder):
+            check_runs(settings, folder)
         return cls(folder, _with_found_paths(settings, folder))
 
     @classmethod
@@ -129,7 +133,15 @@ class Run:
 
     @cached_property
     def data(self) -> Data:
-        """The settings ``[data]``: the splits and how to read them."""
+        """The settings ``[data]``: the splits and how to read them. Raises DataError for a packed run whose data are on
+        the network.
+        """
+        if is_foreign(self.path):
+            check_data(self._data, self.settings["data"], self.path, self.cache)
+        return self._data
+
+    @cached_property
+    def _data(self) -> Data:
         return config.build(self.settings["data"], Data, path="data")
 
     @property
@@ -139,9 +151,9 @@ class Run:
 
         So a run that somebody else has trained cannot choose where folders are made.
         """
-        named = self.data.cache
+        named = self._data.cache
         trusted = named is not None and any((named / part).is_dir() for part in CACHE_PARTS)
-        return cache_folder(self.data if trusted else replace(self.data, cache=None), self.path)
+        return cache_folder(self._data if trusted else replace(self._data, cache=None), self.path)
 
     def examples(self, split: str) -> list[Example]:
         """The examples of a split (train, valid or test) of the run's data, as text.
@@ -151,8 +163,9 @@ class Run:
         """
         if split not in SPLITS:
             raise DataError(f"split {split!r}: {', '.join(SPLITS)} were expected")
+        data = self.data
         self._check_files(split)
-        return examples(self.data, split, self.cache)
+        return examples(data, split, self.cache)
 
     def prepared(self) -> Prepared:
         """The pairs that the run was trained on and validated with, as ids of its own tokenizers. Reads them from the
@@ -162,7 +175,7 @@ class Run:
 
     def _check_files(self, split: str) -> None:
         for path in _paths_of(self.settings["data"].get(split)):
-            if not Path(path).expanduser().exists():
+            if "://" not in path and not any(Path(file).expanduser().exists() for file in matching(path)):
                 trained = directories(self.path)
                 relative = bool(trained) and not Path(path).is_absolute()
                 where = f" (relative to {trained[0]}, where it was trained)" if relative else ""
@@ -234,7 +247,7 @@ def language_model(path: Path, run: Run | None, device: torch.device | str) -> O
         if each.tokenizers.differing(found[0].tokenizers, conditional=False):
             raise UserError(f"language_model = {str(path)!r}: its runs have different target vocabularies")
         inside = run is not None and run.path.resolve() in each.path.resolve().parents
-        if run is not None and not inside and str(path) in _strings(run.settings.get("search")):
+        if run is not None and not inside and str(path) in strings(run.settings.get("search")):
             log.warning("the settings of %s search with the language model %s", run.path, each.path)
     models = [each.model() for each in found]
     model = models[0] if len(models) == 1 else Ensemble(models).eval()
@@ -269,13 +282,6 @@ def found_run(path: Path, run: Run | None) -> Path:
         if others
         else f"language_model = {str(path)!r}: there is no run {path}; train a language model, or give its path"
     )
-
-
-def _strings(value: Any) -> list[str]:
-    """All values in nested tables and arrays, each as a string."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [text for each in value for text in _strings(each)] if isinstance(value, list) else [str(value)]
 
 
 def _with_found_paths(settings: config.Table, run: Path) -> config.Table:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from transduce.errors import UserError
 from transduce.files import replace_folder
 from transduce.runs.hub import Address, library
 from transduce.runs.layout import Checkpoint
-from transduce.runs.packed import check_sums, is_pack
+from transduce.runs.packed import PACK, check_sums, is_pack
 from transduce.runs.received import received
 from transduce.sharing.packing import Measure, pack
 
@@ -46,8 +47,11 @@ def push(
     return str(done.commit_url)
 
 
-def pull(run: str | Path, out: str | Path) -> Path:
+def pull(run: str | Path, out: str | Path, trust: bool = False) -> Path:
     """Copies a packed run to the directory ``out``, where it is a run like any other. Returns ``out``.
+
+    If ``trust`` is True, the copy has no pack.json. Then it counts as a run of the user's own, whose data may be read
+    from other machines.
 
     ``run`` is "hf:owner/name", a packed .zip file, or the folder of a packed run. Raises UserError if it is no packed
     run or is damaged, and if ``out`` has files.
@@ -59,12 +63,12 @@ def pull(run: str | Path, out: str | Path) -> Path:
     if not is_pack(source):
         raise UserError(f"{run} is no packed run: make one with `transduce pack RUN --out DIR`")
     check_sums(source, str(run))
-    replace_folder(target, lambda folder: _copy_all(source, folder))
+    replace_folder(target, lambda folder: _copy_all(source, folder, (PACK,) if trust else ()))
     return target
 
 
-def _copy_all(source: Path, folder: Path) -> None:
-    for path in sorted(path for path in source.rglob("*") if path.is_file()):
+def _copy_all(source: Path, folder: Path, left_out: Collection[str]) -> None:
+    for path in sorted(path for path in source.rglob("*") if path.is_file() and path.name not in left_out):
         place = folder / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)  # follows the links of the hub's cache, and copies no rights
