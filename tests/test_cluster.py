@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -110,6 +111,71 @@ def test_a_cluster_writes_the_bytes_of_predict_and_goes_on(
     assert len(fake.keys) == 4  # only the one that is missing
     assert outputs(tmp_path / "alone") == outputs(tmp_path / "together")
     assert all(future.cancelled for future in fake.futures)
+
+
+def pairs(folder: Path, count: int) -> Path:
+    """A folder of shards with pairs, and beside it one file with all of them."""
+    folder.mkdir()
+    rows = [f"{number:b}abc\t{number:b}cba\n" for number in range(4 * count)]
+    folder.with_suffix(".tsv").write_text("".join(rows))
+    for number in range(count):
+        (folder / f"{number}.tsv").write_text("".join(rows[4 * number : 4 * number + 4]))
+    return folder
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The JSON that was printed, without the time and the paths."""
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return {key: value for key, value in found.items() if key != "seconds"}
+
+
+def test_shards_are_evaluated_like_one_file_also_on_a_cluster(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Fake()
+
+    @contextmanager
+    def connected(address: str) -> Iterator[Fake]:
+        yield fake
+
+    monkeypatch.setattr(cluster, "connected", connected)
+    monkeypatch.setattr(cluster, "run_command", lambda arguments, _: call(monkeypatch, *arguments))
+    folder = pairs(tmp_path / "in", 3)
+    measures = [word for name in ("cer", "perplexity", "macro_f1") for word in ("--metric", name)]
+    common = ("evaluate", run, "--threads", 1, "--device", "cpu", "--resamples", 20, *measures, "--errors")
+    call(monkeypatch, *common, "--json", "--pairs", tmp_path / "in.tsv")
+    whole = told(capsys)
+    call(monkeypatch, *common, "--json", "--pairs", folder, "--out", tmp_path / "alone")
+    assert told(capsys) == whole
+    out = tmp_path / "together"
+    call(monkeypatch, *common, "--json", "--pairs", folder, "--out", out, "--cluster", "tcp://there:1")
+    assert told(capsys) == whole
+    assert len(fake.keys) == 3
+    (out / "1.tsv").unlink()
+    (out / "2.tsv").write_text("")  # a damaged output
+    with pytest.raises(SystemExit):
+        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, common), "--pairs", str(folder), "--out", str(out)])
+        main()
+    assert "2.tsv has 0 predictions for 4 examples: remove it" in capsys.readouterr().err
+    (out / "2.tsv").unlink()
+    call(monkeypatch, *common, "--json", "--pairs", folder, "--out", out)
+    assert told(capsys) == whole
+
+
+def test_a_source_may_not_be_in_two_shards_if_references_are_grouped(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = pairs(tmp_path / "in", 2)
+    (folder / "2.tsv").write_text("0abc\tx\n")
+    for wrong, line in (
+        (("--pairs", folder, "--out", tmp_path / "out"), "the source '0abc' is in the shards 0.tsv and 2.tsv"),
+        (("--pairs", folder), "go together"),
+        (("--pairs", folder, "--out", tmp_path / "out", "--calibration"), "need all examples"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["transduce", "evaluate", str(run), "--device", "cpu", *map(str, wrong)])
+        with pytest.raises(SystemExit):
+            main()
+        assert line in capsys.readouterr().err
 
 
 def test_one_shard_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

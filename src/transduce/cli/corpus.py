@@ -33,7 +33,11 @@ class CorpusOptions:
         list[Path] | None, typer.Option(help="Its targets, line by line; repeat the option for several references.")
     ] = None
     pairs: Annotated[
-        Path | None, typer.Option(help="A .tsv or .jsonl file of sources and targets, instead.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            help="A .tsv or .jsonl file of sources and targets, instead; for `evaluate`, also a folder of them.",
+            metavar="FILE",
+        ),
     ] = None
 
     def __post_init__(self) -> None:
@@ -83,6 +87,10 @@ class CorpusOptions:
         check_sides(not targets_only(self.files, columns), True, transducer.conditional)
         signal, longest = transducer.source_tokenizer.signal, longest_line(transducer)
         return examples_of(self.files, grouped, signal, columns, longest)
+
+    def of(self, shard: Path) -> CorpusOptions:
+        """The options for one file of the folder that ``pairs`` names."""
+        return CorpusOptions(pairs=shard)
 
     @property
     def files(self) -> Files:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +23,13 @@ from transduce.cli.options import (
     check_report,
     keep_record,
 )
+from transduce.cli.shards import ShardOptions, answer_on_cluster, shards_of
+from transduce.errors import UserError
+
+if TYPE_CHECKING:
+    from transduce.evaluation.systems import System
+    from transduce.transducer import Transducer
+    from transduce.types import Example
 
 
 def evaluate(
@@ -27,6 +37,7 @@ def evaluate(
     corpus: CorpusOptions,
     resampled: ResamplingOptions,
     measured: MetricOptions,
+    sharded: ShardOptions,
     bins: Annotated[
         int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in this many groups.")
     ] = None,
@@ -43,7 +54,10 @@ def evaluate(
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Evaluate a model on a split of its data, or on files. The page of --report has all results, and examples."""
+    """Evaluate a model on a split of its data, or on files. The page of --report has all results, and examples.
+
+    If --pairs is a folder, its files are shards, which several calls or a cluster answer together (--out).
+    """
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.recording import record_systems
     from transduce.evaluation.run_results import ReportParts, run_results
@@ -53,23 +67,30 @@ def evaluate(
     from transduce.pages.signals import shown
     from transduce.reports.evaluation import evaluation_page
 
+    of_shards = corpus.pairs is not None and corpus.pairs.is_dir()
+    if of_shards != (sharded.out is not None):
+        raise UserError("a folder of shards as --pairs and another folder as --out go together: give both or neither")
+    if of_shards and (calibration or against is not None or report is not None):
+        raise UserError("--calibration, --against and --report need all examples at a time: give a file as --pairs")
     check_report(report)
     check_record(record)
+    if sharded.cluster is not None and corpus.pairs is not None and sharded.out is not None:
+        answer_on_cluster(sharded.cluster, shards_of(corpus.pairs, sharded.out, sharded.shard), sharded.out)
     transducer, resampling = measured.in_context(trained.load(measured.beam)), resampled.resampling
     metrics = measured.metrics(transducer.settings["metrics"])
     parts = ReportParts(bins, errors and breakable(metrics), calibration)
     # A file of outputs has one line for each line of the corpus, so equal sources must not be grouped.
     lines = against is not None and against.is_file() and corpus.of_files
-    examples = corpus.read_files(transducer) if lines else corpus.read(transducer, trained.runs[0])
-    parts = parts.for_page(transducer) if report else parts
-    own = evaluate_model(
-        str(trained.run),
-        transducer,
-        examples,
-        metrics,
-        measured.batch_size,
-        parts.calibration,
-    )
+    if of_shards:
+        found = _shards_measured(trained, corpus, measured, sharded, transducer)
+        if found is None:
+            return
+        own, examples = found
+    else:
+        examples = corpus.read_files(transducer) if lines else corpus.read(transducer, trained.runs[0])
+        parts = parts.for_page(transducer) if report else parts
+        name = str(trained.run)
+        own = evaluate_model(name, transducer, examples, metrics, measured.batch_size, parts.calibration)
     results = run_results(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
     compared = None
     if against is not None:
@@ -88,3 +109,30 @@ def evaluate(
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written
         write(report, evaluation_page(results, compared, shown if transducer.source_tokenizer.signal else str))
+
+
+def _shards_measured(
+    trained: RunOptions, corpus: CorpusOptions, measured: MetricOptions, sharded: ShardOptions, transducer: Transducer
+) -> tuple[System, list[Example]] | None:
+    """Answers the shards without outputs. Returns the scores and the examples of all of them; None if --shard named one."""
+    from transduce.answers.output_folder import write_shards
+    from transduce.evaluation.shards import check_divisible, measured_together, predicted
+    from transduce.runs.identity import identity
+
+    assert corpus.pairs is not None
+    assert sharded.out is not None
+    name, out, own = str(trained.run), sharded.out, transducer.settings["metrics"]
+    shards, grouped = shards_of(corpus.pairs, out, sharded.shard), transducer.settings["data"]["group_references"]
+    check_divisible(transducer, measured.metrics(own))
+
+    def answered(shard: Path) -> Iterable[str]:
+        examples = corpus.of(shard).read_files(transducer, grouped)
+        return predicted(name, transducer, examples, measured.metrics(own), measured.batch_size)
+
+    settings = asdict(trained) | asdict(measured) | {"device": str(transducer.device)}
+    settings["run"] = identity(trained.run, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+    write_shards(shards, out, answered, json.loads(json.dumps(settings, default=str)))
+    if sharded.shard is not None:
+        return None
+    every = ((corpus.of(shard).read_files(transducer, grouped), out / shard.name) for shard in shards)
+    return measured_together(name, transducer, every, measured.metrics(own))

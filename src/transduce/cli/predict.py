@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
+from transduce.cli.shards import answer_on_cluster, shards_of
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def predict(
     if (shard or cluster) and not sharded:
         raise UserError("--shard and --cluster are for a folder of shards: give the folder, and another one as --out")
     if cluster is not None and files and out is not None:
-        _on_cluster(cluster, _shards(files, out, bool(request_options.prefixes), shard), out)
+        answer_on_cluster(cluster, _shards(files, out, bool(request_options.prefixes), shard), out)
         return
     if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
         light = light if nbest is None else light.resized(beam, nbest)
@@ -131,37 +131,13 @@ def predict(
     _print(answers(requests), write, batch_size)
 
 
-def _on_cluster(address: str, shards: list[Path], out: Path) -> None:
-    from transduce.cli.cluster import answer_on, connected, without_option
-
-    command = without_option(without_option(sys.argv[1:], "--cluster"), "--shard")
-    with connected(address) as cluster:
-        answer_on(cluster, command, shards, out)
-
-
-def _shards(files: list[Path], out: Path, prefixes: bool, only: str | None = None) -> list[Path]:
-    """The files of the only folder in ``files``, sorted by name, without those whose name begins with a dot; or the one
-    with the name ``only``.
-
-    Raises UserError for other arguments beside the folder, for prefixes line by line, if ``out`` is a file or the
-    folder itself, and if there are no files.
+def _shards(files: list[Path], out: Path, prefixes: bool, only: str | None) -> list[Path]:
+    """The files of the only folder in ``files``, as ``shards_of`` lists them. Raises UserError for other arguments
+    beside the folder, and for prefixes line by line.
     """
-    folder = files[0]
-    if len(files) > 1 or prefixes or out.is_file() or out.resolve() == folder.resolve():
-        raise UserError(
-            f"{folder} is a folder of shards: give it alone, with a different folder as --out, and without --prefixes"
-        )
-    found = sorted(each for each in folder.iterdir() if each.is_file() and not each.name.startswith("."))
-    if not found:
-        raise UserError(f"{folder} has no files: a folder of shards was expected")
-    if only is None:
-        return found
-    chosen = [shard for shard in found if shard.name == only]
-    if not chosen:
-        raise UserError(
-            f"--shard {only}: {folder} has no such file; it has {found[0].name} and {len(found) - 1} others"
-        )
-    return chosen
+    if len(files) > 1 or prefixes:
+        raise UserError(f"{files[0]} is a folder of shards: give it alone, and without --prefixes")
+    return shards_of(files[0], out, only)
 
 
 def _print(answers: Iterable[Answer], write: formats.Writer, batch_size: int) -> None:
