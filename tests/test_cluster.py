@@ -44,8 +44,8 @@ def shards(folder: Path, count: int, lines: int = 5) -> Path:
     return folder
 
 
-def outputs(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.txt"))}
+def outputs(folder: Path, names: str = "*.txt") -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob(names))}
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
@@ -153,13 +153,15 @@ def test_shards_are_evaluated_like_one_file_also_on_a_cluster(
     assert len(fake.keys) == 3
     (out / "1.tsv").unlink()
     (out / "2.tsv").write_text("")  # a damaged output
+    (out / "1.tsv").write_bytes((tmp_path / "alone" / "1.tsv").read_bytes())
+    monkeypatch.setattr(sys, "argv", ["transduce", *map(str, common), "--pairs", str(folder), "--out", str(out)])
     with pytest.raises(SystemExit):
-        monkeypatch.setattr(sys, "argv", ["transduce", *map(str, common), "--pairs", str(folder), "--out", str(out)])
         main()
     assert "2.tsv has 0 predictions for 4 examples: remove it" in capsys.readouterr().err
     (out / "2.tsv").unlink()
     call(monkeypatch, *common, "--json", "--pairs", folder, "--out", out)
     assert told(capsys) == whole
+    assert outputs(tmp_path / "alone", "*.tsv") == outputs(out, "*.tsv")
 
 
 def test_a_source_may_not_be_in_two_shards_if_references_are_grouped(
@@ -212,18 +214,20 @@ def test_a_folder_that_is_not_shared_is_noticed(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
-def test_a_killed_worker_changes_no_byte(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("verb", ["predict", "evaluate"])
+def test_a_killed_worker_changes_no_byte(verb: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    folder = shards(tmp_path / "in", 10, lines=300)
-    common = ("predict", run, folder, "--threads", 1, "--device", "cpu")
+    names, given = ("*.txt", ()) if verb == "predict" else ("*.tsv", ("--pairs",))
+    folder = shards(tmp_path / "in", 10, lines=300) if verb == "predict" else pairs(tmp_path / "in", 10)
+    common = (verb, run, *given, folder, "--threads", 1, "--device", "cpu")
     call(monkeypatch, *common, "--out", tmp_path / "alone")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
         pids = [worker.pid for worker in local.workers.values()]
         done = tmp_path / "together"
 
         def kill() -> None:
-            while len(outputs(done)) < 2:
+            while len(outputs(done, names)) < 2:
                 time.sleep(0.01)
             os.kill(pids[0], signal.SIGKILL)
 
@@ -231,5 +235,5 @@ def test_a_killed_worker_changes_no_byte(run: Path, tmp_path: Path, monkeypatch:
         killer.start()
         call(monkeypatch, *common, "--out", done, "--cluster", local.scheduler_address)
         killer.join()
-    assert outputs(tmp_path / "alone") == outputs(done)
-    assert len(outputs(done)) == 10
+    assert outputs(tmp_path / "alone", names) == outputs(done, names)
+    assert len(outputs(done, names)) == 10

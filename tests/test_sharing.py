@@ -305,7 +305,7 @@ def test_a_packed_run_downloads_nothing(
     run = Run.open(pull(with_settings(packed, tmp_path / "x.zip", data={"origin": origin}), tmp_path / "run"))
     monkeypatch.setattr(socket, "socket", None)  # a request would be another error
     for use in (lambda: run.examples("test"), run.prepared):
-        with pytest.raises(DataError, match="would be downloaded.*--trust"):
+        with pytest.raises(DataError, match=r"would be downloaded.*--trust"):
             use()
     folder = origin_folder(run._data.origin, run.cache)
     folder.mkdir(parents=True)  # it was downloaded before, for another run
@@ -317,7 +317,7 @@ def test_a_packed_run_names_no_other_run(table: str, packed: dict[str, bytes], t
     named = {"type": "language-model", "language_model": "mine+hf:evil/spy", "weight": 0.5}
     tables: dict[str, Any] = {"init": {"run": "hf:evil/spy"}, "search": {"type": "beam", "filters": [named]}}
     file = with_settings(packed, tmp_path / "x.zip", **{table: tables[table]})
-    with pytest.raises(UserError, match="names the run '.*hf:evil/spy', and a packed run names none"):
+    with pytest.raises(UserError, match=r"names the run '.*hf:evil/spy', and a packed run names none"):
         transduce.load(file)
 
 

@@ -114,7 +114,9 @@ def evaluate(
 def _shards_measured(
     trained: RunOptions, corpus: CorpusOptions, measured: MetricOptions, sharded: ShardOptions, transducer: Transducer
 ) -> tuple[System, list[Example]] | None:
-    """Answers the shards without outputs. Returns the scores and the examples of all of them; None if --shard named one."""
+    """Answers the shards without outputs, unless a cluster has done it. Returns the scores and the examples of all;
+    None if --shard named one.
+    """
     from transduce.answers.output_folder import write_shards
     from transduce.evaluation.shards import check_divisible, measured_together, predicted
     from transduce.runs.identity import identity
@@ -129,9 +131,10 @@ def _shards_measured(
         examples = corpus.of(shard).read_files(transducer, grouped)
         return predicted(name, transducer, examples, measured.metrics(own), measured.batch_size)
 
-    settings = asdict(trained) | asdict(measured) | {"device": str(transducer.device)}
-    settings["run"] = identity(trained.run, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
-    write_shards(shards, out, answered, json.loads(json.dumps(settings, default=str)))
+    if sharded.cluster is None:
+        settings = asdict(trained) | asdict(measured) | {"device": str(transducer.device)}
+        settings["run"] = identity(trained.run, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+        write_shards(shards, out, answered, json.loads(json.dumps(settings, default=str)))
     if sharded.shard is not None:
         return None
     every = ((corpus.of(shard).read_files(transducer, grouped), out / shard.name) for shard in shards)

@@ -136,7 +136,7 @@ def _shards(files: list[Path], out: Path, prefixes: bool, only: str | None) -> l
     beside the folder, and for prefixes line by line.
     """
     if len(files) > 1 or prefixes:
-        raise UserError(f"{files[0]} is a folder of shards: give it alone, and without --prefixes")
+        raise UserError(f"{files[0]} is a folder of shards: leave out other files and --prefixes")
     return shards_of(files[0], out, only)
 
 

@@ -1,6 +1,6 @@
 """The evaluation of a folder of shards: the predictions for each shard are a file, and all are measured together.
 
-So the metrics and their intervals are those of one evaluation of all examples, whoever made the predictions.
+So one evaluation of all examples in one file gives the same scores and intervals.
 """
 
 from __future__ import annotations

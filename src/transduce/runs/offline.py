@@ -1,4 +1,4 @@
-"""What the settings of a packed run may not do: name files or runs of other machines, which opening it would fetch.
+"""Keeps a packed run off the network: its settings may not make this program fetch files or runs.
 
 A packed run may come from a stranger, and a request tells the stranger's machine who opened the run, and when.
 """
@@ -25,7 +25,7 @@ WAY_OUT = (
 
 
 def is_foreign(folder: Path) -> bool:
-    """True for the folder of a packed run, and for that of a language model inside one."""
+    """True for the folder of a packed run, and for a language model's folder inside it."""
     return is_pack(folder) or (folder.parent.name == LANGUAGE_MODELS and is_pack(folder.parent.parent))
 
 
