@@ -10,6 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from transduce.compute import processor
+from transduce.compute.packing import OneDNNPacking, in_few_shapes
 from transduce.modules import linear
 from transduce.modules.linear import Linear
 
@@ -36,6 +37,24 @@ def test_a_product_is_the_same_however_it_is_computed(rows: tuple[int, ...], bia
     assert_close(layer(parts), nn.functional.linear(parts, layer.weight, layer.bias))
     chunk = layer.weight.chunk(2)[1]
     assert_close(linear.linear(x, chunk), nn.functional.linear(x, chunk))
+
+
+@onednn_is_there
+@pytest.mark.usefixtures("onednn_is_faster")
+@torch.inference_mode()
+def test_onednn_sees_few_shapes_whatever_the_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each shape is a kernel, and a server has every number of rows."""
+    layer, seen, product, kernel = Linear(4, 3), set[int](), linear._product, OneDNNPacking()
+    copy = kernel.pack(layer.weight, layer.bias)
+    monkeypatch.setattr(linear, "_product", lambda x, *rest: (seen.add(x.shape[0]), product(x, *rest))[1])
+    for rows in range(1, 400):
+        x = torch.randn(rows, 4)
+        expected = nn.functional.linear(x, layer.weight, layer.bias)
+        assert_close(layer(x), expected)
+        assert_close(kernel.multiply(x, copy), expected)
+        assert_close(in_few_shapes(x[None], lambda padded: seen.add(len(padded)) or padded), x[None])
+    assert len(seen) < 60
+    assert max(seen) <= 416
 
 
 @onednn_is_there

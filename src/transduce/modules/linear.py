@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from transduce.compute.packing import ONEDNN, packed
+from transduce.compute.packing import ONEDNN, in_few_shapes, packed
 
 FEW = 8  # rows; MKL is as fast below this
 MUCH = 2**26  # multiplications in a product with gradients: below this, making kernels costs what oneDNN gains
@@ -33,7 +33,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if not gradients and (copy := packed(weight)) is not None:
             return copy.multiply(x, weight, bias)
         if ONEDNN and not gradients and x.numel() >= FEW * x.shape[-1]:
-            return _product(x, weight.flatten(1), bias)
+            return in_few_shapes(x, lambda x_NI: _product(x_NI, weight.flatten(1), bias))
         if ONEDNN and gradients and x.numel() * len(weight) >= MUCH:
             y_NO: Tensor = _Product.apply(x.flatten(0, -2), weight.flatten(1), bias)  # type: ignore[no-untyped-call]
             return y_NO.view(*x.shape[:-1], len(weight))
