@@ -1,17 +1,17 @@
 """One decoder for every context: a sentence, a bag of words, one word, a label, a picture.
 
-    python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--minutes 2]
+    python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--updates 600]
         [--contexts "bag of words" label ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 The decoder is that of ``multi30k-de-en-context`` with half the width: it reads the context at every step, without
-attention. Only the encoder and the data change. Each model has the same minutes of the processor. The contexts:
+attention. Only the encoder and the data change. Each model has the same updates. The contexts:
 
 - ``sentence with attention``: the recipe ``multi30k-de-en-gru``, the same without the limit of one vector.
 - ``sentence``, ``bag of words``, ``one word``: the German caption of Multi30k, or its longest word (of equally long
   words the first). The output is the English caption.
 - ``label``: positive or negative. The output is a sentence of a review. --reviews has mr.train.tsv.gz, mr.valid.tsv.gz
   and mr.test.tsv.gz with a label, a tab and a sentence in each line (Pang and Lee 2005). The recipe ``classification``,
-  trained on the same sentences for a minute, labels 500 samples for each label.
+  trained on the same sentences, labels 500 samples for each label.
 - ``picture``: the mean of a map of features. The output is a caption, as in ``captions-nlvr``. --pictures has its data.
 
 "context of another" gives each example the context of the next one, so the difference is what the context tells. In
@@ -47,7 +47,7 @@ CAPTION = ['data.units={joint={type="unigram", size=4000}}', GREEDY]
 SENTENCE = [f"model.encoder.width={WIDTH // 2}", f"model.encoder.embedding_width={WIDTH // 2}"]
 BAG = f'model.encoder={{type="bag", width={WIDTH}, dropout=0.2}}'
 SAMPLES = 500  # reviews for each label
-CLASSIFIER = 1.0  # minutes
+CLASSIFIER = 500  # updates
 CONTEXTS = ("sentence", "bag of words", "one word", "label", "picture", "sentence with attention")
 PICTURE = [
     'data.units={source={type="picture", height=32, width=128, channels=3}, target={type="words", lowercase=true}}',
@@ -57,7 +57,7 @@ PICTURE = [
     "training.batching.tokens=4096",
 ]
 LABEL = [
-    'data.units={source={type="labels", labels=1}, target={type="words", minimum_count=2}}',
+    'data.units={source={type="labels", labels=1}, target={type="unigram", size=4000}}',
     f'model.encoder={{type="labels", labels=1, width={WIDTH}}}',
     'training.validation.metrics=["perplexity"]',
     f"search={{type='sampling', size={SAMPLES}, max_length=60}}",
@@ -72,9 +72,9 @@ class Context:
     recipe: str
     settings: Sequence[str]
 
-    def trained(self, minutes: float, threads: int) -> transduce.Transducer:
+    def trained(self, updates: int, threads: int) -> transduce.Transducer:
         """The model, trained first if it is not finished."""
-        settings = [*self.settings, f"training.minutes={minutes}", "training.clock=processor"]
+        settings = [*self.settings, f"training.steps={updates}"]
         return transduce.train(self.recipe, self.run, settings, resume=True, device="cpu", threads=threads)
 
 
@@ -149,9 +149,9 @@ def cell(found: Statistics) -> str:
     return f"{found.score:.2f} ({low:.2f} to {high:.2f})"
 
 
-def measured(name: str, every: dict[str, Context], minutes: float, threads: int) -> list[Statistics]:
+def measured(name: str, every: dict[str, Context], updates: int, threads: int) -> list[Statistics]:
     """The statistics of a context, for its own contexts and for those of another."""
-    transducer = every[name].trained(minutes, threads)
+    transducer = every[name].trained(updates, threads)
     if name == "label":
         return reviewed(transducer, every["classifier"].trained(CLASSIFIER, threads))
     return captioned(transducer, Run.open(every[name].run).examples("test"))
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--reviews", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS)
     parser.add_argument("--threads", type=int, default=1)
     add_options(parser)
@@ -176,11 +176,11 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     given.runs.mkdir(parents=True, exist_ok=True)
     every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())
-    table = ["# One decoder, several contexts", "", machine(), "", f"Each model has {given.minutes:g} minutes."]
+    table = ["# One decoder, several contexts", "", machine(), "", f"Each model has {given.updates:,} updates."]
     table += ["", "| context | measure | own context | context of another |", "|---|---|---|---|"]
     report, runs = Report.asked(given), list[Path]()
     for name in given.contexts:
-        found = measured(name, every, given.minutes, given.threads)
+        found = measured(name, every, given.updates, given.threads)
         measure = "accuracy of a classifier" if name == "label" else "BLEU"
         table.append(f"| {name} | {measure} | {' | '.join(map(cell, found))} |")
         if name == "label":
