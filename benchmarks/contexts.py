@@ -74,7 +74,7 @@ class Context:
 
     def trained(self, updates: int, threads: int) -> transduce.Transducer:
         """The model, trained first if it is not finished."""
-        settings = [*self.settings, f"training.steps={updates}"]
+        settings = [*self.settings, f"training.steps={updates}", "training.validation.times=2"]
         return transduce.train(self.recipe, self.run, settings, resume=True, device="cpu", threads=threads)
 
 
