@@ -1,0 +1,73 @@
+"""What a trained run is worth: beside it, the output that is right most often without a look at the source.
+
+    python benchmarks/most_frequent.py RUN [RUN ...] [--metrics bleu exact] [--split test] [--threads 1]
+                                       [--out FILE.md] [--record FILE.json]
+
+The baseline of a run writes the most frequent target of its training data for every source, of equally frequent ones
+the first. The baseline of a tagger writes the most frequent label at every position. ``--metrics`` are by default those
+of each run. In parentheses, 95 % intervals by bootstrap over the examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from report import Report, add_options, machine
+
+import transduce
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.metrics.statistics import Statistics, statistics
+from transduce.runs.run import Run
+from transduce.types import Example, Prediction
+
+
+def most_frequent(known: Iterable[Example], asked: Sequence[Example], labels: bool) -> list[str]:
+    """The baseline's output for each of ``asked``, by the targets of ``known``. With ``labels``, as many labels as its
+    reference has.
+    """
+    targets = (pair.references[0] for pair in known)
+    counts = Counter(label for target in targets for label in target.split()) if labels else Counter(targets)
+    best = counts.most_common(1)[0][0]
+    return [" ".join([best] * len(pair.references[0].split())) if labels else best for pair in asked]
+
+
+def rows(path: Path, split: str, names: Sequence[str]) -> list[str]:
+    """A line of the table for each metric of a run."""
+    run, transducer = Run.open(path), transduce.load(path, device="cpu")
+    examples = run.examples(split)
+    metrics = [metric(name) for name in names or transducer.settings["metrics"]]
+    found = transducer.evaluate(examples, metrics).statistics
+    outputs = most_frequent(run.examples("train"), examples, transducer.token_for_token)
+    baseline = statistics(metrics, [Prediction(output) for output in outputs], examples)
+    each = zip(metrics, found, baseline, strict=True)
+    return [f"| {path.name} | {kind.name} | {cell(own)} | {cell(other)} |" for kind, own, other in each]
+
+
+def cell(found: Statistics) -> str:
+    low, high = Resampling().interval(found)
+    return f"{found.score:.2f} ({low:.2f} to {high:.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--metrics", nargs="+", default=[])
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--threads", type=int, default=1)
+    add_options(parser)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    table = ["# Beside the most frequent output", "", machine(), ""]
+    table += ["| run | metric | model | most frequent |", "|---|---|---|---|"]
+    table += [row for run in given.runs for row in rows(run, given.split, given.metrics)]
+    print("\n".join(table))
+    Report.asked(given, given.split).write(table, given.runs)
+
+
+if __name__ == "__main__":
+    main()
