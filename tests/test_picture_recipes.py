@@ -17,7 +17,7 @@ from selection import mostly_slow
 from transduce import api, recipes
 from transduce.inspect.signal_attention import signal_attention
 from transduce.runs.loading import load
-from transduce.types import UNK
+from transduce.types import UNK, Example
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 FEW = 6
@@ -199,6 +199,15 @@ def test_captions_are_measured_by_where_they_point(
     assert counts == [3 * named, named, named, named]  # of the two objects of four pictures, three words each
     assert [row.count("|") for row in rows] == [6] * 5
     assert rows[-1] in (tmp_path / "out.md").read_text()
+
+
+def test_the_most_frequent_label_or_caption_is_a_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    most_frequent = runpy.run_path(str(BENCHMARKS / "most_frequent.py"))["most_frequent"]
+    known = [Example("", (target,)) for target in ("up up", "left left left left", "left down", "up up")]
+    asked = [Example("", ("down",)), Example("", ("up left down",))]
+    assert most_frequent(known, asked, labels=True) == ["left", "left left left"]
+    assert most_frequent(known, asked, labels=False) == ["up up", "up up"]
 
 
 def records(pairs: Path) -> list[dict[str, Any]]:
