@@ -31,6 +31,8 @@ from statistics import median
 from typing import Any
 
 import torch
+from peers.programs.translator import translate
+from peers.sizes import LONGEST
 from report import Report, add_options, machine
 
 import transduce
@@ -46,7 +48,6 @@ from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.transducer import Transducer
 
-LONGEST = 60
 BATCH = 64
 LEAST = 0.5  # seconds that a measurement takes at least
 ENGINES, PRECISIONS = ("native", "onnx", "ctranslate2"), ("float32", "int8")
@@ -126,11 +127,7 @@ def own_api(transducer: Transducer) -> Decode:
     translator = transducer.model.translator.engine
 
     def decode(sources: Sequence[Any], search: Any, batch: int) -> list[str]:
-        size = getattr(search, "size", 1)
-        options = {"beam_size": size, "length_penalty": float(size > 1), "max_decoding_length": LONGEST - 1}
-        parts = [sources] if batch > 1 else [[source] for source in sources]
-        for part in parts:
-            translator.translate_batch(part, max_batch_size=batch, return_end_token=True, **options)
+        translate(translator, sources, getattr(search, "size", 1), batch, LONGEST)
         return []
 
     return decode

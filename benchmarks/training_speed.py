@@ -32,6 +32,8 @@ from statistics import mean, median
 from typing import Any
 
 import torch
+from peers.programs import marian
+from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
 from report import Report, add_options, machine
 from stopwatch import Block, Stopwatch, alone
 
@@ -40,15 +42,13 @@ from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
 from transduce.records.machine import float32_limit, measure_gflops
-from transduce.search.forcing import shifted
 from transduce.speed.products import counter
 from transduce.speed.training import COUNTED
 from transduce.training.begin import train
 from transduce.training.settings import Training
-from transduce.types import BOS, EOS, PAD, Batch
+from transduce.types import Batch
 
 RECIPE = "multi30k-de-en-transformer"
-TOKENS, RATE, WARMUP, CLIP, SMOOTHING, DROPOUT = 2048, 1e-3, 400, 1.0, 0.1, 0.1
 MARK_EVERY = 10  # updates between looks at the clock
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
@@ -142,58 +142,18 @@ def hugging_face_block(setting: Setting, precision: str, seconds: float) -> Bloc
     torch.set_num_threads(setting.threads)
     torch.manual_seed(setting.seed)
     prepared = setting.prepared()
-    model = marian(prepared.facts.target_vocabulary)
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), RATE, (0.9, 0.98), 1e-9)
-    criterion = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=SMOOTHING)
+    model = marian.new_model(prepared.facts.target_vocabulary)
     stopwatch = Stopwatch(setting.now)
     stopwatch.parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     began = setting.now()
-    for step, batch in enumerate(batches(prepared, setting.seed), 1):
-        for group in optimizer.param_groups:
-            group["lr"] = RATE * min(step / WARMUP, (WARMUP / step) ** 0.5)
-        source, labels = batch.source, batch.target.values
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
-            output = model(source.values, attention_mask=source.mask.long(), decoder_input_ids=shifted(batch.target))
-            loss = criterion(output.logits.flatten(0, 1), labels.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
+    pairs = ((batch.source.values, batch.target.values) for batch in batches(prepared, setting.seed))
+    for step, loss in enumerate(marian.updates(model, pairs, precision), 1):
         if step % MARK_EVERY == 0:
             stopwatch.marks.append((step, setting.now()))
             stopwatch.loss = loss.item()
         if setting.now() - began > seconds:
             break
     return stopwatch.block(target_lengths(setting))
-
-
-def marian(vocabulary: int) -> Any:
-    """A MarianMTModel of the benchmark's size, with random weights."""
-    try:
-        from transformers import MarianConfig, MarianMTModel
-    except ImportError as error:
-        raise SystemExit(f"{error}: pip install -e '.[benchmarks]'") from error
-    side = {"layers": 3, "attention_heads": 4, "ffn_dim": 1024}
-    sizes = {f"{coder}_{name}": value for coder in ("encoder", "decoder") for name, value in side.items()}
-    return MarianMTModel(
-        MarianConfig(
-            **sizes,
-            vocab_size=vocabulary,
-            d_model=256,
-            max_position_embeddings=1024,
-            activation_function="relu",
-            scale_embedding=True,
-            dropout=DROPOUT,
-            attention_dropout=DROPOUT,
-            activation_dropout=DROPOUT,
-            pad_token_id=PAD,
-            bos_token_id=BOS,
-            eos_token_id=EOS,
-            forced_eos_token_id=None,
-            decoder_start_token_id=BOS,
-        )
-    )
 
 
 # ------------------------------------------------------------------ what is measured, and how it is told

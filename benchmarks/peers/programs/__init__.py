@@ -1,0 +1,1 @@
+"""Programs that run in the environment of a peer: they import the peer and nothing of ours."""
