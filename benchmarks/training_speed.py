@@ -63,6 +63,7 @@ class Setting:
     seed: int = 1
     clock: str = "wall"
     recipe: str = RECIPE
+    changes: tuple[tuple[str, Any], ...] = ()  # of the recipe's settings
 
     def now(self) -> float:
         """Seconds by the clock; seconds of the processor are divided by the threads."""
@@ -76,6 +77,7 @@ class Setting:
             "model.encoder.dropout": DROPOUT,
             "model.decoder.dropout": DROPOUT,
             "objective.smoothing": SMOOTHING,
+            **dict(self.changes),
         }
         fixed = {
             "batching": {"tokens": TOKENS},

@@ -36,7 +36,7 @@ from peers.data import Data, write
 from peers.hugging_face import HuggingFace
 from peers.joeynmt import JoeyNMT
 from peers.opennmt import Eole, OpenNMT
-from peers.ours import RECIPES, Ours, trained, write_exports
+from peers.ours import RECIPES, Ours, setting_of, trained, write_exports
 from peers.turns import Measured, failure_lines, prediction, prediction_lines, training, training_lines
 
 PARTS = ("training", "prediction", "losses")
@@ -96,12 +96,11 @@ def installed(asked: Mapping[str, Peer]) -> tuple[list[Peer], dict[str, str], li
 def shares(measured: Measured, family: Family, task: Task) -> dict[str, float]:
     """The share of the machine's fastest products, for the rows of transduce."""
     limit = alone(limits, task.threads)
-    setting = Setting(task.data.setting.data, task.data.setting.work, task.threads, recipe=RECIPES[family])
     found = {}
     for row, speeds in measured.speeds.items():
         if isinstance(row.peer, Ours):
             rates = sorted(each["tokens/s"].rate for each in speeds)
-            per_token = alone(operations, setting, row.way)
+            per_token = alone(operations, setting_of(task, family), row.way)
             found[row.name] = rates[len(rates) // 2] * per_token / limit[row.way] / 1e9
     return found
 
@@ -140,7 +139,7 @@ def main(given: Sequence[str] | None = None) -> None:
     asked.home.mkdir(parents=True, exist_ok=True)
     everyone = peers(asked.home, asked.torch)
     found, failed, versions = installed({name: everyone[name] for name in asked.peers})
-    setting = Setting(str(asked.data), str(asked.home / "work"), asked.threads, recipe=RECIPES["transformer"])
+    setting = Setting(str(asked.data), str(asked.home / "work"), asked.threads, recipe=RECIPES["transformer"][0])
     run = (asked.run or asked.home / "run") if "prediction" in asked.only else None
     data = Data(asked.home / "data", setting, run)
     if run is not None and asked.run is None and not (run / "config.toml").exists():

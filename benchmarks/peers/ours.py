@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from stopwatch import alone
-from training_speed import transduce_block
+from training_speed import Setting, transduce_block
 
 import transduce
 from peers.base import Column, Family, Speed, Task
@@ -24,9 +24,9 @@ from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.speed.report import peak_memory
 
-RECIPES: dict[Family, str] = {
-    "transformer": "multi30k-de-en-transformer-post",
-    "recurrent": "multi30k-de-en-luong-fed",
+RECIPES: dict[Family, tuple[str, dict[str, Any]]] = {
+    "transformer": ("multi30k-de-en-transformer-post", {}),
+    "recurrent": ("multi30k-de-en-recurrent", {"model.decoder.wiring.input_feeding": True}),
 }
 EXPORTS = ("native-float32", "native-int8", "onnx-float32", "ctranslate2-float32", "ctranslate2-int8", "marian")
 
@@ -50,12 +50,17 @@ class Ours:
         return f"{transduce.__version__} torch {torch.__version__}"
 
     def train(self, task: Task, family: Family, precision: str) -> Speed:
-        setting = replace(task.data.setting, threads=task.threads, recipe=RECIPES[family])
-        block = alone(transduce_block, setting, precision, task.seconds)
+        block = alone(transduce_block, setting_of(task, family), precision, task.seconds)
         return Speed(block.tokens_per_second, block.memory, block.parameters)
 
     def predict(self, task: Task, way: str, columns: Sequence[Column]) -> dict[Column, Speed]:
         return alone(_predict, task.data, way, columns, task.threads)
+
+
+def setting_of(task: Task, family: Family) -> Setting:
+    """Our own training of this model."""
+    recipe, changes = RECIPES[family]
+    return replace(task.data.setting, threads=task.threads, recipe=recipe, changes=tuple(changes.items()))
 
 
 def write_exports(data: Data) -> None:
@@ -95,4 +100,4 @@ def trained(run: Path, data: Data, minutes: float) -> None:
     """Trains the run whose weights predict."""
     from transduce.training.begin import train
 
-    train(replace(data.setting, recipe=RECIPES["transformer"]).table(minutes=minutes), run, device="cpu")
+    train(data.setting.table(minutes=minutes), run, device="cpu")
