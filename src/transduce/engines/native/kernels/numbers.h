@@ -116,9 +116,11 @@ static inline void add_scaled(float* x, const float* y, float scale, int count) 
     for (int i = 0; i < count; ++i) x[i] += scale * y[i];
 }
 
-// A gated linear unit (Dauphin et al. 2017): a * sigmoid(b) of the halves a and b of `halves` [2, count].
-static inline void gate(const float* halves, float* to, int count) {
-    for (int i = 0; i < count; ++i) to[i] = halves[i] / (1.0f + exponential(-halves[count + i]));
+// A gated linear unit (Dauphin et al. 2017): a * sigmoid(b) of the halves a and b of `halves` [2, count]. `to` is other
+// memory, which lets the compiler use vector instructions.
+static inline void gate(const float* halves, float* __restrict to, int count) {
+    const float* gates = halves + count;
+    for (int i = 0; i < count; ++i) to[i] = halves[i] * sigmoid(gates[i]);
 }
 
 // Turns energies into weights that sum to 1.
