@@ -20,6 +20,7 @@ from transduce import api
 from transduce.cli import cluster
 from transduce.cli.app import main
 from transduce.cli.cluster import ShardJob, answer_on, without_option
+from transduce.compute.cluster import _call
 from transduce.errors import StoppedError, UserError
 
 TINY = {
@@ -180,6 +181,65 @@ def test_a_source_may_not_be_in_two_shards_if_references_are_grouped(
         assert line in capsys.readouterr().err
 
 
+class Workers(Fake):
+    """Stands for ``distributed.Client``, for functions with arguments."""
+
+    def submit(self, function: Any, *arguments: Any, pure: bool, retries: int) -> Future:  # type: ignore[override]
+        assert not pure
+        assert retries > 0
+        sent = pickle.loads(pickle.dumps((function, arguments)))
+        self.futures.append(Future(lambda: pickle.loads(pickle.dumps(sent[0](*sent[1])))))
+        return self.futures[-1]
+
+    def close(self) -> None:
+        self.keys.append("closed")
+
+
+def text(folder: Path) -> list[str]:
+    """Settings for n-grams of some files of text, in a cache of their own."""
+    (folder / "texts").mkdir(parents=True)
+    for number in range(3):
+        lines = (f"{'ab' * (line % 5)} {line % 7 + number}\n" for line in range(40))
+        (folder / "texts" / f"{number}.txt").write_text("".join(lines))
+    last = {"data.train.path": folder / "texts" / "*.txt", "data.valid.path": folder / "texts" / "0.txt"}
+    last |= {"data.test.path": folder / "texts" / "0.txt", "data.cache": folder / "cache"}
+    units = "data.units={target={type='symbols'}}"
+    return [units, "model.order=3", "model.prune=0.0", *(f"{key}='{value}'" for key, value in last.items())]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = [path for path in folder.rglob("*") if path.suffix in (".npy", ".json", ".safetensors")]
+    return {path.name if path.parent.name != "train" else f"train/{path.name}": path.read_bytes() for path in found}
+
+
+def count_ngrams(folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Trains n-grams. Returns the files of the prepared data, and those of the checkpoint."""
+    settings = text(folder)
+    run = api.train_run("ptb-ngram", folder / "run", [*settings, *more], device="cpu", progress=False)
+    return files(folder / "cache"), files(run / "checkpoints" / "best") | {"state.json": b"times"}
+
+
+def test_a_cluster_prepares_and_counts_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients: list[Workers] = []
+
+    def connect(address: str) -> Workers:
+        assert address == "tcp://there:1"
+        clients.append(Workers(threads=2))
+        return clients[-1]
+
+    for place in ("transduce.data.encoding.connect", "transduce.compute.cluster.connect"):
+        monkeypatch.setattr(place, connect)
+    monkeypatch.setattr("transduce.data.encoding.LINES", 16)
+    monkeypatch.setattr("transduce.statistical.ngram_counts.PART", 100)
+    alone = count_ngrams(tmp_path / "alone")
+    assert not clients
+    assert count_ngrams(tmp_path / "together", "data.cluster='tcp://there:1'") == alone
+    assert len(clients) == 3  # the pairs to train on, those to validate with, and the counts
+    assert all(len(each.futures) > 1 and each.keys == ["closed"] for each in clients)
+    with pytest.raises(UserError, match="a worker has transduce"):
+        _call(pickle.dumps(dict), str, 1, "0.0.0")
+
+
 def test_one_shard_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     folder, out = shards(tmp_path / "in", 3), tmp_path / "out"
     call(monkeypatch, "predict", run, folder, "--out", out, "--shard", "02.txt", "--device", "cpu")
@@ -237,3 +297,24 @@ def test_a_killed_worker_changes_no_byte(verb: str, run: Path, tmp_path: Path, m
         killer.join()
     assert outputs(tmp_path / "alone", names) == outputs(done, names)
     assert len(outputs(done, names)) == 10
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("transduce.data.encoding.LINES", 2)  # many jobs: the worker dies while some wait
+    monkeypatch.setattr("transduce.statistical.ngram_counts.PART", 100)
+    alone = count_ngrams(tmp_path / "alone")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
+        pid = next(iter(local.workers.values())).pid
+
+        def kill() -> None:
+            while len(local.scheduler.tasks) < 5:
+                time.sleep(0.001)
+            os.kill(pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found = count_ngrams(tmp_path / "together", f"data.cluster='{local.scheduler_address}'")
+        killer.join()
+    assert found == alone

@@ -12,12 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
 from transduce.models.weights import load_weights, save_weights
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.kneser_ney import estimate
+from transduce.statistical.ngram_counts import Sequences, count, merged
 from transduce.statistical.ngrams import NGrams
 
 Word = int | str
@@ -278,3 +281,23 @@ def test_what_is_learned_again_is_learned_anew() -> None:
     model.learn(SMALL[3].ngrams(2))
     for name, parameter in fresh.named_parameters():
         assert torch.equal(getattr(model, name), parameter)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 4), max_size=7), min_size=1, max_size=20), st.integers(1, 4), st.integers(1, 30)
+)
+def test_parts_of_a_text_are_counted_like_the_whole(rows: list[list[int]], order: int, tokens: int) -> None:
+    text = Sequences(*_flat(rows), 3)
+    parts = list(text.divided(tokens))
+    assert [len(part.offsets) - 1 for part in parts if len(part.offsets) < 2] == []
+    whole, found = count(text, 5, order), merged([count(part, 5, order) for part in parts], 5)
+    for name in ("keys", "suffixes", "counts", "first"):
+        for one, other in zip(getattr(whole, name), getattr(found, name), strict=True):
+            assert one.dtype == other.dtype
+            assert one.tolist() == other.tolist()
+
+
+def _flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """The rows as prepared data have them: each id is 3 higher, and an id without meaning follows each row."""
+    flat = [word + 3 for row in rows for word in (*row, -1)]
+    return np.array(flat, np.uint16), np.cumsum([0, *(len(row) + 1 for row in rows)])

@@ -170,7 +170,7 @@ def prepared_alone_and_by(processes: int, data: Data, folder: Path) -> tuple[dic
 def test_other_processes_encode_the_same(data, cache, monkeypatch):
     monkeypatch.setattr(encoding, "LINES", 2)
     found = []
-    monkeypatch.setattr(preparation, "encoders", lambda *given: found.append(Elsewhere(*given)) or found[-1])
+    monkeypatch.setattr(preparation, "encoders", lambda *given: found.append(Elsewhere(*given[:2])) or found[-1])
     one, several = prepared_alone_and_by(3, data, cache)
     assert one == several
     assert [each.count for each in found] == [3, 3]  # of the training and the validation set

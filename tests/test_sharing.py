@@ -96,12 +96,14 @@ def test_paths_become_names(own_run: Path, tmp_path: Path) -> None:
     settings = config.read(own_run / "config.toml")
     settings["data"]["train"] = {"path": "/home/me/secret/train.tsv"}
     settings["data"]["valid"] = {"path": "data/valid.tsv"}
+    settings["data"]["cluster"] = "tcp://mine:1"
     settings["init"] = {"run": "../private/mother+father"}
     (own_run / "config.toml").write_text(config.write(settings))
     packed = config.read(pack(own_run, tmp_path / "packed") / "config.toml")
     assert packed["data"]["train"]["path"] == "train.tsv"
     assert packed["data"]["valid"]["path"] == "data/valid.tsv"
     assert packed["init"]["run"] == "mother+father"
+    assert "cluster" not in packed["data"]
 
 
 def test_a_language_model_is_packed_too(own_run: Path, sister: Path, tmp_path: Path) -> None:
@@ -310,6 +312,12 @@ def test_a_packed_run_downloads_nothing(
     folder = origin_folder(run._data.origin, run.cache)
     folder.mkdir(parents=True)  # it was downloaded before, for another run
     assert Run.open(run.path).data.origin == run._data.origin
+
+
+def test_a_packed_run_asks_no_cluster(packed: dict[str, bytes], tmp_path: Path) -> None:
+    run = Run.open(with_settings(packed, tmp_path / "x.zip", data={"cluster": "tcp://strangers:1"}))
+    with pytest.raises(DataError, match="'tcp://strangers:1', on the network"):
+        run.prepared()
 
 
 @pytest.mark.parametrize("table", ["init", "search"])

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 import transduce
-from transduce.errors import MissingPackageError, StoppedError, UserError
-
-RETRIES = 3  # starts of a shard's command beyond the first one, if workers die
+from transduce.compute.cluster import RETRIES, connect
+from transduce.errors import StoppedError, UserError
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,7 @@ def answer_on(cluster: Cluster, arguments: Sequence[str], shards: Sequence[Path]
 @contextmanager
 def connected(address: str) -> Iterator[Cluster]:
     """A connection to the scheduler at this address, such as tcp://host:8786. Raises UserError if there is none."""
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise MissingPackageError("--cluster needs Dask: pip install 'transduce[cluster]'") from error
-    try:
-        client = Client(address, timeout="20s")
-    except (OSError, ValueError) as error:
-        raise UserError(f"no Dask scheduler answers at {address} ({error}): start one with `dask scheduler`") from error
+    client = connect(address)
     with client:
         yield cast(Cluster, client)
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from transduce.compute.cluster import AnyWorkers, ClusterWorkers, connect
 from transduce.compute.workers import Workers
 from transduce.data.cleaning import SIDES, Account, Tally, fitting
 from transduce.data.corpora import Files
@@ -74,7 +75,7 @@ class Encoded:
 
 
 def encode(
-    rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account, workers: Workers[Any] | None
+    rows: Iterable[CorpusRow], tokenizers: tuple[Tokenizer, Tokenizer], account: Account, workers: AnyWorkers | None
 ) -> Iterator[Encoded]:
     """Yields the pairs of all rows in order, in chunks, without those that the policies leave out. ``workers``, if
     given, encode several chunks at a time (``encoders``); the result is the same.
@@ -86,8 +87,12 @@ def encode(
     yield from (work(tokenizers, job) for job in jobs) if workers is None else workers(work, jobs)
 
 
-def encoders(folder: Path, count: int) -> Workers[Any]:
-    """Processes that encode with the tokenizers source.json and target.json of ``folder``."""
+def encoders(folder: Path, count: int, cluster: str | None = None) -> AnyWorkers:
+    """Processes that encode with the tokenizers source.json and target.json of ``folder``: ``count`` on this machine,
+    or the workers of the Dask scheduler at the address ``cluster``.
+    """
+    if cluster is not None:
+        return ClusterWorkers(partial(_loaded, folder.resolve()), connect(cluster))
     return Workers(partial(_loaded, folder), count)
 
 

@@ -369,8 +369,8 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
             PairsWriter(folder, (RowType.of(tokenizers.source), RowType.of(tokenizers.target)))
         )
         workers = None
-        if (data.processes or 1) > 1:
-            workers = stack.enter_context(closing(encoders(folder.parent, data.processes or 1)))
+        if data.cluster is not None or (data.processes or 1) > 1:
+            workers = stack.enter_context(closing(encoders(folder.parent, data.processes or 1, data.cluster)))
         for corpus in files.parts:
             rows = _with_targets(usable(data.rows(corpus), account), corpus, data.units)
             for chunk in encode(rows, tokenizers.both, account, workers):

@@ -103,7 +103,9 @@ class Data:
     text is the path of a file, relative to the folder of the corpus file. If ``group_references`` is True, evaluation
     treats the targets of all rows with the same source as its references. ``cache`` is the folder for prepared data; by
     default it is a folder beside the run. ``processes`` encode the training set; more than one pay from about a million
-    pairs on, and give the same data. Raises DataError if the source is a signal and ``columns`` name labels.
+    pairs on, and give the same data. ``cluster`` is the address of a Dask scheduler, such as tcp://host:8786: its
+    workers encode instead, and count n-grams. All machines must see the folder ``cache``. Raises DataError if the
+    source is a signal and ``columns`` name labels.
     """
 
     units: Units
@@ -116,6 +118,7 @@ class Data:
     group_references: bool = True
     cache: Path | None = None
     processes: int | None = None
+    cluster: str | None = None
 
     def __post_init__(self) -> None:
         if self.processes is not None and self.processes < 1:

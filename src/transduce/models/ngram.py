@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transduce import tree
+from transduce.compute.cluster import AnyWorkers
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens
 from transduce.statistical.kneser_ney import check_cutoffs, estimate
-from transduce.statistical.ngram_counts import Sequences
+from transduce.statistical.ngram_counts import Sequences, count, count_by
 from transduce.statistical.pruning import check_threshold, prune
 from transduce.types import BOS, EOS, UNK, Padded
 
@@ -47,6 +51,9 @@ class Ngram(nn.Module):
 
     def counts(self, pairs: Pairs) -> NgramCounts:
         return NgramCounts(self, pairs)
+
+    def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> NgramCounts:
+        return NgramCounts(self, pairs, workers)
 
     def start(self, source: Any) -> Tensor:
         if not len(self.ngrams) or self.ngrams.end != self.vocabulary - UNK:
@@ -92,17 +99,20 @@ def _words(ids: Tensor) -> Tensor:
 
 
 class NgramCounts(OnePass):
-    """The counts of an n-gram model: the tokens of the targets."""
+    """The counts of an n-gram model: the tokens of the targets. ``workers``, if given, makes the workers that count."""
 
-    def __init__(self, model: Ngram, pairs: Pairs) -> None:
+    def __init__(self, model: Ngram, pairs: Pairs, workers: Callable[[], AnyWorkers] | None = None) -> None:
         check_tokens("an n-gram model", pairs.target)
         tokens = int(pairs.target_lengths.sum())
         super().__init__(tokens, tokens, model.vocabulary - EOS)
-        self.model, self.pairs = model, pairs
+        self.model, self.pairs, self.workers = model, pairs, workers
 
     def count(self) -> None:
         model, target = self.model, self.pairs.target
-        found = estimate(Sequences(target.ids, target.offsets, UNK), model.vocabulary - UNK, model.order, model.cutoffs)
+        text, words = Sequences(target.ids, target.offsets, UNK), model.vocabulary - UNK
+        with nullcontext() if self.workers is None else closing(self.workers()) as workers:
+            counting = count if workers is None else partial(count_by, workers)
+            found = estimate(text, words, model.order, model.cutoffs, counting)
         model.ngrams.learn(prune(found, model.prune))
 
     def log_prob(self) -> float:

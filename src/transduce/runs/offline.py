@@ -43,7 +43,8 @@ def check_data(data: Data, table: config.Table, folder: Path, cache: Path) -> No
     """Raises DataError if reading the data of the packed run in ``folder`` would reach the network. ``table`` is
     ``data`` of its settings, as it was read. Files that were downloaded into ``cache`` before may be read.
     """
-    addresses = [text for split in SPLITS for text in strings([table.get(split, {})]) if "://" in text]
+    named = [table.get(key, {}) for key in (*SPLITS, "cluster")]
+    addresses = [text for text in strings(named) if "://" in text]
     if addresses:
         raise DataError(f"{folder} is a packed run, and its data are at {addresses[0]!r}, on the network: {WAY_OUT}")
     downloads = getattr(data.origin, "folder", "") is None  # every origin that downloads has this field

@@ -35,6 +35,7 @@ from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, diges
 from transduce.sharing.card import Card, Score, parameters_of
 
 NOT_SCORES = ("step", "steps", "what", "from", "seconds", "tokens", "rank")  # in the state.json of a checkpoint
+OF_THIS_MACHINE = ("cache", "cluster")  # settings of the data
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a .zip file can have
 Measure = Callable[[Path], Sequence[Score]]
 
@@ -125,7 +126,7 @@ def _language_models(value: Any) -> Iterator[str]:
 
 def _portable(settings: config.Table) -> config.Table:
     """The settings without folders of this machine: each absolute path becomes its last part, and paths of runs too."""
-    data = {key: value for key, value in settings["data"].items() if key != "cache"}
+    data = {key: value for key, value in settings["data"].items() if key not in OF_THIS_MACHINE}
     changed = {**settings, "data": data}
     return {key: _without_folders(value) for key, value in changed.items()}
 

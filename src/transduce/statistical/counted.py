@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
 from torch import nn
 
+from transduce.compute.cluster import AnyWorkers
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import UserError
 from transduce.protocols import Model
@@ -72,6 +73,14 @@ class Counted(Model, Protocol):
     """A model whose parameters (``empty``) are counts or functions of counts."""
 
     def counts(self, pairs: Pairs) -> Counts: ...
+
+
+class CountedInParts(Counted, Protocol):
+    """A counted model whose counts are sums over parts of the pairs. ``workers`` makes the workers that count them.
+    ``counts`` gives the same, bit for bit.
+    """
+
+    def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> Counts: ...
 
 
 class PartlyCounted(Model, Protocol):

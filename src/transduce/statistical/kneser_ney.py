@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,13 @@ from transduce.statistical.ngram_counts import Counts, Sequences, count
 from transduce.statistical.ngrams import Ids, NGrams, Numbers, Truths, with_parents
 
 
-def estimate(sequences: Sequences | Sequence[Ids], words: int, order: int, cutoffs: Sequence[int] = ()) -> NGrams:
+def estimate(
+    sequences: Sequences | Sequence[Ids],
+    words: int,
+    order: int,
+    cutoffs: Sequence[int] = (),
+    counting: Callable[[Sequences, int, int], Counts] = count,
+) -> NGrams:
     """The model of n-grams of up to ``order`` words of the sequences. Each sequence gets an end (the word ``words``)
     and a begin (``words`` + 1).
 
@@ -21,11 +27,11 @@ def estimate(sequences: Sequences | Sequence[Ids], words: int, order: int, cutof
 
     An n-gram of order n with a count of at most ``cutoffs[n - 1]`` is left out, unless a longer one begins with it. The
     last cut-off also holds for higher orders. The cut-off of order 1 must be 0 (``check_cutoffs``). b(h) gets the
-    counts that are left out.
+    counts that are left out. ``counting`` counts the n-grams, as ``ngram_counts.count`` does.
     """
     check_cutoffs(cutoffs, order)
     text = sequences if isinstance(sequences, Sequences) else Sequences.of(sequences)
-    counted = count(text, words, order)
+    counted = counting(text, words, order)
     keys, suffix, W = np.concatenate(counted.keys), np.concatenate(counted.suffixes), words + 2
     bounds = np.cumsum([1, *map(len, counted.keys)])
     adjusted = _adjusted(counted, W, bounds)

@@ -6,17 +6,20 @@ N sequences, W words, M n-grams of one order.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
 from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.compute.cluster import AnyWorkers
 from transduce.statistical.ngrams import Ids, Truths
 
 CHUNK = 2**20  # words of the text at a time
+PART = 2**22  # words that a worker counts at a time
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,14 @@ class Sequences:
     def total(self) -> int:
         """The number of words of all sequences, with one end and one begin for each."""
         return int(self.offsets[-1]) + len(self.offsets) - 1
+
+    def divided(self, tokens: int) -> Iterator[Sequences]:
+        """Yields the sequences in order, in parts of about ``tokens`` words, as arrays in memory."""
+        bounds = np.unique(np.searchsorted(self.offsets, np.arange(0, self.offsets[-1] + tokens, tokens)))
+        for first, stop in pairwise(bounds.clip(max=len(self.offsets) - 1)):
+            if first < stop:
+                begin, end = self.offsets[first], self.offsets[stop]
+                yield Sequences(np.array(self.flat[begin:end]), self.offsets[first : stop + 1] - begin, self.shift)
 
     def chunks(self, words: int) -> Iterator[tuple[Ids, Ids]]:
         """Yields the text in chunks of whole sequences, about ``CHUNK`` words each: the words of the text, and the
@@ -106,6 +117,52 @@ def count(sequences: Sequences, words: int, order: int) -> Counts:
                 _lengthen(sequences, words, n, shorter, keys, known)
             known, before = known + len(keys), known
     return found
+
+
+def count_by(workers: AnyWorkers, sequences: Sequences, words: int, order: int) -> Counts:
+    """The result of ``count``, from parts of the text that workers count. Their counts are added here."""
+    parts = ((part, words, order) for part in sequences.divided(PART))
+    return reduce(lambda found, more: merged((found, more), words), workers(_counted, parts))
+
+
+def _counted(_: None, job: tuple[Sequences, int, int]) -> Counts:
+    return count(*job)
+
+
+def merged(parts: Sequence[Counts], words: int) -> Counts:
+    """Adds the counts of the parts of a text. Each part has whole sequences. Equal to ``count`` of the whole text.
+
+    The number of an n-gram in a part is changed to its number in the whole, order by order: a key has the number of its
+    parent, which is one word shorter.
+    """
+    W = words + 2
+    found = Counts(
+        [parts[0].keys[0]], [*parts[0].suffixes[:2]], [_sum(part.counts[0] for part in parts)], [parts[0].first[0]]
+    )
+    known, before = 1 + W, 1
+    own_before, numbers = [1] * len(parts), [np.arange(W) + 1] * len(parts)  # of each part's n-grams of the last order
+    for n in range(1, len(parts[0].keys)):
+        translated = []
+        for part, first, number in zip(parts, own_before, numbers, strict=True):
+            parent, word = np.divmod(part.keys[n], W)
+            translated.append(number[parent - first] * W + word)
+        keys, place = np.unique(np.concatenate(translated), return_inverse=True)
+        counts = np.bincount(place, np.concatenate([part.counts[n] for part in parts]), len(keys)).astype(np.int64)
+        parent, word = np.divmod(keys, W)
+        suffix = found.suffixes[n][parent - before]
+        found.suffixes.append(before + np.searchsorted(found.keys[n - 1], suffix * W + word))
+        found.first.append(found.first[n - 1][parent - before])
+        found.keys.append(keys)
+        found.counts.append(counts)
+        numbers = [known + np.searchsorted(keys, each) for each in translated]
+        own_before = [first + len(part.keys[n - 1]) for part, first in zip(parts, own_before, strict=True)]
+        known, before = known + len(keys), known
+    return found
+
+
+def _sum(counts: Iterable[Ids]) -> Ids:
+    total: Ids = np.sum(list(counts), axis=0, dtype=np.int64)
+    return total
 
 
 def _of_order(sequences: Sequences, words: int, n: int, shorter: _Scratch) -> tuple[Ids, Ids]:

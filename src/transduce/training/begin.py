@@ -8,12 +8,14 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from transduce import config
+from transduce.compute.cluster import plain_workers
 from transduce.compute.crew import ALONE, Crew
 from transduce.compute.device import choose_device
 from transduce.compute.memory import keep_freed_memory
@@ -36,7 +38,7 @@ from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
 from transduce.runs.training_state import State, load_carry, load_training, resume_point
-from transduce.statistical.counted import Counted
+from transduce.statistical.counted import Counted, CountedInParts
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.counting import Counting, count_parts
@@ -207,7 +209,11 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     model.to(plan.where)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     tuner = tuner_of(model, plan.settings, plan.prepared, plan.cache)
-    counts = model.counts(pairs)
+    cluster = plan.settings.data.cluster
+    if cluster is not None and can(type(model), CountedInParts):
+        counts = model.counts_in_parts(pairs, partial(plain_workers, cluster))
+    else:
+        counts = model.counts(pairs)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
