@@ -1,30 +1,44 @@
-"""How much memory does ``transduce predict`` take for many lines? A process for each figure.
+"""How much memory does ``transduce predict`` take for many lines? A process for each number of lines.
 
     python benchmarks/many_lines.py RUN [--lines 10000 100000 1000000] [--window 4096] [--batch-size 256]
                                     [--picture docs/pictures/many-lines.png] [--out FILE.md] [--record FILE.json]
 
 The lines are sources of the run's validation split, drawn with a fixed seed. Each process searches greedily with one
-thread and writes a file with ``--out``. The peak is the largest resident set of the process; it includes Python, torch
-and the model.
+thread and writes a file with ``--out``. Twice a second, the resident memory of the process and the number of answers in
+its journal are read. The peak is the largest resident set; it includes Python, torch and the model.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from report import Report, add_options, machine
 
+from transduce.answers.output_file import journal_of
 from transduce.pages import plots
 from transduce.runs.run import Run
 
 SEED = 1
+PAUSE = 0.5  # seconds between two samples
+PARTS = 10  # rows of the table of samples
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The resident memory of the process in MB, ``seconds`` after its start, when it had written ``lines`` answers."""
+
+    seconds: float
+    lines: int
+    memory: float
 
 
 def main() -> None:
@@ -48,19 +62,24 @@ def main() -> None:
         "|---|---|---|",
     ]
     print("\n".join(told), flush=True)
-    report, peaks = Report.asked(given, "valid"), list[float]()
+    report = Report.asked(given, "valid")
+    courses: dict[int, list[Sample]] = {}
     for count in given.lines:
-        peak, seconds = measured(given.run, sources, count, given.window, given.batch_size)
-        peaks.append(peak)
-        told.append(f"| {count:,} | {peak:,.0f} | {count / seconds:,.0f} |")
+        peak, course = measured(given.run, sources, count, given.window, given.batch_size)
+        courses[count] = course
+        told.append(f"| {count:,} | {peak:,.0f} | {count / course[-1].seconds:,.0f} |")
         print(told[-1], flush=True)
         report.write(told, [given.run])
+    table = over_time(courses[max(courses)])
+    told += table
+    print("\n".join(table))
+    report.write(told, [given.run])
     if given.picture is not None:
-        draw(given.lines, peaks, given.picture)
+        draw(courses, given.picture)
 
 
-def measured(run: Path, sources: list[str], count: int, window: int, batch_size: int) -> tuple[float, float]:
-    """The peak in MB and the seconds of one process that predicts ``count`` lines."""
+def measured(run: Path, sources: list[str], count: int, window: int, batch_size: int) -> tuple[float, list[Sample]]:
+    """The peak in MB of one process that predicts ``count`` lines, and samples of it; the last one is at its end."""
     drawn = random.Random(SEED)
     with tempfile.TemporaryDirectory() as folder:
         lines, out = Path(folder) / "in", Path(folder) / "out"
@@ -71,22 +90,62 @@ def measured(run: Path, sources: list[str], count: int, window: int, batch_size:
         command = [sys.executable, "-m", "transduce", "predict", str(run), str(lines), "--out", str(out), *words]
         began = time.perf_counter()
         process = subprocess.Popen(command)
-        _, status, used = os.wait4(process.pid, 0)
+        course: list[Sample] = []
+        while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
+            course.append(Sample(time.perf_counter() - began, answered(out), resident(process.pid)))
+            time.sleep(PAUSE)
+        _, status, used = ended
         if status:
             raise SystemExit(f"predict ended with status {os.waitstatus_to_exitcode(status)}")
         with out.open("rb") as file:
             assert sum(1 for _ in file) == count
-        return used.ru_maxrss / 1000, time.perf_counter() - began
+        course.append(Sample(time.perf_counter() - began, count, course[-1].memory))
+        return used.ru_maxrss / 1000, course
 
 
-def draw(lines: list[int], peaks: list[float], path: Path) -> None:
+def answered(out: Path) -> int:
+    """The number of answers that the journal of an output file marks."""
+    try:
+        marks = journal_of(out).read_text(encoding="utf-8").splitlines()[1:]
+        return int(json.loads(marks[-1])["answers"]) if marks else 0
+    except (FileNotFoundError, ValueError):  # not there yet, no more, or a line is half written
+        return 0
+
+
+def resident(process: int) -> float:
+    """The resident memory of a process in MB (Linux); 0 if it has just ended."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def over_time(course: list[Sample]) -> list[str]:
+    """A table of the memory after each tenth of the lines."""
+    count = course[-1].lines
+    rows = [next(each for each in course if each.lines * PARTS >= part * count) for part in range(1, PARTS + 1)]
+    return [
+        "",
+        f"## Memory of `predict` while it answers {count:,} lines",
+        "",
+        "| lines answered | seconds | resident memory (MB) |",
+        "|---|---|---|",
+        *(f"| {each.lines:,} | {each.seconds:,.0f} | {each.memory:,.0f} |" for each in rows),
+    ]
+
+
+def draw(courses: dict[int, list[Sample]], path: Path) -> None:
+    """Draws the memory of each process over the lines that it has answered."""
     figure = plots.figure(5, 3)
     axes = figure.add_subplot()
-    axes.plot(lines, peaks, marker="o")
-    axes.set_xscale("log")
-    axes.set_ylim(0, 1.3 * max(peaks))
-    axes.set_xlabel("lines")
-    axes.set_ylabel("peak memory (MB)")
+    for count, course in courses.items():
+        found = [each for each in course if each.lines and each.memory]
+        axes.plot([each.lines for each in found], [each.memory for each in found], label=f"{count:,} lines")
+    axes.set_ylim(0, 1.3 * max(each.memory for course in courses.values() for each in course))
+    axes.set_xlabel("lines answered")
+    axes.set_ylabel("resident memory (MB)")
+    axes.legend(loc="lower right")
     plots.save(figure, path)
 
 
