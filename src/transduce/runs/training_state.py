@@ -31,8 +31,8 @@ class State:
     ``place`` is where the next batch is in the data. ``validations`` holds the value of each validation, lower being
     better. ``validated_step`` is the update of the last of them. ``best`` ranks the best model so far, which may be an
     average, and ``best_step`` is its update. ``stale`` counts the validations in a row without a better model.
-    ``seconds`` include the seconds ``validating``. ``reserve`` are the seconds of the budget that the last validation
-    may need. ``recent`` are the updates whose weights are kept for the average. ``events`` counts the lines of
+    ``seconds`` include the seconds ``validating``. ``reserve`` are the seconds of the budget that the end of training
+    may need for validation, and ``part`` is the part of the validation data that it uses. ``recent`` are the updates whose weights are kept for the average. ``events`` counts the lines of
     metrics.jsonl; None in a checkpoint of a version that did not count them.
     """
 
@@ -42,6 +42,7 @@ class State:
     seconds: float = 0.0
     validating: float = 0.0
     reserve: float = 0.0
+    part: float = 1.0
     best_step: int = 0
     best: Rank | None = None
     validated_step: int = 0

@@ -1,4 +1,6 @@
-"""The training budget: when training ends, by which clock, and how far the budget reaches at the measured speed."""
+"""The training budget: when training ends, by which clock, what validation may take of it, and how far the budget
+reaches at the measured speed.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +59,47 @@ class Budget:
         if self.minutes is not None:
             shares.append(seconds / max(60 * self.minutes - reserve, 1e-9))
         return max(shares)
+
+
+# ----------------------------------------------------------------- validation
+
+AT_ONCE = 1 / 3  # of the share: the most that one validation takes
+
+
+@dataclass(frozen=True)
+class ValidationTime:
+    """The seconds that validation may take: a ``share`` of the budget. No limit if the budget has no minutes, because
+    what such a budget computes must not depend on the clock. The end of training needs ``passes`` validations: of the
+    last model and, with an average, of that.
+    """
+
+    minutes: float | None
+    share: float
+    passes: int = 1
+
+    @property
+    def most(self) -> float:
+        """The most that one validation takes."""
+        return math.inf if self.minutes is None else self.share * 60 * self.minutes * AT_ONCE / self.passes
+
+    def allowed(self, seconds: float, validating: float, reserve: float) -> float:
+        """What a validation before the end may take after ``seconds`` of training, of which earlier validations took
+        ``validating``. ``reserve`` is kept for the end. May be negative.
+        """
+        if self.minutes is None:
+            return math.inf
+        before_the_end = self.share * 60 * self.minutes - reserve
+        return min(self.most, min(self.share * seconds, before_the_end) - validating)
+
+    def reserve(self, seconds: float) -> float:
+        """What to reserve for the end, if one validation takes ``seconds``: a fifth more, or two attempts if it must
+        become shorter.
+        """
+        return min(1.2 * seconds, 2 * self.most) * self.passes
+
+    def part(self, seconds: float) -> float:
+        """The part of its data that a validation can use, if with all of them it takes ``seconds``."""
+        return min(1.0, self.most / seconds)
 
 
 # ----------------------------------------------------------------------- pace

@@ -24,7 +24,7 @@ from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import Moments, State, save_training
 from transduce.training.augmentation.base import augmented
-from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace
+from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace, ValidationTime
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
@@ -49,7 +49,8 @@ class Loop:
     ends, patience runs out or a signal comes. A call trains and returns ``Finished``; it raises DivergenceError if the
     loss or the gradient is no longer finite.
 
-    ``judge`` validates the current model within the seconds that it is given. If it is None, there is no validation
+    ``judge`` validates the current model within the seconds, and by the part of its data, that it is given. If it is
+    None, there is no validation
     data, and the last model is the best. ``autocast`` makes the context in which the loss is computed.
     ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
     model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
@@ -64,7 +65,7 @@ class Loop:
     optimizer: torch.optim.Optimizer
     batches: Feed
     training: Training
-    judge: Callable[[float], Judgement] | None
+    judge: Callable[[float, float], Judgement] | None
     autocast: Callable[[], AbstractContextManager[Any]]
     callbacks: Sequence[Callback]
     run: Path
@@ -89,6 +90,8 @@ class Loop:
         self.previous_progress = self.progress  # when last asked whether a validation is due
         self.session_began = self.state.seconds
         self.pace_known = self.share_noticed = False
+        validation, passes = self.training.validation, 2 if self.training.average > 1 else 1
+        self.validation_time = ValidationTime(self.training.minutes, validation.share, passes)
         self.splitting = Splitting()
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
 
@@ -338,8 +341,7 @@ class Loop:
         self._notice(
             f"validation computes {computed}: {left_out} would take about {seconds:.0f} s, and validation may take "
             f"{100 * self.training.validation.share:g} % of the time (training.validation.share). It computes more "
-            "when there is time, and the last validation computes everything. Fewer examples "
-            "(training.validation.examples) take less time"
+            "when there is time. Fewer examples (training.validation.examples) take less time"
         )
 
     # ------------------------------------------------- validation, checkpoints
@@ -365,7 +367,7 @@ class Loop:
         """Validates the current model, unless this update has been validated. The validation may take ``allowed``
         seconds: if it would take longer, parts of it, or all of it, are left out.
 
-        Also keeps the weights, if ``average`` is more than 1, and updates the time to reserve for the last validation.
+        Also keeps the weights, if ``average`` is more than 1, and updates the time to reserve for the end.
         """
         if self.state.validations and self.state.validated_step == self.state.step:
             return
@@ -382,15 +384,29 @@ class Loop:
         except TooSlowError as error:
             left_out = error.seconds
             self._notice_share("nothing", "the loss", left_out)
+            if self.training.validation.metrics:
+                left_out *= 2  # the time of a search is not known yet
         else:
             left_out = self._record(judgement)
-        seconds = self.clock() - began + left_out  # the last validation leaves nothing out
-        reserve = 1.2 * seconds * (2 if self.training.average > 1 else 1)
-        if self.training.minutes is not None:
-            reserve = min(reserve, 30 * self.training.minutes)  # at least half of the time is for training
-        self.state = replace(self.state, reserve=max(self.state.reserve, reserve))
+        seconds = self.clock() - began + left_out
+        self.state = replace(self.state, reserve=max(self.state.reserve, self.validation_time.reserve(seconds)))
+        if left_out:
+            self._use_less(seconds)
         self.reported = self.clock()
         self.previous_progress = self.progress  # a validation that is long past its time is not made up for
+
+    def _use_less(self, seconds: float) -> None:
+        """Makes validation use less of its data from here on, if half of the budget is over, none was complete so far,
+        and one takes ``seconds``, which is too long. Then all values are of the same examples. Tells the user.
+        """
+        share = self.crew.share(self.validation_time.part(seconds))
+        if self.state.validations or self.progress < 0.5 or share == 1:
+            return
+        self.state = replace(self.state, part=share * self.state.part)
+        self._notice(
+            f"validation uses {100 * self.state.part:.0f} % of its data from here on, evenly spaced: it takes at most "
+            f"{100 * self.training.validation.share:g} % of the time (training.validation.share)"
+        )
 
     def _record(self, judgement: Judgement) -> float:
         """Records the value of a validation in ``state``, for the schedule of the learning rate. Returns 0.0.
@@ -408,20 +424,8 @@ class Loop:
 
     @property
     def _allowed_seconds(self) -> float:
-        """Seconds that a validation may take now: infinite if the budget has no minutes; otherwise the share of the
-        time so far, less the time that validations took. This may be negative.
-
-        The time in reserve for the last validation is part of the share of the whole budget. A quarter of the share is
-        for the validations before it in any case.
-
-        What a budget of updates or epochs computes must not depend on the clock: an interrupted run must end with the
-        same bits.
-        """
-        if self.training.minutes is None:
-            return math.inf
-        share = self.training.validation.share
-        before_last = share * 60 * self.training.minutes - self.state.reserve
-        return min(share * self.seconds, max(before_last, share / 4 * self.seconds)) - self.state.validating
+        """Seconds that a validation before the end may take now."""
+        return self.validation_time.allowed(self.seconds, self.state.validating, self.state.reserve)
 
     def _judge(self, what: str, allowed: float = math.inf) -> Judgement:
         """Validates the current model, saves it if it is the best so far, and calls the callbacks. Returns the
@@ -432,7 +436,7 @@ class Loop:
         began = self.clock()
         self.trainable.eval()
         try:
-            judgement = self.judge(allowed)
+            judgement = self.judge(allowed, self.state.part)
         finally:
             self.trainable.train()
             self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
@@ -483,6 +487,8 @@ class Loop:
             self.state = replace(self.state, best_step=self.state.step)
             self._save_weights("best", {"step": self.state.step, "what": "last"})
             return
+        if not self.state.validations:  # what a complete validation takes is not known well
+            self._validate(self.validation_time.most)
         self._validate()
         recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
         if len(recent) < 2:

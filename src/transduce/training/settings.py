@@ -53,12 +53,13 @@ class Validation:
     validations in a row without a better one. Metrics need the outputs of ``search`` for ``examples`` examples, evenly
     spaced (default: all). The loss then uses about the same share of the data; without metrics it uses all.
 
-    If the budget has minutes, all validations together take at most a ``share`` of the time so far, and the time that
-    the last one needs is part of the share of the whole budget. A validation whose search would take longer computes
-    only the loss: it does not count for ``patience``. Its model can be the best only until one has been searched with.
-    If even the loss would take longer, the validation is left out. The last validation leaves nothing out: if it alone
-    takes more than the share, those before it may still take a quarter of the share. A budget of updates or epochs
-    alone has no such limit, because an interrupted run must end with the same bits.
+    If the budget has minutes, all validations together take at most a ``share`` of the time so far, and those at the
+    end are part of the share of the whole budget. A validation whose search would take longer computes only the loss:
+    it does not count for ``patience``. Its model can be the best only until one has been searched with. If even the
+    loss would take longer, the validation is left out. One validation takes at most a third of the share of the budget.
+    If it would take longer, it uses fewer examples, evenly spaced, from the middle of the budget on: as many as fit, at
+    least 64. A budget of updates or epochs alone has no such limits, because an interrupted run must end with the same
+    bits.
     """
 
     times: int = 10

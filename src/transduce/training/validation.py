@@ -31,7 +31,7 @@ from transduce.transducer import Transducer
 from transduce.types import Batch, Example, Prediction
 
 CHECKED = 8  # examples that metrics are tried on before training
-SAMPLE = 64  # examples to search for, to learn what searching for all of them takes
+SAMPLE = 64  # examples to search for, to learn what searching for more takes; a validation never has fewer
 
 
 class TooSlowError(Exception):
@@ -98,60 +98,70 @@ class Judge:
         self.crew = crew
         self.metrics = [metric(name) for name in training.validation.metrics]
         self.clock = crew.clock(CLOCKS[training.clock])
-        self.search_seconds: float | None = None  # of all examples, when last measured or estimated
+        self.seconds_each: float | None = None  # of the search, an example; when last measured
 
-    def __call__(self, allowed: float = math.inf) -> Judgement:
-        """The judgement of the current model. Leaves out the search if the whole is expected to take more than
-        ``allowed`` seconds.
+    def __call__(self, allowed: float = math.inf, part: float = 1.0) -> Judgement:
+        """The judgement of the current model by this ``part`` of the data, at least ``SAMPLE`` examples. Leaves out the
+        search if the whole is expected to take more than ``allowed`` seconds.
 
         Raises TooSlowError if even the loss is expected to take longer, as its first batch shows.
         """
         began = self.clock()
-        loss = self._loss(allowed)
+        loss = self._loss(allowed, part)
         if not self.metrics:
             return Judgement(loss, {}, loss)
         left = allowed - (self.clock() - began)
-        expected = self._expected_seconds(left)
+        chosen = self._spread(max(SAMPLE, math.ceil(part * len(self.examples))))
+        expected = self._expected_seconds(len(chosen), left)
         if expected > left:
             return Judgement(loss, {}, None, self.metrics[0].name, expected)
-        scores, self.search_seconds = self._search(self.examples)
+        scores, seconds = self._search(chosen)
         first = self.metrics[0]
         value = scores[first.name]
-        return Judgement(loss, scores, -value if first.higher_is_better else value, first.name, self.search_seconds)
+        return Judgement(loss, scores, -value if first.higher_is_better else value, first.name, seconds)
 
-    def _expected_seconds(self, left: float) -> float:
-        """Seconds that the search is expected to take. ``left`` are the seconds left for it; 0 is returned if they are
-        infinite.
+    def _expected_seconds(self, count: int, left: float) -> float:
+        """Seconds that the search for ``count`` examples is expected to take. ``left`` are the seconds left for it; 0
+        is returned if they are infinite.
 
         The search is timed on a sample if its time is unknown, or if ``left`` is positive and its last time is more
         than that: a model that learns writes shorter outputs.
         """
         if left == math.inf:
             return 0.0
-        if self.search_seconds is None or self.search_seconds > left > 0:
-            sample = spread(self.examples, SAMPLE)
-            self.search_seconds = self._search(sample)[1] * len(self.examples) / len(sample)
-        return self.search_seconds
+        if self.seconds_each is None or self.seconds_each * count > left > 0:
+            self._search(self._spread(SAMPLE))
+        return (self.seconds_each or 0.0) * count
+
+    def _spread(self, count: int) -> list[Example]:
+        """``count`` of the examples: evenly spaced, or the first ones if they are lines of one text."""
+        return spread(self.examples, count) if self.transducer.context is None else self.examples[:count]
 
     def _search(self, chosen: Sequence[Example]) -> tuple[dict[str, float], float]:
         """Searches for the outputs of the examples ``chosen``. Returns the metrics' scores by name, and the seconds
         that it took.
         """
         began = self.clock()
+        scores = self._scores(chosen)
+        seconds = self.clock() - began
+        self.seconds_each = seconds / max(1, len(chosen))
+        return scores, seconds
+
+    def _scores(self, chosen: Sequence[Example]) -> dict[str, float]:
         if not self.crew.several or self.transducer.context is not None:  # lines of one text are read in order
-            return self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores, self.clock() - began
+            return self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores
         rank, world = self.crew.rank, self.crew.world
         own = self.transducer.evaluate(chosen[rank::world], self.metrics, batch_size=128).predictions
         predictions: list[Any] = [None] * len(chosen)
         for place, theirs in enumerate(self.crew.gather(own)):
             predictions[place::world] = theirs
         found = statistics(self.metrics, predictions, chosen)
-        return {each.name: each.score for each in found}, self.clock() - began
+        return {each.name: each.score for each in found}
 
     @torch.no_grad()
-    def _loss(self, allowed: float) -> float:
+    def _loss(self, allowed: float, part: float) -> float:
         began, total, count, carry = self.clock(), 0.0, 0, None
-        every, batch_of = self._batches()
+        every, batch_of = self._batches(part)
         batches = every[self.crew.rank :: self.crew.world]
         for number, each in enumerate(batches):
             if number == 1 and len(every) >= 2 * self.crew.world:  # then each process is here
@@ -164,15 +174,16 @@ class Judge:
         summed = self.crew.sum_numbers({"total": total, "count": count})
         return float(summed["total"] / summed["count"])
 
-    def _batches(self) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
-        """The names of the batches of the validation loss, in order, and the function that makes a batch of its
-        name.
+    def _batches(self, part: float) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
+        """The names of the batches of the validation loss on this ``part`` of the data, in order, and the function that
+        makes a batch of its name. Of streams, it is the beginning.
         """
         if self.streams is None:
-            return Batches(self.valid, self.batching, seed=0).epoch(0)[:: self.one_in], self.valid.batch
+            one_in = max(1, math.ceil(self.one_in / part))
+            return Batches(self.valid, self.batching, seed=0).epoch(0)[::one_in], self.valid.batch
         tokens = int(self.valid.target_lengths.sum())
         stream = StreamBatches(self.valid.target, replace(self.streams, rows=min(self.streams.rows, tokens)))
-        return range(stream.per_epoch), stream.batch
+        return range(max(1, math.floor(part * stream.per_epoch))), stream.batch
 
 
 def judge_of(
