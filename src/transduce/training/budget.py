@@ -83,8 +83,8 @@ class ValidationTime:
         return math.inf if self.minutes is None else self.share * 60 * self.minutes * AT_ONCE / self.passes
 
     def allowed(self, seconds: float, validating: float, reserve: float) -> float:
-        """What a validation before the end may take after ``seconds`` of training, of which earlier validations took
-        ``validating``. ``reserve`` is kept for the end. May be negative.
+        """The most that a validation before the end takes after ``seconds`` of training. Earlier validations took
+        ``validating`` of them, and ``reserve`` is kept for the end. May be negative.
         """
         if self.minutes is None:
             return math.inf
@@ -92,8 +92,8 @@ class ValidationTime:
         return min(self.most, min(self.share * seconds, before_the_end) - validating)
 
     def reserve(self, seconds: float) -> float:
-        """What to reserve for the end, if one validation takes ``seconds``: a fifth more, or two attempts if it must
-        become shorter.
+        """The seconds to reserve for the end if one validation takes ``seconds``: a fifth more. A validation that must
+        become shorter needs two attempts.
         """
         return min(1.2 * seconds, 2 * self.most) * self.passes
 

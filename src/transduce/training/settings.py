@@ -53,8 +53,8 @@ class Validation:
     validations in a row without a better one. Metrics need the outputs of ``search`` for ``examples`` examples, evenly
     spaced (default: all). The loss then uses about the same share of the data; without metrics it uses all.
 
-    If the budget has minutes, all validations together take at most a ``share`` of the time so far, and those at the
-    end are part of the share of the whole budget. A validation whose search would take longer computes only the loss:
+    If the budget has minutes, all validations together take at most a ``share`` of the time so far. Those at the end
+    are part of the share of the whole budget. A validation whose search would take longer computes only the loss:
     it does not count for ``patience``. Its model can be the best only until one has been searched with. If even the
     loss would take longer, the validation is left out. One validation takes at most a third of the share of the budget.
     If it would take longer, it uses fewer examples, evenly spaced, from the middle of the budget on: as many as fit, at

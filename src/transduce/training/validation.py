@@ -176,7 +176,7 @@ class Judge:
 
     def _batches(self, part: float) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
         """The names of the batches of the validation loss on this ``part`` of the data, in order, and the function that
-        makes a batch of its name. Of streams, it is the beginning.
+        makes a batch of its name. A part of streams is their beginning.
         """
         if self.streams is None:
             one_in = max(1, math.ceil(self.one_in / part))
