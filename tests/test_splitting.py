@@ -136,6 +136,21 @@ def test_a_dry_run_measures_and_writes_no_run(tmp_path: Path) -> None:
         api.dry_run("g2p-joint", tmp_path / "run")
 
 
+def test_a_dry_run_tells_the_fewest_threads_that_are_as_fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six threads are 4 % faster than four, which is no reason to take two more cores."""
+    now = [6]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: now[0])
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: now.__setitem__(0, count))
+    seconds = {1: 0.4, 2: 0.3, 4: 0.25, 6: 0.24}
+    monkeypatch.setattr(dry_run._Rehearsal, "seconds", lambda self, batches: seconds[now[0]])
+    told = rehearse(tmp_path)
+    assert (
+        "threads: an update takes 0.400 s with 1, 0.300 s with 2, 0.250 s with 4, 0.240 s with 6: --threads 4" in told
+    )
+    assert any(line.startswith("an update takes 0.240 s") for line in told)
+    assert now == [6]
+
+
 def test_the_largest_budget_is_bounded_by_the_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_run, "free_memory", lambda device: 100.0)
     monkeypatch.setattr(dry_run._Rehearsal, "memory", lambda self, batch: 10 + 0.25 * padded_tokens(batch))

@@ -454,7 +454,7 @@ def test_a_validation_is_left_out_where_even_its_loss_takes_too_long(tmp_path: P
     """Losses of 25 seconds and searches of 50, ten times in three minutes, would be all of the time."""
     validation = Validation(times=10, metrics=("exact",))
     training = steady(minutes=3, validation=validation, average=2)
-    made, events = Timed(tmp_path, training, update=5.0, search=50.0, loss=25.0, fresh=False)()
+    _, events = Timed(tmp_path, training, update=5.0, search=50.0, loss=25.0, fresh=False)()
     searched = [each.what for each in events.of(Validated) if each.metrics]
     assert searched[-2:] == ["valid", "average"]
     first, second, *_ = (notice.text for notice in events.of(Notice))

@@ -32,8 +32,9 @@ class State:
     better. ``validated_step`` is the update of the last of them. ``best`` ranks the best model so far, which may be an
     average, and ``best_step`` is its update. ``stale`` counts the validations in a row without a better model.
     ``seconds`` include the seconds ``validating``. ``reserve`` are the seconds of the budget that the end of training
-    may need for validation, and ``part`` is the part of the validation data that it uses. ``recent`` are the updates whose weights are kept for the average. ``events`` counts the lines of
-    metrics.jsonl; None in a checkpoint of a version that did not count them.
+    may need for validation, and ``part`` is the part of the validation data that it uses. ``recent`` are the updates
+    whose weights are kept for the average. ``events`` counts the lines of metrics.jsonl; None in a checkpoint of a
+    version that did not count them.
     """
 
     step: int = 0

@@ -18,6 +18,7 @@ import torch
 from transduce import config
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast
+from transduce.data.base import Feed
 from transduce.data.batching import Batches, Batching, Place
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
@@ -33,6 +34,7 @@ from transduce.types import Batch
 MIB = 2**20
 TIMED = 5  # updates whose time is taken
 SHARE = 0.8  # of the free memory that a batch may take
+SLOWER = 0.05  # an update may be, to leave a core to other programs
 PATIENCE = 20.0  # seconds for one update with a larger budget
 
 
@@ -42,7 +44,8 @@ class DryRun:
 
     ``batches`` is the number in an epoch, and ``per_epoch`` that of updates. ``largest`` has the padded tokens of the
     largest batch of the first epoch. ``memory`` is what an update with it takes in MiB, beside what the process has
-    before. ``seconds`` are the mean of an update. ``budget`` is the largest ``training.batching.tokens`` that fits into
+    before. ``threads`` has pairs of a number of threads and the mean seconds of an update with them; the last has the
+    number that training would use. ``budget`` is the largest ``training.batching.tokens`` that fits into
     a share of ``free`` MiB, as far as it was measured: ``measured`` has the padded tokens and the MiB of each step.
     """
 
@@ -50,24 +53,37 @@ class DryRun:
     per_epoch: float
     largest: int
     memory: float
-    seconds: float
+    threads: tuple[tuple[int, float], ...]
     updates: str
     free: float
     budget: int
     measured: tuple[tuple[int, float], ...]
     ended: str
 
+    @property
+    def seconds(self) -> float:
+        """The mean seconds of an update as training would make it."""
+        return self.threads[-1][1]
+
     def lines(self) -> list[str]:
         """The result as lines for people."""
+        timed = ", ".join(f"{seconds:.3f} s with {count}" for count, seconds in self.threads)
         tried = ", ".join(f"{tokens:,} tokens {mib:,.0f} MiB" for tokens, mib in self.measured)
         return [
             f"{self.pairs:,} pairs, {self.per_epoch:,.0f} updates an epoch; {self.updates}",
             f"an update takes {self.seconds:.3f} s; the largest batch has {self.largest:,} padded tokens and takes "
             f"{self.memory:,.0f} MiB",
+            *([f"threads: an update takes {timed}: --threads {self.fastest}"] if len(self.threads) > 1 else []),
             f"batches of the longest pairs: {tried}",
             f"training.batching.tokens = {self.budget} is the largest found to fit into {100 * SHARE:.0f} % of the "
             f"{self.free:,.0f} MiB that are free ({self.ended})",
         ]
+
+    @property
+    def fastest(self) -> int:
+        """The number of threads to train with: the smallest that is at most ``SLOWER`` slower than the fastest."""
+        best = min(seconds for _, seconds in self.threads)
+        return next(count for count, seconds in self.threads if seconds <= (1 + SLOWER) * best)
 
 
 def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequence[Alternative] = ()) -> DryRun:
@@ -93,7 +109,8 @@ def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequenc
     largest = pairs.batch(max(batches.epoch(0), key=lambda ids: _padded(pairs, ids)))
     rehearsal.memory(largest)  # makes the moments, and warms the kernels up
     memory = rehearsal.memory(largest)
-    seconds = training.accumulate * rehearsal.seconds(batch for batch, _ in batches.iterate(Place()))
+    threads = tuple((count, training.accumulate * each) for count, each in rehearsal.threads(batches))
+    seconds = threads[-1][1]
     free = free_memory(where) + memory
     budget, measured, ended = _largest_budget(rehearsal, pairs, training.batching, free)
     per_epoch = batches.per_epoch / training.accumulate
@@ -102,7 +119,7 @@ def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequenc
         per_epoch,
         padded_tokens(largest),
         memory,
-        seconds,
+        threads,
         _updates(training, seconds, per_epoch),
         free,
         budget,
@@ -153,6 +170,21 @@ class _Rehearsal:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return (time.perf_counter() - began) / TIMED
+
+    def threads(self, batches: Feed) -> list[tuple[int, float]]:
+        """The mean seconds of an update with 1, 2, 4 … of this process's threads and with all of them, each with the
+        same batches. If the model is on a GPU, only all of them are measured.
+        """
+        every = torch.get_num_threads()
+        counts = [2**power for power in range(every.bit_length()) if 2**power < every and self.device.type == "cpu"]
+        found = []
+        try:
+            for count in (*counts, every):
+                torch.set_num_threads(count)
+                found.append((count, self.seconds(batch for batch, _ in batches.iterate(Place()))))
+        finally:
+            torch.set_num_threads(every)
+        return found
 
 
 def _largest_budget(
