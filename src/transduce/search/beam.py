@@ -190,7 +190,7 @@ def _read(beam: BeamRows, candidates: Continuations) -> tuple[list[float], list[
     Returns the best active total of each row, a list of length B, and the ended candidates as (row b, candidate c,
     total). A finished source that is still in the batch has no ended candidates.
     """
-    ended_BC = candidates.total_BC.masked_fill(~candidates.ended_BC, NEVER)
+    ended_BC = torch.where(candidates.ended_BC, candidates.total_BC, NEVER)
     rows = torch.cat([candidates.live_total_BK.amax(1, keepdim=True), ended_BC], 1).tolist()
     ended = [
         (b, c, total)

@@ -60,9 +60,10 @@ class Greedy:
     def step(self, model: Autoregressive[Any], group: GreedyRows) -> tuple[GreedyRows, Finished]:
         places = [len(output.tokens) for output in group.outputs]
         following, front = advance(model, self.filters, group.front, places, self.max_length)
-        _, token_N = highest(following.scores_NV)
+        score_N, token_N = highest(following.scores_NV)
+        log_prob_N = following.log_prob(token_N) if following.filtered else score_N.double()
         # all that a step reads from the device, in one copy; float64 holds every id exactly
-        read = torch.stack([token_N.double(), following.log_prob(token_N)], 1).tolist()
+        read = torch.stack([token_N.double(), log_prob_N], 1).tolist()
         finished: Finished = []
         for output, (token, log_prob) in zip(group.outputs, read, strict=True):
             output.tokens.append(int(token))

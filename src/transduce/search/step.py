@@ -27,6 +27,7 @@ SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
 STUCK = 1e6  # penalty of an end that filters forbid together with every other token: it ranks behind any other output
 BLOCK = 100  # columns that ``largest`` and ``highest`` search together
 FEW = 50_000  # scores; for fewer, one call of ``topk`` takes less time than a dozen small operators
+WIDE = (torch.float32, torch.float64)
 ROWS = 8  # from this number of rows, blocks are faster for ``highest``
 
 
@@ -136,6 +137,11 @@ class Next:
     log_probs_NV: Tensor
     scores_NV: Tensor
 
+    @property
+    def filtered(self) -> bool:
+        """False if the scores are the log-probabilities."""
+        return self.scores_NV is not self.log_probs_NV
+
     def log_prob(self, token_N: Tensor) -> Tensor:
         """The log-probabilities [N] of these tokens, in float64."""
         return self.log_probs_NV.gather(1, token_N[:, None])[:, 0].double()
@@ -194,7 +200,7 @@ def step(model: Autoregressive[S], token_N: Tensor, state: S) -> tuple[Tensor, S
     """Reads one token per row. Returns log-probabilities [N, V] of the next token, at least in float32, and the new
     state.
     """
-    return read(model, token_N[:, None], state)
+    return read(model, token_N.unsqueeze(1), state)
 
 
 def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
@@ -202,10 +208,15 @@ def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor,
     and the new state.
     """
     output, state = model.extend(tokens_NT, state)
-    logits_NV = model.readout(tree.map(lambda leaf: leaf[:, -1], output))
-    logits_NV = logits_NV.to(widened(logits_NV.dtype))
+    logits_NV = model.readout(tree.map(_last, output))
+    if logits_NV.dtype not in WIDE:
+        logits_NV = logits_NV.to(widened(logits_NV.dtype))
     # in place: half the time of a separate normaliser, which stores every exponential
     return torch.log_softmax(logits_NV, -1, out=logits_NV), state
+
+
+def _last(leaf: Tensor) -> Tensor:
+    return leaf.select(1, -1)
 
 
 def log_probs(model: Autoregressive[Any], output: Any, token_N: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -239,7 +250,7 @@ def forbid_specials(scores_NV: Tensor) -> Tensor:
     """Gives PAD and BOS minus infinity, in place, and returns the scores [N, V]. The other tokens are not renormalised:
     the probability of these two is lost.
     """
-    scores_NV[:, PAD : BOS + 1] = float("-inf")
+    scores_NV.narrow(1, PAD, BOS + 1 - PAD).fill_(float("-inf"))  # half the time of an assignment
     return scores_NV
 
 

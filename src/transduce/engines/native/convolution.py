@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce.engines.native.library import declare
 from transduce.engines.native.parts import Embedding, Parts, check, read_tokens
@@ -111,11 +111,10 @@ class NativeConvolutionState:
     source: Shared[NativeKeys]
 
 
-class NativeConvolutionDecoder(nn.Module):
+class NativeConvolutionDecoder:
     """A decoder over the memory of any encoder. The matrix "readout" maps features [E] to logits."""
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
-        super().__init__()
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
         self.matrix = parts.matrix("readout")

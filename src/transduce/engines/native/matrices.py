@@ -29,7 +29,7 @@ class Matrix:
 
     def __init__(self, functions: Any, weight_OI: Tensor, scale_O: Tensor | None, bias_O: Tensor | None) -> None:
         self.outputs, self.inputs = weight_OI.shape
-        self._functions = functions
+        self._functions, self._multiply = functions, functions.transduce_multiply
         bias = None if bias_O is None else bias_O.float().contiguous()
         weight, size = weight_OI.contiguous(), (self.outputs, self.inputs)
         if scale_O is None:
@@ -43,9 +43,10 @@ class Matrix:
     def __call__(self, x: Tensor, activation: str = "none") -> Tensor:
         """activation(x W' + b): maps rows [..., I] in float32 to [..., O]."""
         rows = x.float().contiguous()
-        y = torch.empty(*x.shape[:-1], self.outputs)
-        count = rows.numel() // self.inputs
-        self._functions.transduce_multiply(self.handle, rows.data_ptr(), y.data_ptr(), count, ACTIVATIONS[activation])
+        *shape, inputs = rows.shape
+        y = torch.empty(*shape, self.outputs)
+        count = shape[0] if len(shape) == 1 else rows.numel() // inputs
+        self._multiply(self.handle, rows.data_ptr(), y.data_ptr(), count, ACTIVATIONS[activation])
         return y
 
     def logits(self, features: Tensor, candidates: Tensor | None) -> Tensor:

@@ -20,6 +20,8 @@ from transduce.types import Memory, Padded
 
 
 class NativeEncoderDecoder(EncoderDecoder):
+    """An encoder and a decoder, which are no modules: looking up a submodule takes as long as an operator."""
+
     def __init__(self, encoder: Any, decoder: Any) -> None:
         nn.Module.__init__(self)
         self.encoder, self.decoder = encoder, decoder
@@ -75,7 +77,8 @@ class NativeJointCTC(JointCTC):
     def __init__(self, encoder: Any, decoder: Any, frames: NativeFrames, weight: float) -> None:
         nn.Module.__init__(self)
         self.encoder = encoder
-        self.mixture = Fusion([decoder, frames], [1 - weight, weight], renormalise=False)
+        of_memory = NativeEncoderDecoder(lambda memory: memory, decoder)  # a mixture has modules
+        self.mixture = Fusion([of_memory, frames], [1 - weight, weight], renormalise=False)
 
 
 class NativeTagger(Tagger):

@@ -105,8 +105,12 @@ def read_tokens(step: Callable[[Tensor, S], tuple[Tensor, S]], tokens_NT: Tensor
     """Reads tokens [N, T] one after the other by ``step``, which reads one in each row. Returns all features [N, T, W]
     and the last state, as ``Decoder.extend`` does.
     """
+    N, T = tokens_NT.shape
+    if T == 1:
+        output_NW, state = step(tokens_NT.reshape(N), state)
+        return output_NW.unsqueeze(1), state
     every = []
     for token_N in tokens_NT.unbind(1):
         output_NW, state = step(token_N.contiguous(), state)
         every.append(output_NW)
-    return every[0][:, None] if len(every) == 1 else torch.stack(every, 1), state
+    return torch.stack(every, 1), state

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce import tree
 from transduce.engines.native.library import declare
@@ -131,7 +131,7 @@ class RecurrentState:
     source: Shared[RecurrentSource]
 
 
-class NativeRecurrentDecoder(nn.Module):
+class NativeRecurrentDecoder:
     """A decoder over the memory of any encoder, or of none (in a language model).
 
     The matrix "bridge" maps the memory's summary to the cells' first state; without it, the summary is this state, or
@@ -139,7 +139,6 @@ class NativeRecurrentDecoder(nn.Module):
     """
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
-        super().__init__()
         declare(parts.functions, SIGNATURES)
         self.parts = parts
         count, kind, width = notes["layers"], notes["cell"], notes["width"]
@@ -192,14 +191,15 @@ class NativeRecurrentDecoder(nn.Module):
         """Reads a token in each row. Returns the features [N, W]."""
         (N, F), source = state.cells_NF.shape, state.source.value
         output_NW, next_NF = torch.empty(N, self.width), torch.empty(N, F)
+        keys_BSK = source.keys_BSK
         step = Step(
             N,
-            len(source.lengths_B),
-            source.keys_BSK.shape[1],
+            keys_BSK.shape[0],
+            keys_BSK.shape[1],
             F,
             token_N.data_ptr(),
             source.lengths_B.data_ptr(),
-            source.keys_BSK.data_ptr(),
+            keys_BSK.data_ptr(),
             source.values_BSE.data_ptr(),
             state.cells_NF.data_ptr(),
             next_NF.data_ptr(),

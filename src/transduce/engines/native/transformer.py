@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce.engines.native.library import NO_ROOM, declare
 from transduce.engines.native.matrices import ACTIVATIONS
@@ -123,13 +123,12 @@ class NativeState:
     source: Shared[NativeSource]
 
 
-class NativeTransformerDecoder(nn.Module):
+class NativeTransformerDecoder:
     """A decoder over the memory of any encoder. The matrix "memory" maps its states to keys and values of all layers,
     and "readout" maps features to logits.
     """
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
-        super().__init__()
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
         self.width = self.table.embedding.width

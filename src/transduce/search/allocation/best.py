@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from transduce.search.base import Continuations, Stateless
@@ -25,14 +24,15 @@ class BestContinuations(Stateless):
         return [0]
 
     def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Continuations:
-        B, K, _ = scores_BKV.shape
+        K = scores_BKV.shape[1]
         # the K best continuations of a hypothesis that do not end, and its end: more are never needed
         value_BKC, token_BKC = largest(scores_BKV, K + 1)
-        total_BKC = total_BK[:, :, None] + value_BKC
+        total_BKC = total_BK.unsqueeze(2) + value_BKC
         C = total_BKC.shape[-1]
-        total_BC, place_BC = total_BKC.view(B, -1).topk(min(2 * K, K * C))
-        token_BC = token_BKC.view(B, -1).gather(1, place_BC)
+        total_BC, place_BC = total_BKC.flatten(1).topk(min(2 * K, K * C))
+        token_BC = token_BKC.flatten(1).gather(1, place_BC)
         ends_BC = token_BC == EOS
-        among_BC = torch.arange(len(total_BC[0]), device=total_BC.device) < K
         live_BK = total_BC.masked_fill(ends_BC, float("-inf")).topk(K).indices
-        return Continuations(total_BC, place_BC // C, token_BC, ends_BC & among_BC & total_BC.isfinite(), live_BK)
+        ended_BC = ends_BC & (total_BC > float("-inf"))
+        ended_BC.narrow(1, K, total_BC.shape[1] - K).zero_()
+        return Continuations(total_BC, place_BC // C, token_BC, ended_BC, live_BK)

@@ -3,6 +3,7 @@
 #include "matrix.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "sums.h"
 
@@ -112,16 +113,25 @@ static inline void multiply_rows(const Matrix& matrix, int panel, const float* x
             y[static_cast<size_t>(first + r) * matrix.outputs + o + i] = sums[r * PANEL + i] + matrix.bias.data()[o + i];
 }
 
+// The last rows of a panel, at most R, in one pass over its weights.
+template <class Rows>
+static inline void multiply_rest(const Matrix&, int, const Rows&, int, int, float*, std::integral_constant<int, 0>) {}
+
+template <class Rows, int R>
+static inline void multiply_rest(
+    const Matrix& matrix, int panel, const Rows& x, int first, int rows, float* y, std::integral_constant<int, R>) {
+    if (rows == R)
+        multiply_rows<R>(matrix, panel, x, first, y);
+    else
+        multiply_rest(matrix, panel, x, first, rows, y, std::integral_constant<int, R - 1>());
+}
+
 // All rows of a panel, MOST_ROWS at a time, then the rest. The panel stays in the first cache meanwhile.
 template <class Rows>
 static void multiply_panel(const Matrix& matrix, int panel, const Rows& x, int rows, float* y) {
     int first = 0;
     for (; first + MOST_ROWS <= rows; first += MOST_ROWS) multiply_rows<MOST_ROWS>(matrix, panel, x, first, y);
-#if defined(__AVX512VNNI__)
-    for (; first + 4 <= rows; first += 4) multiply_rows<4>(matrix, panel, x, first, y);
-    for (; first + 2 <= rows; first += 2) multiply_rows<2>(matrix, panel, x, first, y);
-#endif
-    for (; first < rows; ++first) multiply_rows<1>(matrix, panel, x, first, y);
+    multiply_rest(matrix, panel, x, first, rows - first, y, std::integral_constant<int, MOST_ROWS - 1>());
 }
 
 void multiply(const Matrix& matrix, const float* x, float* y, int rows, int activation, QuantisedRows& quantised) {
