@@ -100,7 +100,7 @@ def measured(run: Path, sources: list[str], count: int, window: int, batch_size:
         with out.open("rb") as file:
             assert sum(1 for _ in file) == count
         course.append(Sample(time.perf_counter() - began, count, course[-1].memory))
-        return used.ru_maxrss / 1000, course
+        return used.ru_maxrss * 1024 / 1e6, course
 
 
 def answered(out: Path) -> int:
