@@ -142,7 +142,6 @@ def test_a_sentence_has_the_same_output_in_every_company(precision: str, tmp_pat
 @pytest.mark.parametrize(
     ("family", "setting"),
     [
-        ("transformer, rotary, gated, rms", "model.encoder.norm.kind = 'rms': the native engine runs 'layer' here"),
         ("transformer, lambda", "model.encoder.mixer = 'lambda'"),
     ],
 )

@@ -66,7 +66,7 @@ class Parts:
         """The embedding that an encoder's or a decoder's notes describe (``export.native.weights``)."""
         vocabulary, width = self.tensors[notes["embedding"]].shape
         positions = self.tensors.get(notes["positions"]) if "positions" in notes else None
-        most = ANY_POSITION if positions is None else len(positions)
+        most = notes.get("most_positions", ANY_POSITION) if positions is None else len(positions)
         addresses = self.address(notes["embedding"]), self.address(notes.get("positions", ""))
         return Embedding(width, vocabulary, most, notes["embedding_scale"], *addresses)
 

@@ -21,12 +21,23 @@ from transduce.tree import Shared
 from transduce.types import Memory, Padded
 
 FIRST_CAPACITY = 16  # positions; then twice as many each time
-MATRICES = ("project", "out", "query", "read_out", "widen", "narrow")
+MATRICES = ("predict", "project", "out", "query", "read_out", "widen", "narrow")
 NORMS = ("mixer_norm", "memory_norm", "feedforward_norm")
+TABLES = ("turns", "bias", "keys", "values")  # of relative positions
+
+
+class Relative(Structure):
+    _fields_ = (("far", c_int32), ("ahead", c_int32), *((name, c_void_p) for name in TABLES))
 
 
 class Layer(Structure):
-    _fields_ = (*((name, Norm) for name in NORMS), *((name, c_void_p) for name in MATRICES))
+    _fields_ = (
+        *((name, Norm) for name in NORMS),
+        ("relative", Relative),
+        ("kernel", c_int32),
+        ("weights", c_void_p),
+        *((name, c_void_p) for name in MATRICES),
+    )
 
 
 class Stack(Structure):
@@ -35,6 +46,7 @@ class Stack(Structure):
         ("heads", c_int32),
         ("count", c_int32),
         ("pre_norm", c_int32),
+        ("gated", c_int32),
         ("activation", c_int32),
         ("eps", c_float),
         ("final_norm", Norm),
@@ -69,13 +81,17 @@ def stack(parts: Parts, side: str, notes: Mapping[str, Any]) -> Stack:
     """The structure of an encoder or a decoder, whose tensors begin with ``side``. ``notes`` describes it."""
     declare(parts.functions, SIGNATURES)
 
-    def layer(name: str) -> Layer:
+    def layer(name: str, mixer: Mapping[str, int]) -> Layer:
         norms = (parts.norm(f"{name}.{each}") for each in NORMS)
-        return Layer(*norms, *(parts.handle(f"{name}.{each}") for each in MATRICES))
+        tables = (parts.address(f"{name}.{each}") for each in TABLES)
+        relative = Relative(mixer.get("far", 0), mixer.get("ahead", 0), *tables)
+        matrices = (parts.handle(f"{name}.{each}") for each in MATRICES)
+        return Layer(*norms, relative, mixer.get("kernel", 0), parts.address(f"{name}.weights"), *matrices)
 
     count, activation = notes["layers"], ACTIVATIONS[notes["activation"]]
-    layers = parts.array(Layer, [layer(f"{side}.{number}") for number in range(count)])
-    numbers = notes["heads"], count, notes["pre_norm"], activation, notes["eps"]
+    mixers = notes.get("mixers", [{}] * count)
+    layers = parts.array(Layer, [layer(f"{side}.{number}", mixer) for number, mixer in enumerate(mixers)])
+    numbers = notes["heads"], count, notes["pre_norm"], notes.get("gated", 0), activation, notes["eps"]
     return Stack(parts.embedding(notes), *numbers, parts.norm(f"{side}.norm"), layers)
 
 

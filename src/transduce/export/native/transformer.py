@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from transduce.export.native.weights import Weights
-from transduce.export.transformers import activation, check_stack, epsilon, kind
+from transduce.export.native.weights import MOST_POSITIONS, Weights
+from transduce.export.transformers import ACTIVATIONS, activation, check_value, inner, kind
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "none"), ("pre", "post")
+KERNELS = ("lightweight", "dynamic")
 
 
 def check_transformer(settings: Mapping[str, Any], side: str, engine: str) -> None:
-    check_stack(settings, side, engine, POSITIONS, NORMS)
+    stack = settings[side]
+    feedforward = stack["feedforward"]
+    found: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "embedding": (kind(stack.get("embedding", "tokens")), ("tokens",)),
+        "positions": (kind(stack["positions"]), POSITIONS),
+        "norm": (kind(stack["norm"]), NORMS),
+        "norm.kind": (inner(stack["norm"], "kind", "layer"), ("layer", "rms")),
+        "feedforward": (0 if isinstance(feedforward, int) else kind(feedforward), (0, "plain", "gated")),
+        "feedforward.activation": (activation(stack), ACTIVATIONS),
+    }
+    for key, (value, allowed) in found.items():
+        check_value(f"{side}.{key}", value, allowed, engine)
+    mixers = stack.get("mixer", "attention")
+    for mixer in mixers if isinstance(mixers, list) else [mixers]:
+        check_value(f"{side}.mixer", kind(mixer), ("attention", *KERNELS), engine)
+        check_value(f"{side}.mixer.relative", kind(inner(mixer, "relative", "none")), tuple(RELATIVE), engine)
 
 
 def write_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,28 +49,93 @@ def write_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -
 
 def _write_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Adds the tensors of a stack. Returns the notes that describe it."""
+    mixers = settings.get("mixer", "attention")
+    mixers = mixers if isinstance(mixers, list) else [mixers] * len(stack.layers)
     for number, layer in enumerate(stack.layers):
         _write_layer(weights, f"{side}.{number}", layer)
+    pairs = zip(stack.layers, mixers, strict=True)
+    described = [
+        _write_mixer(weights, f"{side}.{number}", layer.mixer, kind(mixer), kind(inner(mixer, "relative", "none")))
+        for number, (layer, mixer) in enumerate(pairs)
+    ]
     pre_norm = kind(settings["norm"]) == "pre"
     if pre_norm:
         weights.norm(f"{side}.norm", stack.norm)
+    limited = any(kind(inner(mixer, "relative", "none")) in ("rotary", "alibi", "t5") for mixer in mixers)
     return weights.embedding(side, stack.embedding, stack.positions) | {
         "layers": len(stack.layers),
         "heads": settings["heads"],
         "pre_norm": int(pre_norm),
+        "gated": int(kind(settings["feedforward"]) == "gated"),
         "activation": activation(settings),
-        "eps": epsilon(settings),
+        "eps": stack.layers[0].mixer_residual.norm.eps,
+        "mixers": described,
+        **({"most_positions": MOST_POSITIONS} if limited else {}),
     }
 
 
 def _write_layer(weights: Weights, name: str, layer: Any) -> None:
-    parts = {"project": layer.mixer.project, "out": layer.mixer.out}
+    """Adds the tensors of a layer outside its mixer."""
+    parts = {"widen": layer.feedforward.widen, "narrow": layer.feedforward.narrow}
     norms = {"mixer_norm": layer.mixer_residual.norm, "feedforward_norm": layer.feedforward_residual.norm}
     if hasattr(layer, "memory"):
         parts |= {"query": layer.memory.query, "read_out": layer.memory.out}
         norms["memory_norm"] = layer.memory_residual.norm
-    parts |= {"widen": layer.feedforward.widen, "narrow": layer.feedforward.narrow}
     for each, part in parts.items():
         weights.matrix(f"{name}.{each}", part.weight, part.bias)
     for each, norm in norms.items():
         weights.norm(f"{name}.{each}", norm)
+
+
+def _write_mixer(weights: Weights, name: str, mixer: Any, of: str, relative: str) -> dict[str, int]:
+    """Adds the tensors of self-attention or of a convolution in its place. Returns the notes that describe it."""
+    if of not in KERNELS:
+        weights.matrix(f"{name}.project", mixer.project.weight, mixer.project.bias)
+        weights.matrix(f"{name}.out", mixer.out.weight, mixer.out.bias)
+        return RELATIVE[relative](weights, name, mixer)
+    weights.matrix(f"{name}.project", mixer.enter.weight, mixer.enter.bias)
+    weights.matrix(f"{name}.out", mixer.leave.weight, mixer.leave.bias)
+    if of == "dynamic":
+        weights.matrix(f"{name}.predict", mixer.kernels.predict.weight, mixer.kernels.predict.bias)
+    else:
+        weights.floats(f"{name}.weights", mixer.kernels(torch.empty(1, 1, 0))[0, :, 0])
+    return {"kernel": mixer.kernel}
+
+
+def _write_nothing(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+    return {}
+
+
+def _write_turns(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+    """The cosines and sines of rotary positions: what a query of ones and zeros becomes."""
+    half = mixer.features // 2
+    ones_11PD = torch.cat([torch.ones(1, 1, MOST_POSITIONS, half), torch.zeros(1, 1, MOST_POSITIONS, half)], -1)
+    turned, _ = mixer.relative.turn(ones_11PD, ones_11PD, torch.arange(MOST_POSITIONS)[None])
+    weights.floats(f"{name}.turns", turned[0, 0])
+    return {}
+
+
+def _write_bias(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+    """The numbers that T5 and ALiBi add to energies, of each head and distance: those of the last query's place."""
+    far = MOST_POSITIONS - 1
+    ahead = 0 if mixer.causal else far
+    query: Tensor = torch.zeros(1, mixer.count, 1, mixer.features)
+    bias_B1TS = torch.zeros(1, 1, 1, far + 1 + ahead)
+    found_BHTS = mixer.relative.bias(bias_B1TS, query, torch.tensor([[far]]))
+    weights.floats(f"{name}.bias", found_BHTS.expand(1, mixer.count, 1, -1)[0, :, 0])
+    return {"far": far, "ahead": ahead}
+
+
+def _write_shaw(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+    weights.floats(f"{name}.keys", mixer.relative.key)
+    weights.floats(f"{name}.values", mixer.relative.value)
+    return {"far": mixer.relative.distance, "ahead": mixer.relative.ahead}
+
+
+RELATIVE: dict[str, Callable[[Weights, str, Any], dict[str, int]]] = {
+    "none": _write_nothing,
+    "rotary": _write_turns,
+    "t5": _write_bias,
+    "alibi": _write_bias,
+    "shaw": _write_shaw,
+}

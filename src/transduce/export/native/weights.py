@@ -32,7 +32,8 @@ class Weights:
 
     def norm(self, name: str, norm: Any) -> None:
         self.floats(f"{name}.weight", norm.weight)
-        self.floats(f"{name}.bias", norm.bias)
+        if getattr(norm, "bias", None) is not None:  # an RMS norm has none
+            self.floats(f"{name}.bias", norm.bias)
 
     def embedding(self, side: str, embedding: Any, positions: Any = None) -> dict[str, Any]:
         """Adds an embedding of tokens, and its positions if it has some. Returns the notes for ``Parts.embedding``. A

@@ -10,6 +10,7 @@
 
 extern "C" {
 
+// A layer norm, or without a bias an RMS norm.
 struct Norm {
     const float *weight, *bias;
 };
@@ -42,7 +43,10 @@ static inline void embed(const Embedding& embedding, int64_t id, int64_t place, 
 static inline void normalise(const Norm& norm, float eps, const float* from, float* to, int rows, int width) {
     for (int r = 0; r < rows; ++r) {
         const size_t at = static_cast<size_t>(r) * width;
-        layer_norm(from + at, to + at, norm.weight, norm.bias, eps, width);
+        if (norm.bias == nullptr)
+            rms_norm(from + at, to + at, norm.weight, eps, width);
+        else
+            layer_norm(from + at, to + at, norm.weight, norm.bias, eps, width);
     }
 }
 

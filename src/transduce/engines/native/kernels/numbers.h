@@ -139,6 +139,12 @@ static inline void layer_norm(const float* from, float* to, const float* weight,
     for (int i = 0; i < count; ++i) to[i] = (from[i] - mean) * scale * weight[i] + bias[i];
 }
 
+// RMS norm of one row (Zhang and Sennrich 2019). `to` may be `from`.
+static inline void rms_norm(const float* from, float* to, const float* weight, float eps, int count) {
+    const float scale = 1.0f / std::sqrt(dot(from, from, count) / count + eps);
+    for (int i = 0; i < count; ++i) to[i] = from[i] * scale * weight[i];
+}
+
 }  // namespace transduce
 
 #endif

@@ -15,7 +15,9 @@ struct TransformerScratch {
         static thread_local TransformerScratch scratch;
         const size_t size = static_cast<size_t>(rows) * stack.embedding.width;
         int widest = 0;
-        for (int l = 0; l < stack.count; ++l) widest = std::max(widest, stack.layers[l].widen->outputs);
+        for (int l = 0; l < stack.count; ++l)
+            for (const Matrix* each : {stack.layers[l].widen, stack.layers[l].predict})
+                if (each != nullptr) widest = std::max(widest, each->outputs);
         grow(scratch.x, size);
         grow(scratch.entered, size);
         grow(scratch.projected, 3 * size);
@@ -40,30 +42,148 @@ static void leave(const TransformerStack& stack, const Norm& norm, int rows, Tra
     if (!stack.pre_norm) normalise(norm, stack.eps, scratch.x.data(), scratch.x.data(), rows, W);
 }
 
+// Turns rows [rows, 2, width] of gates and inputs to activation(gate) * input [rows, width], in the same memory.
+static void apply_gates(float* x, int rows, int width, int activation) {
+    float* to = x;
+    for (int r = 0; r < rows; ++r, to += width) {
+        float* from = x + static_cast<size_t>(r) * 2 * width;
+        activate(from, width, activation);
+        for (int i = 0; i < width; ++i) to[i] = from[i] * from[width + i];
+    }
+}
+
 static void feed_forward(const TransformerStack& stack, const TransformerLayer& layer, int rows, TransformerScratch& scratch) {
     const float* entered = enter(stack, layer.feedforward_norm, rows, scratch);
-    multiply(*layer.widen, entered, scratch.hidden.data(), rows, stack.activation, scratch.quantised);
+    multiply(*layer.widen, entered, scratch.hidden.data(), rows, stack.gated ? NONE : stack.activation, scratch.quantised);
+    if (stack.gated) apply_gates(scratch.hidden.data(), rows, layer.narrow->inputs, stack.activation);
     multiply(*layer.narrow, scratch.hidden.data(), scratch.projected.data(), rows, NONE, scratch.quantised);
     leave(stack, layer.feedforward_norm, rows, scratch);
 }
 
-// Attention of one query to positions whose value stands W numbers after their key.
+static inline Heads heads_of(const TransformerStack& stack) { return {stack.heads, stack.embedding.width / stack.heads}; }
+
+// The index of a key at s for a query at t. transformer.h explains it.
+static inline int distance(const Relative& relative, int64_t s, int64_t t) {
+    return static_cast<int>(std::min<int64_t>(std::max<int64_t>(s - t, -relative.far), relative.ahead)) + relative.far;
+}
+
+// Turns a query or a key at a position (Su et al. 2021): the halves of each head are the two sides of its planes.
+static inline void turn(const Heads& heads, const Relative& relative, int64_t place, float* x) {
+    const int half = heads.width / 2;
+    const float* cosine = relative.turns + place * heads.width;
+    const float* sine = cosine + half;
+    for (int h = 0; h < heads.count; ++h, x += heads.width)
+        for (int i = 0; i < half; ++i) {
+            const float one = x[i], two = x[half + i];
+            x[i] = one * cosine[i] - two * sine[i];
+            x[half + i] = one * sine[i] + two * cosine[i];
+        }
+}
+
+// Adds what the energies [heads, count] of a query at `place` have by the distances of the keys.
+static inline void add_distances(
+    const Heads& heads, const Relative& relative, int64_t place, const float* query, float scale, int count, float* energy) {
+    for (int s = 0; s < count; ++s) {
+        const int index = distance(relative, s, place), D = heads.width;
+        for (int h = 0; h < heads.count; ++h)
+            energy[h * count + s] += relative.keys != nullptr
+                                         ? dot(query + h * D, relative.keys + index * D, D) * scale
+                                         : relative.bias[h * (relative.far + 1 + relative.ahead) + index];
+    }
+}
+
+// Attention of one query at `place` to positions whose value stands W numbers after their key.
 template <class Key>
-static inline void attend(const TransformerStack& stack, const float* query, float* context, int count, float* energy, Key key) {
+static inline void attend(
+    const TransformerStack& stack, const Relative& relative, int64_t place, const float* query, float* context, int count,
+    float* energy, Key key) {
     const int W = stack.embedding.width;
-    const Heads heads = {stack.heads, W / stack.heads};
-    dot_energies(heads, query, 1.0f / std::sqrt(static_cast<float>(heads.width)), count, energy, key);
+    const Heads heads = heads_of(stack);
+    const float scale = 1.0f / std::sqrt(static_cast<float>(heads.width));
+    dot_energies(heads, query, scale, count, energy, key);
+    if (relative.bias != nullptr || relative.keys != nullptr)
+        add_distances(heads, relative, place, query, scale, count, energy);
     average(heads, energy, count, context, [=](int s) { return key(s) + W; });
+    if (relative.values == nullptr) return;
+    for (int s = 0; s < count; ++s)
+        for (int h = 0; h < heads.count; ++h) {
+            const float* value = relative.values + distance(relative, s, place) * heads.width;
+            add_scaled(context + h * heads.width, value, energy[h * count + s], heads.width);
+        }
+}
+
+const Relative NO_RELATIVE = {};  // of the attention to the memory
+
+// The first half of a convolution that mixes positions: the gated inputs of all rows, to scratch.entered, and the weights
+// of their kernels, to scratch.hidden if they are dynamic.
+static void gate_rows(const TransformerStack& stack, const TransformerLayer& layer, int rows, TransformerScratch& scratch) {
+    const size_t W = stack.embedding.width;
+    const float* entered = enter(stack, layer.mixer_norm, rows, scratch);
+    multiply(*layer.project, entered, scratch.projected.data(), rows, NONE, scratch.quantised);
+    for (int r = 0; r < rows; ++r)
+        gate(scratch.projected.data() + r * 2 * W, scratch.entered.data() + r * W, stack.embedding.width);
+    if (layer.predict == nullptr) return;
+    multiply(*layer.predict, scratch.entered.data(), scratch.hidden.data(), rows, NONE, scratch.quantised);
+    for (int i = 0; i < rows * stack.heads; ++i)
+        softmax(scratch.hidden.data() + static_cast<size_t>(i) * layer.kernel, layer.kernel);
+}
+
+// The second half: the sum of the positions first to first + kernel - 1 that are 0 to count - 1, with the weights of row
+// r. `at(s)` returns the address of the gated input of position s.
+template <class At>
+static void mix_by_kernel(
+    const TransformerStack& stack, const TransformerLayer& layer, const TransformerScratch& scratch, int r, int64_t first,
+    int64_t count, float* context, At at) {
+    const Heads heads = heads_of(stack);
+    const float* dynamic = scratch.hidden.data() + static_cast<size_t>(r) * heads.count * layer.kernel;
+    const float* weights = layer.predict == nullptr ? layer.weights : dynamic;
+    std::fill(context, context + stack.embedding.width, 0.0f);
+    for (int k = 0; k < layer.kernel; ++k) {
+        if (first + k < 0 || first + k >= count) continue;
+        const float* input = at(first + k);
+        for (int h = 0; h < heads.count; ++h)
+            add_scaled(context + h * heads.width, input + h * heads.width, weights[h * layer.kernel + k], heads.width);
+    }
 }
 
 // ---------------------------------------------------------------- encoder
 
 // Self-attention of a whole sentence, whose queries, keys and values [length, 3, W] are `projected`.
-static void attend_to_sentence(const TransformerStack& stack, const float* projected, float* context, int length, float* energy) {
-    const int W = stack.embedding.width;
-    const auto key = [=](int s) { return projected + static_cast<size_t>(s) * 3 * W + W; };
+static void attend_to_sentence(
+    const TransformerStack& stack, const Relative& relative, float* projected, float* context, int length, float* energy) {
+    const size_t W = stack.embedding.width;
+    const auto key = [=](int s) { return projected + s * 3 * W + W; };
+    for (int t = 0; relative.turns != nullptr && t < length; ++t)
+        for (int part = 0; part < 2; ++part) turn(heads_of(stack), relative, t, projected + (t * 3 + part) * W);
     for (int t = 0; t < length; ++t)
-        attend(stack, projected + static_cast<size_t>(t) * 3 * W, context + static_cast<size_t>(t) * W, length, energy, key);
+        attend(stack, relative, t, projected + t * 3 * W, context + t * W, length, energy, key);
+}
+
+// Maps the rows of all sentences to scratch.context.
+static void mix_sentences(
+    const TransformerStack& stack, const TransformerLayer& layer, const Sentences& some, TransformerScratch& scratch) {
+    const size_t W = stack.embedding.width;
+    if (layer.kernel)
+        gate_rows(stack, layer, some.rows, scratch);
+    else
+        multiply(
+            *layer.project, enter(stack, layer.mixer_norm, some.rows, scratch), scratch.projected.data(), some.rows, NONE,
+            scratch.quantised);
+    int at = 0;
+    for (int64_t b = some.first; b < some.last; at += static_cast<int>(some.lengths[b++])) {
+        const int length = static_cast<int>(some.lengths[b]);
+        float* context = scratch.context.data() + at * W;
+        if (!layer.kernel) {
+            float* projected = scratch.projected.data() + at * 3 * W;
+            attend_to_sentence(stack, layer.relative, projected, context, length, scratch.energy.data());
+            continue;
+        }
+        const float* gated = scratch.entered.data() + at * W;
+        for (int t = 0; t < length; ++t)
+            mix_by_kernel(
+                stack, layer, scratch, at + t, t - layer.kernel / 2, length, context + t * W,
+                [=](int64_t s) { return gated + s * W; });
+    }
 }
 
 static void encode(const TransformerStack& stack, const Sentences& some, TransformerScratch& scratch, float* states) {
@@ -71,13 +191,7 @@ static void encode(const TransformerStack& stack, const Sentences& some, Transfo
     some.embed(stack.embedding, scratch.x.data());
     for (int l = 0; l < stack.count; ++l) {
         const TransformerLayer& layer = stack.layers[l];
-        const float* entered = enter(stack, layer.mixer_norm, rows, scratch);
-        multiply(*layer.project, entered, scratch.projected.data(), rows, NONE, scratch.quantised);
-        size_t at = 0;
-        for (int64_t b = some.first; b < some.last; at += some.lengths[b++])
-            attend_to_sentence(
-                stack, scratch.projected.data() + at * 3 * W, scratch.context.data() + at * W,
-                static_cast<int>(some.lengths[b]), scratch.energy.data());
+        mix_sentences(stack, layer, some, scratch);
         multiply(*layer.out, scratch.context.data(), scratch.projected.data(), rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
         feed_forward(stack, layer, rows, scratch);
@@ -94,17 +208,49 @@ static inline size_t position_size(const TransformerStack& stack) {
     return static_cast<size_t>(stack.count) * 2 * stack.embedding.width;
 }
 
+// Where the positions that a row has read stand in memory, of layer l. `key(t)` returns the address of the key of t.
+struct Past {
+    float* source;
+    const int32_t* origin;
+    size_t place_size, size;
+
+    float* key(int64_t t) const { return source + origin[t] * place_size + t * size; }
+
+    // Notes that row n stores its next position in its own place.
+    static Past of(const TransformerStack& stack, const TransformerStep& step, int l, int64_t n) {
+        const int64_t hypotheses = step.rows / step.sources;
+        const size_t size = position_size(stack), place_size = step.capacity * size;
+        int32_t* origin = step.origin + n * step.capacity;
+        origin[step.place[n]] = static_cast<int32_t>(n % hypotheses);
+        float* source = step.past + n / hypotheses * step.places * place_size;
+        return {source + static_cast<size_t>(l) * 2 * stack.embedding.width, origin, place_size, size};
+    }
+};
+
 static void attend_to_past(
-    const TransformerStack& stack, const TransformerStep& step, int l, int64_t n, const float* projected, float* context, float* energy) {
+    const TransformerStack& stack, const TransformerStep& step, int l, int64_t n, float* projected, float* context, float* energy) {
     const int W = stack.embedding.width;
-    const int64_t hypotheses = step.rows / step.sources, place = step.place[n];
-    const size_t size = position_size(stack), place_size = step.capacity * size;
-    float* source = step.past + n / hypotheses * step.places * place_size + static_cast<size_t>(l) * 2 * W;
-    int32_t* origin = step.origin + n * step.capacity;
-    origin[place] = static_cast<int32_t>(n % hypotheses);
-    std::copy(projected + W, projected + 3 * W, source + origin[place] * place_size + place * size);
-    const auto key = [=](int t) -> const float* { return source + origin[t] * place_size + t * size; };
-    attend(stack, projected, context, static_cast<int>(place) + 1, energy, key);
+    const Relative& relative = stack.layers[l].relative;
+    const int64_t place = step.place[n];
+    for (int part = 0; relative.turns != nullptr && part < 2; ++part)
+        turn(heads_of(stack), relative, place, projected + part * W);
+    const Past past = Past::of(stack, step, l, n);
+    std::copy(projected + W, projected + 3 * W, past.key(place));
+    const auto key = [=](int t) -> const float* { return past.key(t); };
+    attend(stack, relative, place, projected, context, static_cast<int>(place) + 1, energy, key);
+}
+
+static void mix_past(
+    const TransformerStack& stack, const TransformerStep& step, int l, int64_t first, int r, TransformerScratch& scratch) {
+    const size_t W = stack.embedding.width;
+    const int64_t place = step.place[first + r];
+    const TransformerLayer& layer = stack.layers[l];
+    const Past past = Past::of(stack, step, l, first + r);
+    const float* gated = scratch.entered.data() + r * W;
+    std::copy(gated, gated + W, past.key(place));
+    mix_by_kernel(
+        stack, layer, scratch, r, place + 1 - layer.kernel, place + 1, scratch.context.data() + r * W,
+        [=](int64_t t) -> const float* { return past.key(t); });
 }
 
 static void attend_to_memory(
@@ -113,7 +259,7 @@ static void attend_to_memory(
     const int64_t b = n / (step.rows / step.sources);
     const float* source = step.memory + b * step.longest * size + static_cast<size_t>(l) * 2 * stack.embedding.width;
     const auto key = [=](int s) { return source + s * size; };
-    attend(stack, query, context, static_cast<int>(step.lengths[b]), energy, key);
+    attend(stack, NO_RELATIVE, 0, query, context, static_cast<int>(step.lengths[b]), energy, key);
 }
 
 static void decode(const TransformerStack& stack, const TransformerStep& step, int64_t first, int rows, TransformerScratch& scratch) {
@@ -123,9 +269,15 @@ static void decode(const TransformerStack& stack, const TransformerStep& step, i
         embed(stack.embedding, step.tokens[first + r], step.place[first + r], scratch.x.data() + static_cast<size_t>(r) * W);
     for (int l = 0; l < stack.count; ++l) {
         const TransformerLayer& layer = stack.layers[l];
-        multiply(*layer.project, enter(stack, layer.mixer_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
+        if (layer.kernel)
+            gate_rows(stack, layer, rows, scratch);
+        else
+            multiply(*layer.project, enter(stack, layer.mixer_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
         for (int r = 0; r < rows; ++r)
-            attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W, context + static_cast<size_t>(r) * W, energy);
+            if (layer.kernel)
+                mix_past(stack, step, l, first, r, scratch);
+            else
+                attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W, context + static_cast<size_t>(r) * W, energy);
         multiply(*layer.out, context, projected, rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
         multiply(*layer.query, enter(stack, layer.memory_norm, rows, scratch), projected, rows, NONE, scratch.quantised);

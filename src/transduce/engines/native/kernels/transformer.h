@@ -19,16 +19,33 @@
 
 extern "C" {
 
+// Relative positions of self-attention, of heads of D numbers; null pointers if there are none. A key at the distance s - t
+// from the query at t has the index min(max(s - t, -far), ahead) + far.
+struct Relative {
+    int32_t far, ahead;
+    const float* turns;           // rotary: [positions, 2, D / 2], cosines and sines
+    const float* bias;            // T5 and ALiBi: [H, far + 1 + ahead]
+    const float *keys, *values;   // Shaw: [far + 1 + ahead, D]
+};
+
 // One layer. `query` and `read_out` belong to the attention to the memory; an encoder's layer has neither.
+//
+// A layer with a `kernel` has a lightweight or dynamic convolution (Wu et al. 2019) in place of self-attention. `project`
+// then gives the two halves of a gated linear unit. The weights of the kernels [H, kernel] are `weights`, or the softmax
+// of the outputs of `predict`. The decoder keeps the gated inputs in place of keys, and no values.
 struct TransformerLayer {
     Norm mixer_norm, memory_norm, feedforward_norm;
-    const transduce::Matrix *project, *out, *query, *read_out, *widen, *narrow;
+    Relative relative;
+    int32_t kernel;
+    const float* weights;
+    const transduce::Matrix *predict, *project, *out, *query, *read_out, *widen, *narrow;
 };
 
 // An encoder or a decoder. `pre_norm` is 1 if the norms stand before the sublayers; then `final_norm` is the last one.
+// `gated` is 1 if `widen` gives a gate and its input, and the feed-forward network is narrow(activation(gate) * input).
 struct TransformerStack {
     Embedding embedding;
-    int32_t heads, count, pre_norm, activation;
+    int32_t heads, count, pre_norm, gated, activation;
     float eps;
     Norm final_norm;
     const TransformerLayer* layers;
