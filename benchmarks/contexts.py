@@ -14,8 +14,9 @@ attention. Only the encoder and the data change. Each model has the same updates
   trained on the same sentences, labels 500 samples for each label.
 - ``picture``: the mean of a map of features. The output is a caption, as in ``captions-nlvr``. --pictures has its data.
 
-"context of another" gives each example the context of the next one, so the difference is what the context tells. In
-parentheses, 95 % intervals by bootstrap over the examples. The same command again continues what was interrupted.
+"context of another" gives each example the context of the next one, so the difference is what the context tells. Of
+perplexity, less is better. In parentheses, 95 % intervals by bootstrap over the examples. The same command again
+continues what was interrupted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from report import Report, add_options, machine
@@ -126,13 +128,17 @@ def exchanged(examples: Sequence[Example]) -> list[Example]:
     return [replace(example, source=other.source) for example, other in zip(examples, following, strict=True)]
 
 
-def captioned(transducer: transduce.Transducer, examples: Sequence[Example]) -> list[Statistics]:
-    """The BLEU statistics with each example's own context, then with that of another."""
-    found = (transducer.evaluate(each, [metric("bleu")]) for each in (examples, exchanged(examples)))
-    return [each.statistics[0] for each in found]
+Measures = dict[str, tuple[Statistics, Statistics]]  # by the measure's name: own context, context of another
 
 
-def reviewed(writer: transduce.Transducer, reader: transduce.Transducer) -> list[Statistics]:
+def captioned(transducer: transduce.Transducer, examples: Sequence[Example], names: Sequence[str]) -> Measures:
+    """The statistics of these metrics with each example's own context, and with that of another."""
+    metrics = [metric(name) for name in names]
+    own, other = (transducer.evaluate(each, metrics).statistics for each in (examples, exchanged(examples)))
+    return dict(zip(names, zip(own, other, strict=True), strict=True))
+
+
+def reviewed(writer: transduce.Transducer, reader: transduce.Transducer) -> Measures:
     """The statistics of the accuracy of ``reader`` on reviews by ``writer``, whose label is the right one in the first
     and the wrong one in the second.
     """
@@ -141,20 +147,29 @@ def reviewed(writer: transduce.Transducer, reader: transduce.Transducer) -> list
     answers = [Prediction(answer) for answer in reader([text for texts in written for text in texts])]
     asked = [Example("", (label,)) for label, texts in zip(labels, written, strict=True) for _ in texts]
     other = asked[SAMPLES:] + asked[:SAMPLES]
-    return [statistics([metric("accuracy")], answers, each)[0] for each in (asked, other)]
+    found = [statistics([metric("accuracy")], answers, each)[0] for each in (asked, other)]
+    return {"accuracy of a classifier": (found[0], found[1])}
 
 
-def cell(found: Statistics) -> str:
-    low, high = middle(Resampling().bootstrap(found))
-    return f"{found.score:.2f} ({low:.2f} to {high:.2f})"
+def cell(value: float, drawn_R: Any, sign: str = "") -> str:
+    low, high = middle(drawn_R)
+    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"
 
 
-def measured(name: str, every: dict[str, Context], updates: int, threads: int) -> list[Statistics]:
+def row(name: str, measure: str, own: Statistics, other: Statistics) -> str:
+    """A line of the table. Both contexts have the same resamples."""
+    first, second = (Resampling().bootstrap(each) for each in (own, other))
+    difference = cell(own.score - other.score, first - second, "+")
+    return f"| {name} | {measure} | {cell(own.score, first)} | {cell(other.score, second)} | {difference} |"
+
+
+def measured(name: str, every: dict[str, Context], updates: int, threads: int) -> Measures:
     """The statistics of a context, for its own contexts and for those of another."""
-    transducer = every[name].trained(updates, threads)
+    transducer, examples = every[name].trained(updates, threads), Run.open(every[name].run).examples("test")
     if name == "label":
-        return reviewed(transducer, every["classifier"].trained(CLASSIFIER, threads))
-    return captioned(transducer, Run.open(every[name].run).examples("test"))
+        reader = every["classifier"].trained(CLASSIFIER, threads)
+        return {**reviewed(transducer, reader), **captioned(transducer, examples, ["perplexity"])}
+    return captioned(transducer, examples, ["bleu", "perplexity"])
 
 
 def real_reviews(reader: transduce.Transducer, run: Path) -> Statistics:
@@ -177,17 +192,16 @@ def main() -> None:
     given.runs.mkdir(parents=True, exist_ok=True)
     every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())
     table = ["# One decoder, several contexts", "", machine(), "", f"Each model has {given.updates:,} updates."]
-    table += ["", "| context | measure | own context | context of another |", "|---|---|---|---|"]
+    table += ["", "| context | measure | own context | context of another | difference |", "|---|---|---|---|---|"]
     report, runs = Report.asked(given), list[Path]()
     for name in given.contexts:
         found = measured(name, every, given.updates, given.threads)
-        measure = "accuracy of a classifier" if name == "label" else "BLEU"
-        table.append(f"| {name} | {measure} | {' | '.join(map(cell, found))} |")
+        table += [row(name, measure, *both) for measure, both in found.items()]
         if name == "label":
             reader = every["classifier"]
             runs.append(reader.run)
             real = real_reviews(reader.trained(CLASSIFIER, given.threads), reader.run)
-            table.append(f"| label, reviews by people | {measure} | {cell(real)} | – |")
+            table.append(f"| reviews by people | accuracy of a classifier | {real.score:.2f} | – | – |")
         runs.append(every[name].run)
         print("\n".join(table), flush=True)
         report.write(table, runs)
