@@ -14,7 +14,7 @@ attention. Only the encoder and the data change. Each model has the same updates
   trained on the same sentences, labels 500 samples for each label.
 - ``picture``: the mean of a map of features. The output is a caption, as in ``captions-nlvr``. --pictures has its data.
 
-"context of another" gives each example the context of the next one, so the difference is what the context tells. Of
+"context of another" gives each example the context of a distant one, so the difference is what the context tells. Of
 perplexity, less is better. In parentheses, 95 % intervals by bootstrap over the examples. The same command again
 continues what was interrupted.
 """
@@ -123,8 +123,9 @@ def longest_words(sentences: Path, path: Path) -> Path:
 
 
 def exchanged(examples: Sequence[Example]) -> list[Example]:
-    """Each example with the source of the next one."""
-    following = [*examples[1:], *examples[:1]]
+    """Each example with the source of the one that is half the corpus away, because neighbours may be alike."""
+    half = len(examples) // 2
+    following = [*examples[half:], *examples[:half]]
     return [replace(example, source=other.source) for example, other in zip(examples, following, strict=True)]
 
 
