@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from transduce.objectives import readout
 from transduce.objectives.base import Trainable
-from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
+from transduce.objectives.cross_entropy import CrossEntropy, _largest, smoothed_cross_entropy
 from transduce.types import Batch, Padded
 
 SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
@@ -185,3 +185,11 @@ def test_trainable_is_the_objective_of_the_model() -> None:
 def test_smoothing_is_a_share(smoothing: float) -> None:
     with pytest.raises(ValueError, match=f"smoothing = {smoothing}: a share"):
         CrossEntropy(smoothing)
+
+
+def test_the_largest_of_a_row_in_bfloat16_is_that_of_amax() -> None:
+    x_NV = torch.randn(40, 9).bfloat16()
+    x_NV[:20] = -x_NV[:20].abs() - 0.1
+    x_NV[30, 2], x_NV[31, 2], x_NV[3] = float("inf"), float("-inf"), float("-inf")
+    assert torch.equal(_largest(x_NV), x_NV.amax(-1))
+    assert _largest(torch.full((1, 3), float("nan")).bfloat16()).isnan().all()
