@@ -13,7 +13,9 @@ from test_filters import Tables
 from test_laws import padded_targets, pick, sources_alone
 from test_search import VOCABULARY, Lookup, all_of, slow_beam
 from transduce import config
+from transduce.compute.library import optional_library
 from transduce.protocols import Search
+from transduce.search.allocation.best import BestContinuations
 from transduce.search.allocation.groups import Groups
 from transduce.search.base import Expansion, Ranking
 from transduce.search.beam import Beam
@@ -43,6 +45,25 @@ def slow_groups(model: Lookup, source: int, size: int, groups: Groups, longest: 
             live[group] = [(total, y) for _, total, y in continuations if y[-1] != EOS][:each]
             taken.update(y[-1] for _, y in live[group])
     return finished
+
+
+@pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
+@pytest.mark.parametrize(("sources", "size", "vocabulary"), [(3, 5, 700), (1, 4, 64), (2, 6, 5), (2, 1, 130)])
+def test_the_compiled_choice_is_that_of_the_operators(sources: int, size: int, vocabulary: int) -> None:
+    """Also with scores that filters forbid, with empty places of the beam, and with ends among the best."""
+    scores_BKV = torch.randn(sources, size, vocabulary, generator=torch.Generator().manual_seed(size))
+    scores_BKV[:, ::2, EOS] += 4
+    scores_BKV[:, :, 3:] = scores_BKV[:, :, 3:].masked_fill(scores_BKV[:, :, 3:] < -1, float("-inf"))
+    total_BK = torch.randn(sources, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    total_BK[-1, 1:] = float("-inf")
+    allocation = BestContinuations()
+    found, expected = allocation(scores_BKV, total_BK), allocation.by_operators(scores_BKV, total_BK)
+    possible_BC = expected.total_BC.isfinite()
+    assert torch.equal(found.total_BC, expected.total_BC)
+    assert torch.equal(found.ended_BC, expected.ended_BC)
+    assert torch.equal(found.live_total_BK, expected.live_total_BK)
+    for name in ("origin_BC", "token_BC"):
+        assert torch.equal(getattr(found, name)[possible_BC], getattr(expected, name)[possible_BC])
 
 
 @pytest.mark.parametrize(("size", "groups"), [(2, 2), (4, 2), (6, 3), (3, 1)])

@@ -16,8 +16,8 @@ import transduce
 from families import FAMILIES, build, facts, sources
 from selection import mostly_slow
 from transduce import api, config, recipes
+from transduce.compute import library
 from transduce.engines.manifest import Manifest
-from transduce.engines.native import library
 from transduce.engines.native.matrices import Matrix, quantised
 from transduce.engines.native.opening import open_native, read_model
 from transduce.errors import MissingPackageError, UserError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.engines.native.library import VARIANTS
+from transduce.compute.library import VARIANTS
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow

@@ -11,9 +11,9 @@ from typing import Any
 
 from safetensors.torch import load_file
 
+from transduce.compute.library import library
 from transduce.engines.manifest import Manifest
 from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
-from transduce.engines.native.library import library
 from transduce.engines.native.models import (
     NativeClassifier,
     NativeCTC,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from transduce.engines.native.library import DONE, NO_ROOM
+from transduce.compute.library import DONE, NO_ROOM
 from transduce.engines.native.matrices import Matrix
 from transduce.errors import UserError
 from transduce.types import Padded

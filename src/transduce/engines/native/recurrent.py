@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from transduce import tree
-from transduce.engines.native.library import declare
+from transduce.compute.library import declare
 from transduce.engines.native.parts import Embedding, Parts, check, read_tokens
 from transduce.tree import Shared
 from transduce.types import Memory, Padded

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.engines.native.library import NO_ROOM, declare
+from transduce.compute.library import NO_ROOM, declare
 from transduce.engines.native.matrices import ACTIVATIONS
 from transduce.engines.native.parts import Embedding, Norm, Parts, check, read_tokens
 from transduce.tree import Shared

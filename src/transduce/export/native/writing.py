@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from transduce.engines.native.library import library
+from transduce.compute.library import library
 from transduce.engines.native.opening import WEIGHTS
 from transduce.export.native import convolution, models, recurrent, transformer
 from transduce.export.native.models import ENGINE

@@ -1,6 +1,8 @@
-"""The compiled library: which variant this processor runs, and the functions that all families of models share.
+"""The compiled library: which variant this processor runs, and the functions that searches and all families of models
+share.
 
-kernels/interface.h describes these functions. The module of each family declares its own functions and structures.
+The C++ code is in engines/native/kernels. The headers interface.h and choice.h describe the functions that are declared
+here. The modules of engines/native declare those of each family, and their structures.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ from typing import Any
 
 from transduce.errors import MissingPackageError
 
+FOLDER = Path(__file__).parents[1] / "engines" / "native"
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
 DONE, NO_ROOM = -(2**63), 1 - 2**63  # what functions return that read tokens; otherwise an unknown id
 
 
-def built(folder: Path = Path(__file__).parent) -> dict[str, Path]:
+def built(folder: Path = FOLDER) -> dict[str, Path]:
     """The variants of the library that were built when the package was installed, by name."""
     endings = importlib.machinery.EXTENSION_SUFFIXES[::-1]  # first that without a version of Python
     paths = {name: [folder / (name + ending) for ending in endings] for name in VARIANTS}
@@ -45,6 +48,12 @@ def library() -> Any:
     return open_library(choose(built()))
 
 
+@cache
+def optional_library() -> Any:
+    """The functions of ``library``, or None if no variant was built."""
+    return library() if built() else None
+
+
 def open_library(path: Path) -> Any:
     functions = ctypes.CDLL(str(path))
     declare(functions, {"processor": []}, c_int32)
@@ -55,6 +64,7 @@ def open_library(path: Path) -> Any:
     declare(functions, packed, c_void_p)
     others: dict[str, list[Any]] = {
         "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
+        "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
         "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
         "multiply_real": [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64],
     }

@@ -1,0 +1,83 @@
+// The choice of a beam's continuations. choice.h explains it.
+
+#include "choice.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace transduce {
+
+const int64_t SCANNED = 64;  // scores that are compared with a bound together
+
+struct Continuation {
+    double total;
+    int64_t origin, token;
+};
+
+// The compiler may assume that numbers are finite, so this reads the bits.
+static inline bool is_finite(double x) {
+    uint64_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return (bits >> 52 & 0x7FF) != 0x7FF;
+}
+
+// The `count` largest of V scores and their tokens, the largest first.
+static void find_largest(const float* scores, int64_t V, int64_t count, float* value, int64_t* token) {
+    int64_t held = 0;
+    const auto insert = [&](int64_t v) {
+        int64_t at = held < count ? held++ : count - 1;
+        for (; at > 0 && value[at - 1] < scores[v]; --at) {
+            value[at] = value[at - 1];
+            token[at] = token[at - 1];
+        }
+        value[at] = scores[v];
+        token[at] = v;
+    };
+    int64_t v = 0;
+    for (; v < count; ++v) insert(v);
+    for (; v + SCANNED <= V; v += SCANNED) {
+        const float bound = value[count - 1];
+        int larger = 0;
+        for (int64_t i = 0; i < SCANNED; ++i) larger |= scores[v + i] > bound;
+        if (!larger) continue;
+        for (int64_t i = v; i < v + SCANNED; ++i)
+            if (scores[i] > value[count - 1]) insert(i);
+    }
+    for (; v < V; ++v)
+        if (scores[v] > value[count - 1]) insert(v);
+}
+
+}  // namespace transduce
+
+using namespace transduce;
+
+void transduce_choose(
+    const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
+    double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
+    const int64_t K = hypotheses, V = vocabulary, each = std::min(K + 1, V), C = std::min(2 * K, K * each);
+    static thread_local std::vector<Continuation> found;
+    static thread_local std::vector<float> value;
+    static thread_local std::vector<int64_t> tokens;
+    value.resize(each);
+    tokens.resize(each);
+    for (int64_t b = 0; b < sources; ++b) {
+        found.clear();
+        for (int64_t k = 0; k < K; ++k) {
+            find_largest(scores + (b * K + k) * V, V, each, value.data(), tokens.data());
+            for (int64_t i = 0; i < each; ++i) found.push_back({total[b * K + k] + static_cast<double>(value[i]), k, tokens[i]});
+        }
+        std::stable_sort(found.begin(), found.end(), [](const Continuation& one, const Continuation& two) { return one.total > two.total; });
+        int64_t kept = 0;
+        for (int64_t c = 0; c < C; ++c) {
+            const Continuation& one = found[c];
+            totals[b * C + c] = one.total;
+            origin[b * C + c] = one.origin;
+            token[b * C + c] = one.token;
+            ended[b * C + c] = one.token == end && c < K && is_finite(one.total);
+            if (one.token != end && kept < K) live[b * K + kept++] = c;
+        }
+        for (int64_t c = 0; c < C && kept < K; ++c)
+            if (found[c].token == end) live[b * K + kept++] = c;
+    }
+}
