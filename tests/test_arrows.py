@@ -75,6 +75,7 @@ KNOWS_ONLY: dict[str, set[str]] = {
         "selection",
         "code_tokens",
         "chords",
+        "compute",  # the compiled library chooses continuations; it knows numbers, and no model
     },
     "metrics": {"errors", "types", "protocols", "tree", "links", "constituents", "selection", "code_tokens", "chords"},
     "pages": {"errors", "files"},
