@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -80,10 +81,21 @@ def test_the_sdist_has_what_its_tests_read(sdist: Path) -> None:
         assert (sdist / name).is_file(), name
 
 
-def test_the_wheel_trains_and_predicts_in_another_folder(wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_trains_and_its_packed_run_answers_alike_elsewhere(wheel: Path, tmp_path: Path) -> None:
+    """Elsewhere is another folder, another home and another installation: the clone."""
     settings = ["training.steps=2", "data.origin.pairs=60", "data.cache=cache", "training.precision=float32"]
-    _transduce(wheel, tmp_path, "train", "reverse", "--out", "run", *(w for s in settings for w in ("--set", s)))
-    assert len(_transduce(wheel, tmp_path, "predict", "run", stdin="abc\ndef\n").splitlines()) == 2
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    _transduce(wheel, here, "train", "reverse", "--out", "run", *(w for s in settings for w in ("--set", s)))
+    answers = _transduce(wheel, here, "predict", "run", "--format", "jsonl", stdin="abc\ndef\n")
+    assert len(answers.splitlines()) == 2
+    _transduce(wheel, here, "pack", "run", "--out", "run.zip", "--evaluate", "none")
+    (here / "run.zip").rename(elsewhere / "given.zip")
+    shutil.rmtree(here)
+    assert (
+        _transduce(ROOT / "src", elsewhere, "predict", "given.zip", "--format", "jsonl", stdin="abc\ndef\n") == answers
+    )
 
 
 def _build(folder: Path, hook: str, out: Path) -> None:
@@ -98,10 +110,10 @@ def _shipped(path: Path) -> bool:
 
 
 def _transduce(wheel: Path, folder: Path, *arguments: str, stdin: str = "") -> str:
-    """Runs the command in ``folder`` with the unpacked wheel before every other place of modules."""
+    """Runs the command in ``folder``, which is the home too, with the unpacked wheel before other places of modules."""
     code = "import sys, transduce; assert transduce.__file__.startswith(sys.argv.pop(1)), transduce.__file__; "
     code += "from transduce.cli.app import main; main()"
-    environment = os.environ | {"PYTHONPATH": str(wheel), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": str(wheel), "OMP_NUM_THREADS": "1", "HOME": str(folder)}
     command = [sys.executable, "-c", code, str(wheel), *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True)
     assert not done.returncode, done.stderr
