@@ -401,7 +401,7 @@ def test_a_singular_matrix_has_its_line() -> None:
     model = kalman()
     model.noise.data.zero_()
     model.observation.data[1] = model.observation.data[0]  # the second channel repeats the first
-    with pytest.raises(UserError, match=r"errors is singular at step 2: one channel follows exactly .* leave out"):
+    with pytest.raises(UserError, match=r"errors is singular at step 1: one channel follows exactly .* leave out"):
         model.predict(rows_of(series(gaps=False), [3] * B), torch.tensor([2] * B))
     network = build(NUMBERS["dense to dense"])
     with pytest.raises(UserError, match=r'the source has missing numbers, and a network reads none: .*"kalman"'):

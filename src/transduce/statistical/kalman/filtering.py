@@ -16,6 +16,8 @@ from torch import Tensor
 
 from transduce.errors import UserError
 
+ROUNDING = 8  # errors of rounding in the pivot of a Cholesky factor, for each channel
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -113,10 +115,14 @@ def kalman_filter(model: Parameters, observed: Observed) -> Filtered:
 
 
 def _root(covariance_UCC: Tensor, step: int) -> Tensor:
-    """The Cholesky factors. Raises UserError if one does not exist."""
+    """The Cholesky factors. Raises UserError if a channel's variance, given the channels before it, is zero up to
+    rounding. The sign of such a variance depends on the processor.
+    """
     root_UCC: Tensor
     root_UCC, fault_U = torch.linalg.cholesky_ex((covariance_UCC + covariance_UCC.mT) / 2)
-    if bool((fault_U > 0).any()) or not bool(root_UCC.isfinite().all()):
+    left_UC, whole_UC = (each.diagonal(dim1=-2, dim2=-1) for each in (root_UCC, covariance_UCC))
+    rounding = ROUNDING * covariance_UCC.shape[-1] * torch.finfo(covariance_UCC.dtype).eps
+    if bool((fault_U > 0).any()) or not bool((left_UC.square() > rounding * whole_UC).all()):
         raise UserError(
             f"the covariance of the Kalman filter's errors is singular at step {step + 1}: one channel follows exactly "
             "from the others or from the past; leave out a channel that repeats another (data.origin.columns), or use "
