@@ -22,6 +22,7 @@ from transduce.cli.app import main
 from transduce.cli.cluster import ShardJob, answer_on, without_option
 from transduce.compute.cluster import _call
 from transduce.errors import StoppedError, UserError
+from transduce.training.callbacks import Callback, Started
 
 TINY = {
     "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},
@@ -212,6 +213,14 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name if path.parent.name != "train" else f"train/{path.name}": path.read_bytes() for path in found}
 
 
+class Reports(Callback):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def on_start(self, started: Started) -> None:
+        self.lines += started.report
+
+
 def count_ngrams(folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Trains n-grams. Returns the files of the prepared data, and those of the checkpoint."""
     settings = text(folder)
@@ -238,6 +247,19 @@ def test_a_cluster_prepares_and_counts_the_same_bytes(tmp_path: Path, monkeypatc
     assert all(len(each.futures) > 1 and each.keys == ["closed"] for each in clients)
     with pytest.raises(UserError, match="a worker has transduce"):
         _call(pickle.dumps(dict), str, 1, "0.0.0")
+
+
+def test_a_model_that_is_not_counted_in_parts_says_where_it_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.data.encoding.connect", lambda address: Workers(threads=2))
+    lines = "".join(f"{word}\t{' '.join(word)}\n" for word in ("ab", "ba", "aab", "abb"))
+    (tmp_path / "pairs.tsv").write_text(lines)
+    splits = [f"data.{split}.path='{tmp_path / 'pairs.tsv'}'" for split in ("train", "valid", "test")]
+    more = ["data.cluster='tcp://there:1'", f"data.cache='{tmp_path / 'cache'}'"]
+    reports = Reports()
+    api.train_run("g2p-joint", tmp_path / "run", [*splits, *more], device="cpu", progress=False, callbacks=[reports])
+    assert "counted on this machine: the workers of tcp://there:1 only encode the data" in reports.lines
 
 
 def test_one_shard_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

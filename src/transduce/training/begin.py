@@ -210,14 +210,19 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     tuner = tuner_of(model, plan.settings, plan.prepared, plan.cache)
     cluster = plan.settings.data.cluster
-    if cluster is not None and can(type(model), CountedInParts):
-        counts = model.counts_in_parts(pairs, partial(plain_workers, cluster))
-    else:
-        counts = model.counts(pairs)
+    divided = cluster is not None and can(type(model), CountedInParts)
+    counts = model.counts_in_parts(pairs, partial(plain_workers, str(cluster))) if divided else model.counts(pairs)
+    where = (
+        ()
+        if divided or cluster is None
+        else (f"counted on this machine: the workers of {cluster} only encode the data",)
+    )
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
-    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.data_report, *whose, *counts.report)))
+    _start(
+        callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.data_report, *whose, *where, *counts.report))
+    )
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
 
 
