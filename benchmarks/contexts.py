@@ -3,8 +3,8 @@
     python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--updates 600]
         [--contexts "bag of words" label ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
-The decoder is that of ``multi30k-de-en-context`` with half the width: it reads the context at every step, without
-attention. Only the encoder and the data change. Each model has the same updates. The contexts:
+The recipe ``multi30k-de-en-context`` has the same decoder with twice the width. It reads the context at every step,
+without attention. Only the encoder and the data change. Each model has the same updates. The contexts:
 
 - ``sentence with attention``: the recipe ``multi30k-de-en-gru``, the same without the limit of one vector.
 - ``sentence``, ``bag of words``, ``one word``: the German caption of Multi30k, or its longest word (of equally long
@@ -133,7 +133,7 @@ Measures = dict[str, tuple[Statistics, Statistics]]  # by the measure's name: ow
 
 
 def captioned(transducer: transduce.Transducer, examples: Sequence[Example], names: Sequence[str]) -> Measures:
-    """The statistics of these metrics with each example's own context, and with that of another."""
+    """The statistics of these metrics with each example's own context, and with the context of another example."""
     metrics = [metric(name) for name in names]
     own, other = (transducer.evaluate(each, metrics).statistics for each in (examples, exchanged(examples)))
     return dict(zip(names, zip(own, other, strict=True), strict=True))
@@ -165,7 +165,7 @@ def row(name: str, measure: str, own: Statistics, other: Statistics) -> str:
 
 
 def measured(name: str, every: dict[str, Context], updates: int, threads: int) -> Measures:
-    """The statistics of a context, for its own contexts and for those of another."""
+    """The statistics of one kind of context: with each example's own one, and with the one of another example."""
     transducer, examples = every[name].trained(updates, threads), Run.open(every[name].run).examples("test")
     if name == "label":
         reader = every["classifier"].trained(CLASSIFIER, threads)

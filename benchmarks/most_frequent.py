@@ -1,4 +1,4 @@
-"""What a trained run is worth: beside it, the output that is right most often without a look at the source.
+"""Compares a trained run with the most frequent output, which needs no source.
 
     python benchmarks/most_frequent.py RUN [RUN ...] [--metrics bleu exact] [--split test] [--threads 1]
                                        [--out FILE.md] [--record FILE.json]
@@ -27,8 +27,8 @@ from transduce.types import Example, Prediction
 
 
 def most_frequent(known: Iterable[Example], asked: Sequence[Example], labels: bool) -> list[str]:
-    """The baseline's output for each of ``asked``, by the targets of ``known``. With ``labels``, as many labels as its
-    reference has.
+    """The baseline's output for each of ``asked``, by the targets of ``known``. With ``labels``, it repeats the most
+    frequent label for each label of the reference.
     """
     targets = (pair.references[0] for pair in known)
     counts = Counter(label for target in targets for label in target.split()) if labels else Counter(targets)

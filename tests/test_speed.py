@@ -51,6 +51,16 @@ def test_fused_attention_counts_its_products() -> None:
     assert counted(lambda: attend(query, key, value).sum().backward()) == forward + 2 * 2 * 4 * 5 * 7 * 80
 
 
+def test_gradients_of_parameters_alone_are_counted() -> None:
+    """As the loss computes them, chunk by chunk. The module is called twice: its weight is a leaf in its own hooks."""
+    layer, x_NI = torch.nn.Linear(8, 6, bias=False), torch.randn(4, 8)
+
+    def work() -> None:
+        torch.autograd.grad(layer(layer.weight).sum() + layer(x_NI).sum(), [layer.weight])
+
+    assert counted(work) >= 2 * 2 * 4 * 8 * 6
+
+
 def test_predictions_are_timed_in_rounds(trained: Path) -> None:
     found = measure_throughput(load(trained), ["abc", "de"], rounds=2)
     assert (found.sentences, len(found.seconds)) == (2, 2)

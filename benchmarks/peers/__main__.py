@@ -5,13 +5,13 @@
                     [--run RUN | --minutes 4] [--torch 'torch==2.13.0'] [--out FILE.md] [--record FILE.json]
 
 HOME is a folder for the peers' environments (about 2 GB each), the data and the run; nothing is installed anywhere
-else. A second call uses what is there. All get the same Multi30k pairs (German to English) as ready pieces of one joint
+else. A second call uses them again. All get the same Multi30k pairs (German to English) as ready pieces of one joint
 vocabulary of 8,000, batches of about 2,048 tokens, and models of the same sizes: a Transformer of 3 + 3 layers, width
 256 and feed-forward networks of 1,024, and a bidirectional LSTM with an LSTM of 512 with attention and input feeding.
 Each toolkit's own pieces of these (the order of norms, biases, initialisation) stay its own.
 
-In prediction all have the same weights, those of RUN, which is a run of multi30k-de-en-transformer-post; without --run,
-HOME/run is trained for --minutes. Hugging Face and CTranslate2 get ids and give ids. transduce gets text and gives
+In prediction all have the weights of RUN, a run of multi30k-de-en-transformer-post. Without --run, HOME/run is trained
+for --minutes. Hugging Face and CTranslate2 get ids and give ids. transduce gets text and gives
 text. Each process has --prediction-threads (1: bulk work runs a process on each core).
 
 Each row of a table is a process of its own in each round. A table compares its rows with the first one, round by

@@ -1,4 +1,4 @@
-"""What a peer is: something that can be installed, train and predict. And how its processes run and are measured."""
+"""The interface of a peer, which is installed, trains and predicts; and how its processes run and are measured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class Column:
-    """Of prediction: a beam size (1 is greedy search), sentences in a batch, and how many sentences to read."""
+    """A column of prediction: the beam size (1 is greedy search), the batch size, and the number of sentences."""
 
     beam: int
     batch: int
