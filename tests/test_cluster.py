@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +24,9 @@ from transduce.cli.app import main
 from transduce.cli.cluster import ShardJob, answer_on, without_option
 from transduce.compute.cluster import _call
 from transduce.errors import StoppedError, UserError
+from transduce.evaluation.shards import measured_together
 from transduce.training.callbacks import Callback, Started
+from transduce.types import Example, Prediction
 
 TINY = {
     "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},
@@ -164,6 +168,17 @@ def test_shards_are_evaluated_like_one_file_also_on_a_cluster(
     call(monkeypatch, *common, "--json", "--pairs", folder, "--out", out)
     assert told(capsys) == whole
     assert outputs(tmp_path / "alone", "*.tsv") == outputs(out, "*.tsv")
+
+
+def test_outputs_of_shards_may_have_line_separators_of_unicode(tmp_path: Path) -> None:
+    prediction = asdict(Prediction("one\u2028two\x85three")) | {"length": 3}
+    (tmp_path / "0.tsv").write_text(json.dumps(prediction, ensure_ascii=False) + "\n", encoding="utf-8")
+    example = Example("source", ("one\u2028two\x85three",))
+    settings, tokenizer = {"data": {"group_references": True}}, SimpleNamespace(fingerprint="")
+    transducer: Any = SimpleNamespace(settings=settings, target_tokenizer=tokenizer)
+    system, examples = measured_together("run", transducer, [([example], tmp_path / "0.tsv")], [])
+    assert [each.text for each in system.predictions] == list(example.references)
+    assert examples == [example]
 
 
 def test_a_source_may_not_be_in_two_shards_if_references_are_grouped(

@@ -50,7 +50,7 @@ def measured_together(
     homes: dict[tuple[str, str], Path] = {}
     grouped = transducer.settings["data"]["group_references"]
     for own, path in shards:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # splitlines would split inside an output, at U+2028
         if len(lines) != len(own):
             raise UserError(
                 f"{path} has {len(lines):,} predictions for {len(own):,} examples: remove it, and repeat the command"
