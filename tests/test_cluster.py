@@ -274,7 +274,7 @@ def test_a_model_that_is_not_counted_in_parts_says_where_it_is_counted(
     more = ["data.cluster='tcp://there:1'", f"data.cache='{tmp_path / 'cache'}'"]
     reports = Reports()
     api.train_run("g2p-joint", tmp_path / "run", [*splits, *more], device="cpu", progress=False, callbacks=[reports])
-    assert "counted on this machine: the workers of tcp://there:1 only encode the data" in reports.lines
+    assert "counted on this machine: tcp://there:1 only encodes the data" in reports.lines
 
 
 def test_one_shard_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

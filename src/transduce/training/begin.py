@@ -212,17 +212,12 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     cluster = plan.settings.data.cluster
     divided = cluster is not None and can(type(model), CountedInParts)
     counts = model.counts_in_parts(pairs, partial(plain_workers, str(cluster))) if divided else model.counts(pairs)
-    where = (
-        ()
-        if divided or cluster is None
-        else (f"counted on this machine: the workers of {cluster} only encode the data",)
-    )
+    here = () if divided or cluster is None else (f"counted on this machine: {cluster} only encodes the data",)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
-    _start(
-        callbacks, Started(run, 0, 0, str(plan.where), "float32", (*plan.data_report, *whose, *where, *counts.report))
-    )
+    report = (*plan.data_report, *whose, *here, *counts.report)
+    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", report))
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
 
 
