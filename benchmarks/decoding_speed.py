@@ -5,8 +5,10 @@
                                         [--batch 64 256] [--workers 1 2] [--out benchmarks/results/FILE.md]
                                         [--record FILE.json]
 
-RUN is of the recipe multi30k-de-en-transformer-post: MarianMTModel, into which its weights are copied, knows only
-post-norm. Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
+RUN is of the recipe multi30k-de-en-transformer with post-norm (docs/families.md): MarianMTModel, into which its weights
+are copied, knows only post-norm.
+
+Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
 text in to text out, theirs ids in to ids out, in the same precisions. They take turns, each block a process of its own,
 so that whatever else the machine does falls on all; the ratio, to theirs in the first ``--precision``, is the median of
 the rounds' own ratios, each side with the ``--batch`` that is its best. With several ``--workers`` ours has as many
@@ -133,7 +135,8 @@ def marian(model: Any, table: config.Table) -> Any:
     stack = table["encoder"]
     if stack["norm"]["type"] != "post" or table["tie"] != "all" or stack["positions"]["type"] != "sinusoidal":
         raise SystemExit(
-            "Marian is post-norm, with sinusoids and one table: take a run of multi30k-de-en-transformer-post"
+            "Marian is post-norm, with sinusoids and one table: take a run of "
+            "multi30k-de-en-transformer with post-norm (docs/families.md)"
         )
     vocabulary, width = model.decoder.projection.weight.shape
     settings = MarianConfig(

@@ -4,7 +4,7 @@
                                      [--clock processor] [--engines native,onnx,ctranslate2] [--exports DIR]
                                      [--out benchmarks/results/engines.md] [--record FILE.json]
 
-A run is any that an engine runs, such as one of the recipes multi30k-de-en-transformer-post, multi30k-de-en-luong-fed,
+A run is any that an engine runs, such as one of the recipes multi30k-de-en-transformer, multi30k-de-en-gru,
 multi30k-de-en-convs2s and g2p-ctc. The engines are PyTorch in float32 and bfloat16, and exports for our own library
 ("native"), onnxruntime and CTranslate2 in float32 and int8. An engine that refuses a run is left out, with its reason.
 Exports of these weights in DIR/NAME (default RUN/exports/benchmark) are used again; others are made first.

@@ -143,6 +143,8 @@ def test_recipes_are_shown_with_what_they_should_score(call: Call) -> None:
     assert status == 0
     for name in recipes.names():
         assert f"{name}\n    {recipes.headline(name)}" in out
+    assert out.count("A base without a model.") == sum("model" not in recipes.read(name) for name in recipes.names())
+    assert "    A base without a model. Train one of these: clips-caption, clips-labels\n" in out
 
 
 # ---------------------------------------------------------------------- train

@@ -1,4 +1,4 @@
-"""The settings of each `transduce train` command in the documentation make a model of the recipe."""
+"""The recipes that the documentation names exist, and its commands and files with other settings make a model."""
 
 from __future__ import annotations
 
@@ -16,24 +16,88 @@ from transduce.training.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+WRITTEN = [page for page in PAGES if page.name not in ("results.md", "log.md")]  # results are made, the log is history
 ELSEWHERE = {"--init", "--plugin", "--teacher"}  # options that bring a part, or a setting, of their own
+VERBS = ("train", "data", "recipes")  # transduce VERB RECIPE
 
 
-def commands() -> list[tuple[str, str, list[str]]]:
-    """The page, the recipe and the settings of each command that trains a shipped recipe with other settings."""
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The language and the text of each fenced block."""
+    return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """The page and the words of each command `transduce ...`."""
     found = []
     for page in PAGES:
-        for block in re.findall(r"^```\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
-            for line in block.replace("\\\n", " ").splitlines():
-                words = shlex.split(line, comments=True) if line.startswith("transduce train ") else []
-                settings = [value for option, value in pairwise(words) if option == "--set"]
-                if settings and words[2] in recipes.names() and not ELSEWHERE.intersection(words):
-                    found.append((page.name, words[2], settings))
+        for _, text in blocks(page):
+            for line in text.replace("\\\n", " ").splitlines():
+                line = line.removeprefix("$ ")
+                if line.startswith("transduce "):
+                    found.append((page.name, shlex.split(line, comments=True)))
     return found
 
 
-@pytest.mark.parametrize(("page", "recipe", "settings"), commands())
+def changed() -> list[tuple[str, str, list[str]]]:
+    """The page, the recipe and the settings of each command that trains a shipped recipe with other settings."""
+    in_place = [("recipes", ["transduce", "train", *shlex.split(text)]) for text in recipes.IN_PLACE.values()]
+    found = []
+    for page, words in [*commands(), *in_place]:
+        settings = [value for option, value in pairwise(words) if option == "--set"]
+        if words[1] == "train" and settings and words[2] in recipes.names() and not ELSEWHERE.intersection(words):
+            found.append((page, words[2], settings))
+    return found
+
+
+def files() -> list[tuple[str, str]]:
+    """The page and the text of each file that changes a recipe."""
+    return [(page.name, text) for page in PAGES for _, text in blocks(page) if text.startswith("base = ")]
+
+
+@pytest.mark.parametrize(("page", "recipe", "settings"), changed())
 def test_the_settings_of_a_page_make_a_model(page: str, recipe: str, settings: list[str]) -> None:
-    table = config.change(recipes.read(recipe), settings)
+    make(config.change(recipes.read(recipe), settings))
+
+
+@pytest.mark.parametrize(("page", "text"), files())
+def test_a_file_of_a_page_makes_a_model(page: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(text, "utf-8")
+    make(recipes.read(tmp_path / "mine.toml"))
+
+
+def make(table: config.Table) -> None:
     with torch.device("meta"):  # no weights
         config.build(table, Settings, facts(table["data"]["units"])).model()
+
+
+def test_pages_name_only_recipes_that_exist() -> None:
+    """A name stands in a command, in `recipe=` of a sweep, or after the word "recipe"."""
+    named = set()
+    for page, words in commands():
+        named |= {(page, words[2])} if words[1] in VERBS and len(words) > 2 else set()
+        compared = [word.removeprefix("recipe=").split(",") for word in words if word.startswith("recipe=")]
+        named |= {(page, name) for names in compared for name in names}
+    for page in WRITTEN:
+        named |= {(page.name, name) for name in re.findall(r"\brecipes? `([\w-]+)`", page.read_text("utf-8"))}
+    names = (each for each in named if re.fullmatch(r"[a-z0-9-]+", each[1]))  # and no placeholders, no files
+    assert not [each for each in names if each[1] not in recipes.names()]
+
+
+def test_pages_name_no_recipe_that_is_gone() -> None:
+    """Names without a hyphen are also words; the test above sees them in commands."""
+    named = {
+        (page.name, name)
+        for page in WRITTEN
+        for name in recipes.IN_PLACE
+        if "-" in name and re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", page.read_text("utf-8"))
+    }
+    assert not named
+
+
+@pytest.mark.parametrize("name", recipes.IN_PLACE)
+def test_what_takes_the_place_of_a_recipe_exists(name: str) -> None:
+    assert name not in recipes.names()
+    first, *_ = re.findall(r"[\w-]+", recipes.IN_PLACE[name])
+    assert first in recipes.names()
+    for page in re.findall(r"docs/\S+\.md", recipes.IN_PLACE[name]):
+        assert (ROOT / page).is_file()

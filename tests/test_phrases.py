@@ -548,12 +548,14 @@ def test_the_settings_name_a_second_language_model(run: Path, english: Path) -> 
     (two,) = twice.predict([source])  # their mean is the same model, searched as neural ones are
     assert two[0].text == both[0].text
     assert two[0].score == pytest.approx(both[0].score, rel=1e-4)
-    tiny = {f"model.decoder.{name}": 8 for name in ("width", "embedding_width")} | {"training": {"steps": 2}}
+    tiny = {f"model.decoder.{name}": 8 for name in ("width", "feedforward")} | {"training": {"steps": 2}}
     files = {f"data.{split}.path": str(run.parent / "english.txt") for split in ("train", "valid", "test")}
-    transduce.train("ptb", run.parent / "lstm", tiny | files, init=run, progress=False, threads=1, device="cpu")
-    neural = settings | {"search.language_model": str(run.parent / "lstm")}
+    transduce.train(
+        "language-model", run.parent / "neural", tiny | files, init=run, progress=False, threads=1, device="cpu"
+    )
+    neural = settings | {"search.language_model": str(run.parent / "neural")}
     (heard,) = transduce.load(run, settings=neural, device="cpu").predict([source])
-    (scored,) = transduce.load(run.parent / "lstm", device="cpu").score([("", heard[0].text)])
+    (scored,) = transduce.load(run.parent / "neural", device="cpu").score([("", heard[0].text)])
     assert heard[0].derived is not None
     outside = sum(phrase.outside for phrase in heard[0].derived.phrases)
     assert outside == pytest.approx(0.7 * scored.log_prob, rel=1e-2)

@@ -27,22 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mnist-lecture": {"data.origin.folder": "digits"},
     "mnist-vit": {"data.origin.folder": "digits", "model.encoder.layers": 1},
     "mnist-attention": {"data.origin.folder": "digits", "model.encoder.embedding.embedding.stages": [4, 4]},
-    "ocr-lines-ctc": {"data.origin.pairs": FEW, "data.origin.words": 1, "model.encoder.embedding.stages": [4, 4, 4]},
-    "ocr-lines-attention": {
-        "data.origin.pairs": FEW,
-        "data.origin.words": 1,
-        "model.encoder.embedding.stages": [4, 4, 4],
-        "search.max_length": 5,
-        "training.validation.search.max_length": 5,
-    },
-    "ocr-lines-joint": {
-        "data.origin.pairs": FEW,
-        "data.origin.words": 1,
-        "model.encoder.embedding.stages": [4, 4, 4],
-        "search.max_length": 5,
-        "training.validation.search.max_length": 5,
-    },
-    "ocr-digits-ctc": {"data.origin.folder": "numbers", "model.encoder.embedding.stages": [4, 4, 4]},
+    "ocr-lines": {"data.origin.pairs": FEW, "data.origin.words": 1, "model.encoder.embedding.stages": [4, 4, 4]},
     "ocr-handwriting": {
         "data.origin.folder": "digits",
         "data.origin.strings": FEW,
@@ -89,7 +74,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root, chance = tmp_path_factory.mktemp("archives"), np.random.default_rng(1)
     for name, shape, labels in (
         ("digits", (28, 28), np.arange(FEW, dtype=np.uint8)),
-        ("numbers", (30, 70), chance.integers(0, 10, (FEW, 4), dtype=np.uint8)),
         ("sentences", (50, 200, 3), None),
     ):
         (root / name).mkdir()
@@ -137,10 +121,10 @@ def sources(run: Path, count: int = 2) -> list[str]:
 def test_every_recipe_of_pictures_is_here() -> None:
     prefixes = ("mnist-", "ocr-", "captions", "clips-")
     named = {name for name in recipes.names() if name.startswith(prefixes)}
-    assert set(SETTINGS) == named - {"ocr-lines"}  # a base
+    assert set(SETTINGS) == named
 
 
-@pytest.mark.parametrize("recipe", mostly_slow(SETTINGS, fast=["mnist-lecture", "ocr-digits-ctc", "captions"]))
+@pytest.mark.parametrize("recipe", mostly_slow(SETTINGS, fast=["mnist-lecture", "ocr-handwriting", "captions"]))
 def test_a_recipe_learns_and_writes(recipe: str, trained: Callable[[str], Path], call: Call) -> None:
     run = trained(recipe)
     outputs = load(run, device="cpu")(sources(run))
@@ -154,7 +138,7 @@ def test_a_recipe_learns_and_writes(recipe: str, trained: Callable[[str], Path],
     assert json.loads(out)["examples"] >= FEW - 1
 
 
-@pytest.mark.parametrize("recipe", mostly_slow(["captions", "ocr-lines-attention", "clips-caption"], fast=["captions"]))
+@pytest.mark.parametrize("recipe", mostly_slow(["captions", "clips-caption"], fast=["captions"]))
 def test_where_it_looked_is_drawn(recipe: str, trained: Callable[[str], Path], call: Call, tmp_path: Path) -> None:
     run = trained(recipe)
     (path,) = sources(run, 1)

@@ -55,6 +55,11 @@ def test_an_unknown_recipe_is_told_the_nearest(ask: object, name: str) -> None:
         ask(name)
 
 
+def test_what_takes_the_place_of_a_recipe_is_told() -> None:
+    with pytest.raises(ConfigError, match=r"the recipe 'ocr-lines-ctc' is gone; in its place: ocr-lines$"):
+        recipes.read("ocr-lines-ctc")
+
+
 def test_a_broken_recipe_is_named(folder: Path) -> None:
     (folder / "broken.toml").write_text("a = = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"recipe broken: not TOML: .*line 1"):
@@ -155,6 +160,8 @@ def facts(units: config.Table) -> Facts:
     """What data of such units could say; of signals, how many numbers a step has."""
     if all(each == "numbers" for each in units.values()):
         return Facts(1, 1)
+    if units.get("source") == "numbers":
+        return Facts(1, 60, 1)
     source: Any = config.build(units, Units, path="units").source
     if source is None or not source.signal:
         words = 9 if getattr(source, "words", None) else 0

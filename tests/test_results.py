@@ -193,7 +193,7 @@ def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Pat
     [
         ("", "page.md shows nothing of `g2p-joint`"),
         ("{{scores x: per | ptb}}", "no record and no old figure has this table or these recipes"),
-        ("{{summary ptb}}", "there is no figure of ptb"),
+        ("{{summary mnist}}", "there is no figure of mnist"),
         ("{{tables none}}", "expected .*none.json"),
         ("{{sweep none}}", "expected .*sweep.toml"),
         ("{{graph x}}", "expected scores, summary, sweep, findings, tables or machines"),

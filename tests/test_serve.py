@@ -55,7 +55,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> transduce.Transducer:
         (folder / f"{number}.png").write_bytes(picture(number))
         pairs.append((str(folder / f"{number}.png"), "ab"[number % 2]))
     settings = {"training.steps": 2, "training.validation.every": 2, "training.precision": "float32"}
-    return api.train("ocr-digits-ctc", folder / "run", settings, pairs, device="cpu", progress=False)
+    return api.train("ocr-handwriting", folder / "run", settings, pairs, device="cpu", progress=False)
 
 
 def picture(number: int) -> bytes:

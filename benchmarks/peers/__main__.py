@@ -10,9 +10,9 @@ vocabulary of 8,000, batches of about 2,048 tokens, and models of the same sizes
 256 and feed-forward networks of 1,024, and a bidirectional LSTM with an LSTM of 512 with attention and input feeding.
 Each toolkit's own pieces of these (the order of norms, biases, initialisation) stay its own.
 
-In prediction all have the weights of RUN, a run of multi30k-de-en-transformer-post. Without --run, HOME/run is trained
-for --minutes. Hugging Face and CTranslate2 get ids and give ids. transduce gets text and gives
-text. Each process has --prediction-threads (1: bulk work runs a process on each core).
+All predict with the weights of RUN, a run of multi30k-de-en-transformer with post-norm (docs/families.md). Without
+--run, HOME/run is trained for --minutes. Hugging Face and CTranslate2 get ids and give ids. transduce
+gets text and gives text. Each process has --prediction-threads (1: bulk work runs a process on each core).
 
 Each row of a table is a process of its own in each round. A table compares its rows with the first one, round by
 round. --only losses gives the validation loss after --steps updates in both precisions, and its spread over seeds.
@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -118,7 +119,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--prediction-threads", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=300, help="in batches of 64")
     parser.add_argument("--single", type=int, default=30, help="one after the other")
-    parser.add_argument("--run", type=Path, help="a run of multi30k-de-en-transformer-post")
+    parser.add_argument("--run", type=Path, help="a run of multi30k-de-en-transformer with post-norm")
     parser.add_argument("--minutes", type=float, default=4, help="to train HOME/run, without --run")
     parser.add_argument("--steps", type=int, default=150, help="updates before the loss is compared")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -139,7 +140,9 @@ def main(given: Sequence[str] | None = None) -> None:
     asked.home.mkdir(parents=True, exist_ok=True)
     everyone = peers(asked.home, asked.torch)
     found, failed, versions = installed({name: everyone[name] for name in asked.peers})
-    setting = Setting(str(asked.data), str(asked.home / "work"), asked.threads, recipe=RECIPES["transformer"][0])
+    recipe, changes = RECIPES["transformer"]
+    shared = Setting(str(asked.data), str(asked.home / "work"), asked.threads)
+    setting = replace(shared, recipe=recipe, changes=tuple(changes.items()))
     run = (asked.run or asked.home / "run") if "prediction" in asked.only else None
     data = Data(asked.home / "data", setting, run)
     if run is not None and asked.run is None and not (run / "config.toml").exists():

@@ -25,7 +25,10 @@ from transduce.search.greedy import Greedy
 from transduce.speed.report import peak_memory
 
 RECIPES: dict[Family, tuple[str, dict[str, Any]]] = {
-    "transformer": ("multi30k-de-en-transformer-post", {}),
+    "transformer": (
+        "multi30k-de-en-transformer",  # post-norm, as Marian is
+        {"model.encoder.norm": "post", "model.decoder.norm": "post"},
+    ),
     "recurrent": ("multi30k-de-en-recurrent", {"model.decoder.wiring.input_feeding": True}),
 }
 EXPORTS = ("native-float32", "native-int8", "onnx-float32", "ctranslate2-float32", "ctranslate2-int8", "marian")

@@ -49,8 +49,8 @@ def search_of_run(search: Search[Any], tokenizers: Tokenizers, load: LoadOther |
             raise UserError(
                 f"language_model = {str(path)!r} has another {' and another '.join(differing)} vocabulary than the "
                 "model that is searched: train it with the vocabulary of that run (`transduce train ptb-ngram --init "
-                "RUN`, or `ptb` for a neural one, and data.train.path = a file of text), or rerank as text (`transduce "
-                "rerank --language-model`)"
+                "RUN`, or `language-model` for a neural one, and data.train.path = a file of text), or rerank as text "
+                "(`transduce rerank --language-model`)"
             )
         return other.model
 

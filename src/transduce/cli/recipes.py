@@ -19,4 +19,7 @@ def recipes(
         print(config.write(package.read(name)), end="")
         return
     for each in package.names():
-        print(f"{each}\n    " + package.describe(each).replace("\n", "\n    ") + "\n")
+        description = package.describe(each)
+        if package.is_base(each):
+            description += f"\nA base without a model. Train one of these: {', '.join(package.based_on(each))}"
+        print(f"{each}\n    " + description.replace("\n", "\n    ") + "\n")

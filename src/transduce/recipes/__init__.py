@@ -41,9 +41,9 @@ def read(recipe: str | Path) -> config.Table:
     """The tables of a recipe by name, or of a .toml file by path, merged over the tables of its ``base``.
 
     The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. ``sizes`` are
-    left out, because they are no settings of a run. Raises ConfigError for an unknown name (with the nearest one), for
-    a missing base, for circular bases, and for a file that is not TOML. Raises OSError if the .toml file itself cannot
-    be read.
+    left out, because they are no settings of a run. Raises ConfigError for an unknown name (with the nearest one, or
+    what takes the place of a recipe that is gone), for a missing base, for circular bases, and for a file that is not
+    TOML. Raises OSError if the .toml file itself cannot be read.
     """
     return _read(os.path.normpath(recipe), ())
 
@@ -74,6 +74,11 @@ def based_on(name: str) -> list[str]:
     is not among them.
     """
     return [other for other in names() if own_tables(other).get("base") == name]
+
+
+def is_base(name: str) -> bool:
+    """Returns True if a recipe of the package has no model: others share its settings, and it is not trained."""
+    return "model" not in read(name)
 
 
 def without_budget(table: config.Table) -> config.Table:
@@ -137,5 +142,38 @@ def _is_file(recipe: str) -> bool:
 
 def _bytes(name: str) -> bytes:
     if name not in names():
+        if name in IN_PLACE:
+            raise config.ConfigError("", f"the recipe {name!r} is gone; in its place: {IN_PLACE[name]}")
         raise config.ConfigError("", f"no recipe {name!r}{alternatives(name, names())}; or give a path to a .toml file")
     return FOLDER.joinpath(f"{name}.toml").read_bytes()
+
+
+# ------------------------------------------------------------ recipes of earlier versions
+
+IN_PLACE = {
+    "arithmetic": "cells-arithmetic --set data.origin.digits=4 --set data.origin.distractors=2",
+    "digits-attention": "digits-joint --set objective.weight=0 --set model.weight=0",
+    "g2p-large": "g2p --minutes 60 --set model.encoder.layers=2 --set model.encoder.dropout=0.2 "
+    "--set model.decoder.dropout=0.2",
+    "multi30k-de-en-dynamic": """multi30k-de-en-transformer --set 'model.encoder.mixer={type="dynamic", kernel=7}' """
+    """--set 'model.decoder.mixer={type="dynamic", kernel=7}'""",
+    "multi30k-de-en-luong-fed": "multi30k-de-en-recurrent --set model.decoder.wiring.input_feeding=true",
+    "multi30k-de-en-pointer": "multi30k-de-en-recurrent with the settings of copying in docs/families.md",
+    "multi30k-de-en-ssru": """multi30k-de-en-transformer --set 'model.decoder.mixer={type="recurrent", cell="ssru"}'""",
+    "multi30k-de-en-transformer-post": "multi30k-de-en-transformer --set model.encoder.norm=post "
+    "--set model.decoder.norm=post --set training.optimizer.rate=1e-3",
+    "multi30k-de-en-transformer-rotary": "multi30k-de-en-transformer with the settings of rotary positions in "
+    "docs/families.md",
+    "ocr-digits-ctc": """ocr-handwriting --set 'data.origin={type="picture-archive", folder="FOLDER"}'""",
+    "ocr-lines-attention": "ocr-lines, or CTC and attention together by the settings in docs/pictures.md",
+    "ocr-lines-ctc": "ocr-lines",
+    "ocr-lines-joint": "ocr-lines with the settings of CTC and attention in docs/pictures.md",
+    "ptb": "ptb-lstm, or language-model for your own text",
+    "ptb-characters-convs2s": "ptb-characters with the settings of convolutions in docs/language-models.md",
+    "ptb-characters-gru": "ptb-characters --set model.decoder.cell=gru --set model.decoder.width=700",
+    "ptb-lstm-dropout": "ptb-lstm with the settings of the larger model in docs/language-models.md",
+    "ptb-transformer": "ptb-lstm with the settings of the Transformer in docs/language-models.md",
+    "warpeace-char-transformer": "warpeace-char with the settings of the Transformer in docs/language-models.md",
+    "xml": """cells-arithmetic --set 'data.origin={type="xml", pairs=50000, steps=16}' --set search.max_length=120""",
+}
+"""What takes the place of each: the first word is a recipe, and options behind it go to ``transduce train``."""

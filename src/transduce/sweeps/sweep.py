@@ -54,7 +54,7 @@ def sweep(
     """Trains every combination of the values in ``vary`` with every seed, and returns the results of all finished
     cells.
 
-    ``vary={"model.encoder.width": [64, 128]}`` changes a recipe. ``{"recipe": ["g2p", "g2p-large"]}`` takes several
+    ``vary={"model.encoder.width": [64, 128]}`` changes a recipe. ``{"recipe": ["g2p", "g2p-ctc"]}`` takes several
     recipes. ``seeds`` is a number n for the seeds 1 to n (default 3), or a list of seeds. ``settings`` apply to all
     cells, as in ``train``. ``jobs`` cells train at a time, with ``threads`` each (by default the cores are divided
     evenly).
