@@ -178,8 +178,8 @@ def test_prefixes_are_as_wide_as_the_longest(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(_Beam, "_children", spied)
     model, source = drawn([60])
     model.log_probs_BSV.fill_(-20.0)[..., PAD] = 0.0  # hardly ever is anything written
-    ((best, *_),) = PrefixBeam(3)(model, source)
-    assert best.tokens == (EOS,)
+    _, length_BK, _ = PrefixBeam(3).by_operators(model.frames(source), source, None)
+    assert length_BK.tolist() == [[0]]
     assert max(widths) <= 4
 
 

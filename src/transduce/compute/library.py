@@ -1,8 +1,8 @@
 """The compiled library: which variant this processor runs, and the functions that searches and all families of models
 share.
 
-The C++ code is in engines/native/kernels. The headers interface.h and choice.h describe the functions that are declared
-here. The modules of engines/native declare those of each family, and their structures.
+The C++ code is in engines/native/kernels. The headers interface.h, choice.h and alignments.h describe the functions
+that are declared here. The modules of engines/native declare those of each family, and their structures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 from collections.abc import Mapping, Sequence
-from ctypes import c_int32, c_int64, c_void_p
+from ctypes import c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,12 @@ def open_library(path: Path) -> Any:
     others: dict[str, list[Any]] = {
         "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
+        "prefix_beam": [c_void_p] * 2 + [c_int64] * 6 + [c_double] + [c_void_p] * 3,
         "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
         "multiply_real": [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64],
     }
     declare(functions, others | {"free": [c_void_p]}, None)
+    declare(functions, {"align": [c_void_p] * 2 + [c_int64] * 5 + [c_void_p] * 2 + [c_int64] + [c_void_p] * 4})
     return functions
 
 

@@ -290,6 +290,18 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return value, torch.where(place < count * BLOCK, column, place + (blocks - count) * BLOCK)
 
 
+def first_largest(scores_BC: Tensor, count: int) -> Tensor:
+    """The columns [B, K] of the ``count`` largest scores of each row, the largest first. Of equal ones, unlike
+    ``topk``, it takes the first columns, in their order.
+    """
+    least_B1 = scores_BC.topk(count).values[:, -1:]
+    larger_BC, equal_BC = scores_BC > least_B1, scores_BC == least_B1
+    missing_B1 = count - larger_BC.sum(1, keepdim=True)
+    place_BK = (larger_BC | (equal_BC & (equal_BC.cumsum(1) <= missing_B1))).nonzero()[:, 1].view(-1, count)
+    order_BK = scores_BC.gather(1, place_BK).sort(dim=1, descending=True, stable=True).indices
+    return place_BK.gather(1, order_BK)
+
+
 # ---------------------------------------------------------------- memory
 
 

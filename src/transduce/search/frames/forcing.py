@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from transduce.ctc.lattice import NEVER, Lattice, least_frames_so_far
 from transduce.ctc.prefixes import Prefixes
 from transduce.errors import UserError
 from transduce.protocols import Framewise
 from transduce.search.forcing import shifted
+from transduce.search.frames.compiled import token_log_probs
 from transduce.types import Hypothesis, Padded
 
 
@@ -29,12 +31,8 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     start with the prefix). The log-probability of EOS is the rest of the total. A token that does not fit into the
     frames has minus infinity, and so have all tokens after it. They are never right.
     """
-    every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
-    each_NT = every_NTV.gather(2, target.values[..., None])[..., 0]
-    best_NT, first_NT = every_NTV.max(-1)
     outputs = Padded(target.values[:, :-1], target.lengths - 1)
-    each_NT[:, :-1].masked_fill_(least_frames_so_far(outputs) > frames.lengths[:, None], NEVER)
-    total_N = Lattice.of(Padded(frames.values.double(), frames.lengths), outputs).log_likelihood
+    each_NT, best_NT, first_NT, total_N = token_log_probs(frames, target) or by_operators(frames, target, outputs)
     columns = (target.values, each_NT, best_NT, first_NT, total_N, outputs.lengths)
     found = []
     for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
@@ -45,6 +43,16 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
         chosen = tuple(own if is_right else other for own, is_right, other in zip(log_probs, right, best, strict=False))
         found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen, right))
     return found
+
+
+def by_operators(frames: Padded, target: Padded, outputs: Padded) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same as ``compiled.token_log_probs``, on every device. ``outputs`` are the targets without EOS."""
+    every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
+    each_NT = every_NTV.gather(2, target.values[..., None])[..., 0]
+    best_NT, first_NT = every_NTV.max(-1)
+    each_NT[:, :-1].masked_fill_(least_frames_so_far(outputs) > frames.lengths[:, None], NEVER)
+    total_N = Lattice.of(Padded(frames.values.double(), frames.lengths), outputs).log_likelihood
+    return each_NT, best_NT, first_NT, total_N
 
 
 def check_no_prefix(prefix: Padded | None) -> None:

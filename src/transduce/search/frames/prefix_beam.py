@@ -17,8 +17,9 @@ from transduce.protocols import Autoregressive, Framewise
 from transduce.search.base import EXCLUDED, loaded_model, resized
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
+from transduce.search.frames.compiled import best_prefixes
 from transduce.search.frames.forcing import check_no_prefix, force, scored
-from transduce.search.step import check_memory
+from transduce.search.step import check_memory, first_largest
 from transduce.types import EOS, PAD, Hypothesis, Padded
 
 
@@ -56,11 +57,20 @@ class PrefixBeam:
         language_model = None
         if self.weight and self.language_model is not None:  # 0 times minus infinity is not a number
             language_model = loaded_model(self.language_model)
+        found = None
+        if language_model is None:
+            found = best_prefixes(frames, self.size, self.nbest, self.bonus)
+        return _hypotheses(frames, *(found or self.by_operators(frames, source, language_model)))
+
+    def by_operators(
+        self, frames: Padded, source: Any, language_model: Autoregressive[Any] | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same as ``compiled.best_prefixes``, on every device and with a language model."""
         companion = Companion.start(language_model, source, self.size, frames.values.shape[-1])
         beam = _Beam.start(frames, self.size)
         for t, log_probs_BV in enumerate(frames.values.double().unbind(1)):
             beam, companion = self._step(beam, companion, log_probs_BV, t < frames.lengths)
-        return self._hypotheses(beam, companion, frames)
+        return self._best(beam, companion)
 
     def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -81,7 +91,7 @@ class PrefixBeam:
         writing_BKV = longer_BKV + (outside_BK + self.bonus)[..., None] + self.weight * companion.next_BKV
         score_BC = torch.cat([staying_BK, writing_BKV.flatten(1)], 1)
         K = self.size
-        place_BK = score_BC.topk(K).indices
+        place_BK = first_largest(score_BC, K)
         written_BK = place_BK >= K
         place_BK = torch.where(written_BK, place_BK - K, place_BK)
         origin_BK = torch.where(written_BK, place_BK // V, place_BK)
@@ -95,25 +105,33 @@ class PrefixBeam:
         """
         return self.weight * companion.total_BK + self.bonus * beam.length_BK.double()
 
-    def _hypotheses(self, beam: _Beam, companion: Companion, frames: Padded) -> list[list[Hypothesis]]:
-        """The ``nbest`` best prefixes as finished outputs. Prefixes that the language model excludes are left out,
-        unless it excludes all prefixes of a source.
+    def _best(self, beam: _Beam, companion: Companion) -> tuple[Tensor, Tensor, Tensor]:
+        """The ``nbest`` best prefixes as ``compiled.best_prefixes`` returns them. Prefixes that the language model
+        excludes are left out, unless it excludes all prefixes of a source.
         """
         language_BK = companion.total_BK + companion.next_BKV[..., EOS]
         possible_BK = beam.total_BK > NEVER
         allowed_BK = possible_BK & (language_BK > EXCLUDED)
         allowed_BK = torch.where(allowed_BK.any(1, keepdim=True), allowed_BK, possible_BK)
         outside_BK = self._outside(beam, companion) + self.weight * companion.next_BKV[..., EOS]
-        score_BK, order_BK = (beam.total_BK + outside_BK).masked_fill(~allowed_BK, NEVER).topk(self.nbest)
+        score_BK = (beam.total_BK + outside_BK).masked_fill(~allowed_BK, NEVER)
+        order_BK = first_largest(score_BK, self.nbest)
         tokens_BKL = beam.tokens_BKL.gather(1, order_BK[..., None].expand(-1, -1, beam.tokens_BKL.shape[2]))
-        there_BK = score_BK > NEVER
-        length_N = beam.length_BK.gather(1, order_BK)[there_BK].tolist()
-        outputs = [tuple(row[:n]) for row, n in zip(tokens_BKL[there_BK].tolist(), length_N, strict=True)]
-        counts = there_BK.sum(1)
-        rows_N = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
-        own = scored(tree.select(frames, rows_N), ended(outputs, rows_N.device))
-        found = iter([replace(h, score=score) for h, score in zip(own, score_BK[there_BK].tolist(), strict=True)])
-        return [[next(found) for _ in range(count)] for count in counts.tolist()]
+        score_BK = score_BK.gather(1, order_BK)
+        return tokens_BKL, beam.length_BK.gather(1, order_BK).masked_fill(score_BK == NEVER, -1), score_BK
+
+
+def _hypotheses(frames: Padded, tokens_BKL: Tensor, length_BK: Tensor, score_BK: Tensor) -> list[list[Hypothesis]]:
+    """The outputs as hypotheses; those of length -1 are none."""
+    lengths = length_BK.tolist()
+    there = [(b, k, length) for b, row in enumerate(lengths) for k, length in enumerate(row) if length >= 0]
+    tokens, scores = tokens_BKL.tolist(), score_BK.tolist()
+    outputs = [tuple(tokens[b][k][:length]) for b, k, length in there]
+    rows_N = torch.tensor([b for b, _, _ in there], device=score_BK.device)
+    found: list[list[Hypothesis]] = [[] for _ in lengths]
+    for (b, k, _), own in zip(there, scored(tree.select(frames, rows_N), ended(outputs, rows_N.device)), strict=True):
+        found[b].append(replace(own, score=scores[b][k]))
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 // All code of the library. A new family of models adds its file here.
 
+#include "alignments.cpp"
 #include "choice.cpp"
 #include "convolution.cpp"
 #include "interface.cpp"
