@@ -211,16 +211,32 @@ class Workers(Fake):
         self.keys.append("closed")
 
 
-def text(folder: Path) -> list[str]:
-    """Settings for n-grams of some files of text, in a cache of their own."""
+PARTS = {  # small parts, so that there are several jobs
+    "transduce.data.encoding.LINES": 16,
+    "transduce.statistical.ngram_counts.PART": 100,
+    "transduce.statistical.hidden_markov.estimation.ROWS": 16,
+    "transduce.models.hidden_markov.PART": 2,
+    "transduce.statistical.phrases.counting.PART": 64,
+}
+TUNING = ("iterations=1", "nbest=5", "starts=0", "rounds=1")
+COUNTED = {
+    "ptb-ngram": ["data.units={target={type='symbols'}}", "model.order=3", "model.prune=0.0"],
+    "tagging-hmm": ["training.validation.metrics=[]"],
+    "phrase-based": ["data.units={joint='words'}", "model.longest=3", *(f"tuning.{each}" for each in TUNING)],
+}
+
+
+def text(recipe: str, folder: Path) -> list[str]:
+    """Settings for a counted model of some small files, in a cache of their own."""
     (folder / "texts").mkdir(parents=True)
+    suffix = "txt" if recipe == "ptb-ngram" else "tsv"
     for number in range(3):
-        lines = (f"{'ab' * (line % 5)} {line % 7 + number}\n" for line in range(40))
-        (folder / "texts" / f"{number}.txt").write_text("".join(lines))
-    last = {"data.train.path": folder / "texts" / "*.txt", "data.valid.path": folder / "texts" / "0.txt"}
-    last |= {"data.test.path": folder / "texts" / "0.txt", "data.cache": folder / "cache"}
-    units = "data.units={target={type='symbols'}}"
-    return [units, "model.order=3", "model.prune=0.0", *(f"{key}='{value}'" for key, value in last.items())]
+        lines = (f"{'ab' * (line % 5)} {line % 7 + number}" for line in range(40))
+        both = lines if suffix == "txt" else (f"{line} c\t{line[::-1]} d" for line in lines if line[0] != " ")
+        (folder / "texts" / f"{number}.{suffix}").write_text("".join(f"{line}\n" for line in both))
+    last = {"data.train.path": folder / "texts" / f"*.{suffix}", "data.valid.path": folder / "texts" / f"0.{suffix}"}
+    last |= {"data.test.path": folder / "texts" / f"0.{suffix}", "data.cache": folder / "cache"}
+    return [*COUNTED[recipe], *(f"{key}='{value}'" for key, value in last.items())]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -236,14 +252,17 @@ class Reports(Callback):
         self.lines += started.report
 
 
-def count_ngrams(folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Trains n-grams. Returns the files of the prepared data, and those of the checkpoint."""
-    settings = text(folder)
-    run = api.train_run("ptb-ngram", folder / "run", [*settings, *more], device="cpu", progress=False)
+def counted(recipe: str, folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Counts a model. Returns the files of the prepared data, and those of the checkpoint."""
+    settings = text(recipe, folder)
+    run = api.train_run(recipe, folder / "run", [*settings, *more], device="cpu", progress=False)
     return files(folder / "cache"), files(run / "checkpoints" / "best") | {"state.json": b"times"}
 
 
-def test_a_cluster_prepares_and_counts_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("recipe", "connections"), [("ptb-ngram", 1), ("tagging-hmm", 2), ("phrase-based", 1)])
+def test_a_cluster_prepares_and_counts_the_same_bytes(
+    recipe: str, connections: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clients: list[Workers] = []
 
     def connect(address: str) -> Workers:
@@ -253,27 +272,32 @@ def test_a_cluster_prepares_and_counts_the_same_bytes(tmp_path: Path, monkeypatc
 
     for place in ("transduce.data.encoding.connect", "transduce.compute.cluster.connect"):
         monkeypatch.setattr(place, connect)
-    monkeypatch.setattr("transduce.data.encoding.LINES", 16)
-    monkeypatch.setattr("transduce.statistical.ngram_counts.PART", 100)
-    alone = count_ngrams(tmp_path / "alone")
+    alone = counted(recipe, tmp_path / "alone")
     assert not clients
-    assert count_ngrams(tmp_path / "together", "data.cluster='tcp://there:1'") == alone
-    assert len(clients) == 3  # the pairs to train on, those to validate with, and the counts
+    for name, value in PARTS.items():
+        monkeypatch.setattr(name, value)
+    assert counted(recipe, tmp_path / "together", "data.cluster='tcp://there:1'") == alone
+    assert len(clients) == 2 + connections  # the pairs to train on, those to validate with, and the counts
     assert all(len(each.futures) > 1 and each.keys == ["closed"] for each in clients)
+
+
+def test_a_worker_of_another_version_is_refused() -> None:
     with pytest.raises(UserError, match="a worker has transduce"):
         _call(pickle.dumps(dict), str, 1, "0.0.0")
 
 
+@pytest.mark.parametrize("recipe", ["g2p-joint", "tagging-hmm"])
 def test_a_model_that_is_not_counted_in_parts_says_where_it_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("transduce.data.encoding.connect", lambda address: Workers(threads=2))
     lines = "".join(f"{word}\t{' '.join(word)}\n" for word in ("ab", "ba", "aab", "abb"))
-    (tmp_path / "pairs.tsv").write_text(lines)
+    labels = "a b\t_ B\nb a\tB A\n"  # one is missing
+    (tmp_path / "pairs.tsv").write_text(lines if recipe == "g2p-joint" else labels)
     splits = [f"data.{split}.path='{tmp_path / 'pairs.tsv'}'" for split in ("train", "valid", "test")]
     more = ["data.cluster='tcp://there:1'", f"data.cache='{tmp_path / 'cache'}'"]
     reports = Reports()
-    api.train_run("g2p-joint", tmp_path / "run", [*splits, *more], device="cpu", progress=False, callbacks=[reports])
+    api.train_run(recipe, tmp_path / "run", [*splits, *more], device="cpu", progress=False, callbacks=[reports])
     assert "counted on this machine: tcp://there:1 only encodes the data" in reports.lines
 
 
@@ -337,11 +361,13 @@ def test_a_killed_worker_changes_no_byte(verb: str, run: Path, tmp_path: Path, m
 
 
 @pytest.mark.slow
-def test_a_killed_worker_changes_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("recipe", COUNTED)
+def test_a_killed_worker_changes_no_count(recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
+    alone = counted(recipe, tmp_path / "alone")
+    for name, value in PARTS.items():
+        monkeypatch.setattr(name, value)
     monkeypatch.setattr("transduce.data.encoding.LINES", 2)  # many jobs: the worker dies while some wait
-    monkeypatch.setattr("transduce.statistical.ngram_counts.PART", 100)
-    alone = count_ngrams(tmp_path / "alone")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
         pid = next(iter(local.workers.values())).pid
 
@@ -352,6 +378,6 @@ def test_a_killed_worker_changes_no_count(tmp_path: Path, monkeypatch: pytest.Mo
 
         killer = threading.Thread(target=kill)
         killer.start()
-        found = count_ngrams(tmp_path / "together", f"data.cluster='{local.scheduler_address}'")
+        found = counted(recipe, tmp_path / "together", f"data.cluster='{local.scheduler_address}'")
         killer.join()
     assert found == alone

@@ -37,8 +37,10 @@ from transduce.reranking.loglinear import LengthFeature, LogLinear, Own
 from transduce.reranking.risk import MinimumRisk
 from transduce.search.phrases.stack import StackSearch
 from transduce.search.phrases.stacks import Growth, _largest
+from transduce.statistical.phrases import counting
 from transduce.statistical.phrases.discounting import probabilities
 from transduce.statistical.phrases.extraction import Corpus, extract
+from transduce.statistical.phrases.lexical import lexical_weights
 from transduce.statistical.phrases.reordering import orientations
 from transduce.training.tuning.candidates import Candidates
 from transduce.training.tuning.line_search import best_step, envelope
@@ -55,11 +57,12 @@ def ragged(rows: list[list[int]]) -> Ragged:
 # ------------------------------------------------------------- the phrase table
 
 
-def corpora(seed: int) -> tuple[Corpus, Corpus, Links]:
+def corpora(seed: int, pairs: int = 4, words: int = 3) -> tuple[Corpus, Corpus, Links]:
     random = np.random.default_rng(seed)
-    lengths = random.integers(1, 6, (4, 2))
+    lengths = random.integers(1, 6, (pairs, 2))
     sides = [
-        Corpus.of([random.integers(0, 3, length).astype(np.int64) for length in column], 3) for column in lengths.T
+        Corpus.of([random.integers(0, words, length).astype(np.int64) for length in column], words)
+        for column in lengths.T
     ]
     found = [
         (pair, s, t)
@@ -68,7 +71,7 @@ def corpora(seed: int) -> tuple[Corpus, Corpus, Links]:
         for t in range(T)
         if random.random() < 0.25
     ]
-    return sides[0], sides[1], Links.of(4, *np.array(found, np.int64).reshape(-1, 3).T)
+    return sides[0], sides[1], Links.of(pairs, *np.array(found, np.int64).reshape(-1, 3).T)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -105,6 +108,40 @@ def test_orientations_by_definition() -> None:
     assert by_span[0, 1] == (1, 2)
     assert by_span[2, 3] == (0, 0)  # after the pair of both, and at the end of both sentences
     assert by_span[0, 3] == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_counts_of_parts_add_up_to_those_by_definition(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target, links = corpora(seed, pairs=40, words=2)
+    whole = counting.count(source, target, links, 3, "phrase")
+    monkeypatch.setattr(counting, "PART", 1)  # each sentence
+    parts = counting.count(source, target, links, 3, "phrase")
+    for name in ("source_U", "target_U", "count_U", "orientation_U6", "lexical_U2", "aligned_U", "links_UP"):
+        assert np.array_equal(getattr(whole, name), getattr(parts, name)), name
+
+    found = extract(source, target, links, 3)
+    weights = lexical_weights(source, target, links).of(found)
+    sides = orientations(source, target, links, found, "phrase")
+    expected: dict[tuple[Any, ...], list[int]] = {}
+    columns = (found.source_X, found.source_end_X, found.target_X, found.target_end_X)
+    for number, (a, b, c, d) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        expected.setdefault((tuple(source.ids[a:b].tolist()), tuple(target.ids[c:d].tolist())), []).append(number)
+    words = [trie.spelled() for trie in (parts.sources, parts.targets)]
+    for u in range(len(parts.count_U)):
+        pair = tuple(
+            tuple(ids[phrase, : length[phrase]].tolist())
+            for (ids, length), phrase in zip(words, (parts.source_U[u], parts.target_U[u]), strict=True)
+        )
+        own = expected.pop(pair)
+        assert parts.count_U[u] == len(own)
+        assert parts.lexical_U2[u].tolist() == [max(weight[own]) for weight in weights]
+        assert parts.orientation_U6[u].tolist() == [(side[own] == kind).sum() for side in sides for kind in range(3)]
+        places = source.offsets[links.pair_L] + links.source_L, target.offsets[links.pair_L] + links.target_L
+        best = max(own, key=lambda x: (weights[0][x] + weights[1][x], -found.source_X[x], -found.target_X[x]))
+        linked = {(t - columns[2][best], s - columns[0][best]) for t, s in zip(*reversed(places), strict=True)}
+        inner = [min((s for t, s in linked if t == place), default=-1) for place in range(len(pair[1]))]
+        assert parts.links_UP[u].tolist() == [*inner, *[-1] * (3 - len(inner))]
+    assert not expected
 
 
 def test_discounts() -> None:

@@ -54,6 +54,13 @@ class Ragged:
         """A list of all rows, copied as int64, without their last id, which is EOS. For rows of ids only."""
         return [self.ids[first : last - 1].astype(np.int64) for first, last in pairwise(self.offsets)]
 
+    def select(self, rows_B: Array) -> Ragged:
+        """The rows with the indices ``rows_B``, in this order, in memory."""
+        starts_B, lengths_B = self.offsets[rows_B], self.lengths[rows_B].astype(np.int64)
+        offsets = np.cumsum([0, *lengths_B])
+        places = np.arange(offsets[-1]) + np.repeat(starts_B - offsets[:-1], lengths_B)
+        return Ragged(np.array(self.ids[places]), offsets)
+
     def padded(self, rows_B: Array) -> Padded:
         """The rows with the indices ``rows_B``, in this order, as one tensor [B, S] (signals: [B, S, D]) with their
         lengths [B]. Ids are int64; numbers and steps are float32.
@@ -97,6 +104,10 @@ class Pairs:
     @property
     def target_lengths(self) -> NDArray[np.int32]:
         return self.target.lengths
+
+    def select(self, rows_B: Array) -> Pairs:
+        """The pairs with these indices [B], in this order, in memory."""
+        return Pairs(self.source.select(rows_B), self.target.select(rows_B))
 
     def in_turn(self, size: int) -> Iterator[Batch]:
         """Yields all pairs once, in file order, in batches of ``size`` pairs; the last one may be smaller."""

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext
+from functools import partial
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transduce.chain import Trellis, check_lengths
+from transduce.compute.cluster import AnyWorkers
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
+from transduce.protocols import can
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens, empty
-from transduce.statistical.hidden_markov.base import Emissions, Estimation
-from transduce.statistical.hidden_markov.estimation import BaumWelch, batches_of, weighted
+from transduce.statistical.hidden_markov.base import CountedEmissions, Emissions, Estimation
+from transduce.statistical.hidden_markov.estimation import BaumWelch, Weigh, batches_of, weighted
 from transduce.statistical.kneser_ney import estimate
+from transduce.statistical.ngram_counts import Counts, Sequences, count, count_by
 from transduce.types import BOS, UNK, Batch, Factory, Padded, real_mask
 
 LARGEST = 2**24  # most transitions of a table
+PART = 64  # batches that a worker counts at a time
 
 
 class HiddenMarkov(nn.Module):
@@ -65,6 +74,13 @@ class HiddenMarkov(nn.Module):
     def counts(self, pairs: Pairs) -> LabelCounts:
         return LabelCounts(self, pairs)
 
+    def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> LabelCounts | None:
+        """None if labels are missing, or if the first emissions are no sums over the pairs."""
+        if not can(type(self.emission), CountedEmissions):
+            return None
+        counts = LabelCounts(self, pairs, workers)
+        return None if counts.hidden else counts
+
     def trellis(self, source: Any) -> Trellis:
         if not len(self.table):
             raise UserError("this hidden Markov model has not been counted: train it first")
@@ -94,10 +110,11 @@ def named(labels: int, like: Tensor) -> Tensor:
 
 class LabelCounts(OnePass):
     """The counts of a hidden Markov model of labels. If labels are missing, each pass is one of Baum-Welch; otherwise
-    the first pass counts, and others only measure.
+    the first pass counts, and others only measure. ``workers``, if given, makes the workers that do this; then the
+    ``model`` has ``CountedEmissions``, and no label is missing.
     """
 
-    def __init__(self, model: HiddenMarkov, pairs: Pairs) -> None:
+    def __init__(self, model: HiddenMarkov, pairs: Pairs, workers: Callable[[], AnyWorkers] | None = None) -> None:
         check_tokens("a hidden Markov model of labels", pairs.target)
         ids, ends = pairs.target.ids, np.asarray(pairs.target.offsets[1:]) - 1
         unknown_K = np.asarray(ids) == UNK
@@ -108,7 +125,7 @@ class LabelCounts(OnePass):
             raise UserError(
                 "the training targets name no label: label some lines, or list the labels in data.units.target.always"
             )
-        self.model, self.pairs = model, pairs
+        self.model, self.pairs, self.workers = model, pairs, workers
         self.complete_N = np.add.reduceat(unknown_K, np.asarray(pairs.target.offsets[:-1])) == 0
         self.batches = batches_of(pairs.target.lengths, model.labels**model.order)
         self.passes: BaumWelch | None = None
@@ -120,17 +137,21 @@ class LabelCounts(OnePass):
         self.hidden = unknown > 0
 
     def count(self) -> None:
-        model, place = self.model, self.model.table.device
-        table = self._transitions()
-        free = named(model.labels, model.table)
-        estimation = model.emission.estimation(weighted(self.pairs, self.batches, self._known, place), free)
+        model = self.model
+        with nullcontext() if self.workers is None else closing(self.workers()) as workers:
+            table = self._transitions(count if workers is None else partial(count_by, workers))
+            estimation = self._emissions(named(model.labels, model.table), workers)
         if self.hidden:
             self.passes = self._baum_welch(table, estimation)
         else:
             model.table.data = table.log().to(model.table)
 
     def log_prob(self) -> float:
-        return sum(self._log_prob(self.pairs.batch(rows)) for rows in self.batches)
+        if self.workers is None:
+            return sum(log_prob(self.model, self.pairs.batch(rows)) for rows in self.batches)
+        with closing(self.workers()) as workers:
+            jobs = ((self.model, part, batches) for part, batches in self._parts())
+            return sum(each for part in workers(_log_probs, jobs) for each in part)
 
     def reestimate(self) -> float:
         if not self.hidden:
@@ -139,19 +160,21 @@ class LabelCounts(OnePass):
         assert self.passes is not None  # by count
         return self.passes.reestimate()
 
-    def _log_prob(self, batch: Batch) -> float:
-        batch = batch.to(self.model.table.device)
-        trellis = self.model.trellis(batch.source)
-        score_B = trellis.score(trellis.own(batch.target.values, batch.target.lengths - 1))
-        return float((score_B - trellis.log_normaliser).double().sum())
+    def _emissions(self, free: Tensor, workers: AnyWorkers | None) -> Estimation:
+        emission: Any = self.model.emission
+        weigh = partial(known_labels, self.model.labels)
+        if workers is None:
+            batches = weighted(self.pairs, self.batches, weigh, self.model.table.device)
+            return cast(Estimation, emission.estimation(batches, free))
+        jobs = ((emission, weigh, part, batches) for part, batches in self._parts())
+        return cast(Estimation, emission.estimation_from(workers(_counted, jobs), free))
 
-    def _known(self, batch: Batch) -> Padded:
-        """Values [B, T, L]: 1 for the label of each step if it is known, otherwise 0."""
-        label_BT = batch.target.values[:, : max(1, batch.target.values.shape[1] - 1)]
-        lengths_B = batch.target.lengths - 1
-        known_BT = real_mask(lengths_B, label_BT.shape[1]) & (label_BT != UNK)
-        own_BTL = nn.functional.one_hot(label_BT, self.model.labels).double()
-        return Padded(own_BTL * known_BT[..., None], lengths_B)
+    def _parts(self) -> Iterator[tuple[Pairs, list[NDArray[Any]]]]:
+        """The pairs in parts that workers get: the pairs of several batches, and the batches' row numbers in them."""
+        for first in range(0, len(self.batches), PART):
+            batches = self.batches[first : first + PART]
+            bounds = np.cumsum([0, *map(len, batches)])
+            yield self.pairs.select(np.concatenate(batches)), [np.arange(*each) for each in pairwise(bounds)]
 
     def _baum_welch(self, table: Tensor, estimation: Estimation) -> BaumWelch:
         shares = [
@@ -162,7 +185,7 @@ class LabelCounts(OnePass):
         shares = [(rows, weight) for rows, weight in shares if len(rows)]
         return BaumWelch(self.model, self.pairs, estimation, table, self.model.prior, shares)
 
-    def _transitions(self) -> Tensor:
+    def _transitions(self, counting: Callable[[Sequences, int, int], Counts]) -> Tensor:
         """Probabilities [1 + H, L + 1] of each label, and of the end in the last column: at the begin (row 0) and after
         each history. They come from the targets whose labels are all known; all are equal if there is none.
         """
@@ -170,7 +193,7 @@ class LabelCounts(OnePass):
         rows = [row for row, complete in zip(self.pairs.target.unclosed(), self.complete_N, strict=True) if complete]
         if not rows:
             return uniform(L, L**self.model.order)
-        ngrams.learn(estimate(rows, L, self.model.order + 1))
+        ngrams.learn(estimate(rows, L, self.model.order + 1, counting=counting))
         begun = torch.tensor([ngrams.begun])
         after_H = begun
         for _ in range(self.model.order):  # the oldest label first; BOS stands for the begin
@@ -178,6 +201,35 @@ class LabelCounts(OnePass):
             _, after_N = ngrams(after_H.repeat_interleave(L), label_J)
             after_H = torch.where(label_J == BOS, ngrams.begun, after_N)
         return ngrams.every(torch.cat([begun, after_H]))[:, : L + 1].exp()
+
+
+def log_prob(model: HiddenMarkov, batch: Batch) -> float:
+    """The log-probability of the batch's labels, given its sources."""
+    batch = batch.to(model.table.device)
+    trellis = model.trellis(batch.source)
+    score_B = trellis.score(trellis.own(batch.target.values, batch.target.lengths - 1))
+    return float((score_B - trellis.log_normaliser).double().sum())
+
+
+def known_labels(labels: int, batch: Batch) -> Padded:
+    """Values [B, T, L]: 1 for the label of each step if it is known, otherwise 0."""
+    label_BT = batch.target.values[:, : max(1, batch.target.values.shape[1] - 1)]
+    lengths_B = batch.target.lengths - 1
+    known_BT = real_mask(lengths_B, label_BT.shape[1]) & (label_BT != UNK)
+    own_BTL = nn.functional.one_hot(label_BT, labels).double()
+    return Padded(own_BTL * known_BT[..., None], lengths_B)
+
+
+def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[Any]]]) -> Any:
+    """Runs in a worker: the counts of the emissions of a part."""
+    emission, weigh, part, batches = job
+    return emission.count(weighted(part, batches, weigh, "cpu"))
+
+
+def _log_probs(_: None, job: tuple[HiddenMarkov, Pairs, list[NDArray[Any]]]) -> list[float]:
+    """Runs in a worker: the log-probability of each batch."""
+    model, part, batches = job
+    return [log_prob(model.cpu(), part.batch(rows)) for rows in batches]
 
 
 def uniform(labels: int, histories: int) -> Tensor:

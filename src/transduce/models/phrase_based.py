@@ -5,13 +5,16 @@ B sources, O options, N rows of any kind, P words of the longest phrase, F featu
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from transduce.compute.cluster import AnyWorkers
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
 from transduce.links import Heuristic
@@ -20,8 +23,10 @@ from transduce.statistical.alignment.corpus import align_corpus
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.counted import OnePass, check_tokens, empty
 from transduce.statistical.kneser_ney import estimate as estimate_language
+from transduce.statistical.ngram_counts import count, count_by
 from transduce.statistical.phrases.discounting import Discount
 from transduce.statistical.phrases.extraction import Corpus
+from transduce.statistical.phrases.reordering import Orientation
 from transduce.statistical.phrases.table import SCORES, PhraseTable, estimate
 from transduce.statistical.phrases.trie import Trie
 from transduce.types import EOS, PAD, UNK, Padded, PhraseOptions
@@ -58,7 +63,7 @@ class PhraseBased(nn.Module):
         limit: int = 20,
         order: int = 5,
         discount: Discount = "kneser-ney",
-        orientation: Literal["phrase", "word"] = "phrase",
+        orientation: Orientation = "phrase",
         symmetrisation: Heuristic = "grow-diag-final-and",
         copy: bool = False,
     ) -> None:
@@ -83,6 +88,9 @@ class PhraseBased(nn.Module):
 
     def counts(self, pairs: Pairs) -> PhraseCounts:
         return PhraseCounts(self, pairs)
+
+    def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> PhraseCounts:
+        return PhraseCounts(self, pairs, workers)
 
     def learn(self, table: PhraseTable) -> None:
         if not len(table.lengths):
@@ -192,14 +200,16 @@ class PhraseBased(nn.Module):
 
 class PhraseCounts(OnePass):
     """The counts of a phrase-based model. The log-probability is of the targets, by the language model alone: phrases
-    have none.
+    have none. ``workers``, if given, makes the workers that extract and count phrase pairs and n-grams.
     """
 
-    def __init__(self, model: PhraseBased, pairs: Pairs) -> None:
+    def __init__(self, model: PhraseBased, pairs: Pairs, workers: Callable[[], AnyWorkers] | None = None) -> None:
         check_tokens("a phrase-based model", pairs.source, pairs.target)
         tokens = int(pairs.target_lengths.sum())
         super().__init__(tokens, tokens, model.vocabularies[1] - EOS)
-        self.model, self.pairs = model, pairs
+        self.model, self.pairs, self.workers = model, pairs, workers
+        if workers is not None:
+            self.report = ("words are aligned on this machine; the cluster counts phrase pairs and n-grams",)
 
     def count(self) -> None:
         model, sides = self.model, (self.pairs.source, self.pairs.target)
@@ -211,9 +221,13 @@ class PhraseCounts(OnePass):
         source, target = (
             Corpus.of(side.unclosed(), words) for side, words in zip(sides, model.vocabularies, strict=True)
         )
-        model.learn(estimate(source, target, links, model.longest, model.limit, model.discount, model.orientation))
+        options = model.longest, model.limit, model.discount, model.orientation
         lines = [line - UNK for line in self.pairs.target.unclosed()]
-        model.language.learn(estimate_language(lines, model.vocabularies[1] - UNK, model.order))
+        with nullcontext() if self.workers is None else closing(self.workers()) as workers:
+            model.learn(estimate(source, target, links, *options, workers))
+            counting = count if workers is None else partial(count_by, workers)
+            language = estimate_language(lines, model.vocabularies[1] - UNK, model.order, counting=counting)
+        model.language.learn(language)
 
     def log_prob(self) -> float:
         batches = self.pairs.in_turn(ROWS)

@@ -77,10 +77,10 @@ class Counted(Model, Protocol):
 
 class CountedInParts(Counted, Protocol):
     """A counted model whose counts are sums over parts of the pairs. ``workers`` makes the workers that count them.
-    ``counts`` gives the same, bit for bit.
+    ``counts`` gives the same model, bit for bit. None means that the counts of these pairs cannot be divided.
     """
 
-    def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> Counts: ...
+    def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> Counts | None: ...
 
 
 class PartlyCounted(Model, Protocol):

@@ -22,6 +22,7 @@ from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
 from transduce.data.base import Feed
 from transduce.data.batching import Batches
+from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.streams import StreamBatches
@@ -38,7 +39,7 @@ from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
 from transduce.runs.training_state import State, load_carry, load_training, resume_point
-from transduce.statistical.counted import Counted, CountedInParts
+from transduce.statistical.counted import Counted, CountedInParts, Counts
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.counting import Counting, count_parts
@@ -209,16 +210,24 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     model.to(plan.where)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     tuner = tuner_of(model, plan.settings, plan.prepared, plan.cache)
-    cluster = plan.settings.data.cluster
-    divided = cluster is not None and can(type(model), CountedInParts)
-    counts = model.counts_in_parts(pairs, partial(plain_workers, str(cluster))) if divided else model.counts(pairs)
-    here = () if divided or cluster is None else (f"counted on this machine: {cluster} only encodes the data",)
+    counts, here = _counts(model, pairs, plan.settings.data.cluster)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
     report = (*plan.data_report, *whose, *here, *counts.report)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", report))
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
+
+
+def _counts(model: Any, pairs: Pairs, cluster: str | None) -> tuple[Counts, tuple[str, ...]]:
+    """The counts of the pairs, by the workers of the ``cluster`` if they can be divided. A line says so if not."""
+    if cluster is None:
+        return model.counts(pairs), ()
+    if can(type(model), CountedInParts):
+        divided: Counts | None = model.counts_in_parts(pairs, partial(plain_workers, cluster))
+        if divided is not None:
+            return divided, ()
+    return model.counts(pairs), (f"counted on this machine: {cluster} only encodes the data",)
 
 
 def _counted(run: Path, plan: Plan, callbacks: list[Callback]) -> Finished:

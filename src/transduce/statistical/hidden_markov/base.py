@@ -39,3 +39,15 @@ class Emissions(Protocol):
     def lengths(self, source: Any) -> Tensor: ...
 
     def estimation(self, batches: Iterable[Weighted], free: Tensor) -> Estimation: ...
+
+
+class CountedEmissions(Emissions, Protocol):
+    """Emissions whose first estimate needs only counts, which are sums over the batches.
+
+    ``count`` counts some of the batches. ``estimation_from`` takes these parts, in any order. If all weights are
+    integers, it gives the same emissions as ``estimation`` of all batches, bit for bit.
+    """
+
+    def count(self, batches: Iterable[Weighted]) -> Any: ...
+
+    def estimation_from(self, parts: Iterable[Any], free: Tensor) -> Estimation: ...

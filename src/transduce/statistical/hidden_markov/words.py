@@ -119,7 +119,13 @@ class WordEmissions(nn.Module):
         return self.read(source).lengths
 
     def estimation(self, batches: Iterable[Weighted], free: Tensor) -> WordEstimation:
-        return WordEstimation(self, batches, free)
+        return self.estimation_from([self.count(batches)], free)
+
+    def count(self, batches: Iterable[Weighted]) -> WordCounts:
+        return added(_counted(self.read(source), weights) for source, weights in batches)
+
+    def estimation_from(self, parts: Iterable[WordCounts], free: Tensor) -> WordEstimation:
+        return WordEstimation(self, added(parts), free)
 
     def read(self, source: Padded) -> Words:
         """The words of a source. Raises UserError for numbers, for a spelled source if ``prefix`` and ``suffix`` are 0,
@@ -193,14 +199,47 @@ def backward(pieces_NC: Tensor) -> Tensor:
     return turned_NC.masked_fill(place_NC == -1, EOS)
 
 
+@dataclass(frozen=True)
+class WordCounts:
+    """Each different word once: its row for ``_columns`` [U, 3 + C], its total weight for each label [U, L], and its
+    number of occurrences [U].
+    """
+
+    columns_UC: Ids
+    weights_UL: Numbers
+    seen_U: Ids
+
+
+def added(parts: Iterable[WordCounts]) -> WordCounts:
+    """The sums of the counts. The words have a fixed order, which does not depend on the parts."""
+    found = list(parts)
+    longest = max(part.columns_UC.shape[1] for part in found)
+    wide = [
+        np.pad(part.columns_UC, ((0, 0), (0, longest - part.columns_UC.shape[1])), constant_values=PAD)
+        for part in found
+    ]
+    distinct_UC, number_M, _ = _distinct(np.concatenate(wide))
+    weights_UL = _sums(number_M, np.concatenate([part.weights_UL for part in found]), len(distinct_UC))
+    seen_U = _sums(number_M, np.concatenate([part.seen_U[:, None] for part in found]), len(distinct_UC))[:, 0]
+    return WordCounts(distinct_UC, weights_UL, seen_U)
+
+
+def _counted(read: Words, weights: Padded) -> WordCounts:
+    check_lengths(read.lengths, weights.lengths)
+    columns_BTC = torch.cat([torch.stack([read.first, read.row, read.shape], -1), read.pieces], -1)
+    real_BT = real_mask(read.lengths, read.row.shape[1])
+    distinct_UC, number_N, seen_U = _distinct(columns_BTC[real_BT].to(torch.int32).cpu().numpy())
+    return WordCounts(distinct_UC, _sums(number_N, weights.values[real_BT].cpu().numpy(), len(distinct_UC)), seen_U)
+
+
 class WordEstimation:
     """``Estimation`` of words. Affixes are learned once, from known labels. They give a Dirichlet prior: a form x
     counts as if it occurred ``strength`` times more, with label y in the share p(y | spelling of x).
     """
 
-    def __init__(self, model: WordEmissions, batches: Iterable[Weighted], free: Tensor) -> None:
+    def __init__(self, model: WordEmissions, counted: WordCounts, free: Tensor) -> None:
         self.model = model
-        columns_UC, counts_UL, seen_U = _distinct_words(model, batches)
+        columns_UC, counts_UL, seen_U = counted.columns_UC, counted.weights_UL, counted.seen_U
         first_U, row_U, shape_U, pieces_UC = _columns(columns_UC)
         labelled = counts_UL.sum()
         prior_L = (counts_UL.sum(0) + 1) / (labelled + model.labels)
@@ -254,26 +293,6 @@ class WordEstimation:
         )
         for affixes, way_UC in ways:
             affixes.learn(way_UC[rare_U].numpy(), counts_UL[rare_U], prior_L, model.abstraction)
-
-
-def _distinct_words(model: WordEmissions, batches: Iterable[Weighted]) -> tuple[Ids, Numbers, Ids]:
-    """Each different word once: its row for ``_columns`` [U, 3 + C], its total weight for each label [U, L], and its
-    number of occurrences [U].
-    """
-    found: list[tuple[Ids, Numbers, Ids]] = []
-    for source, weights in batches:
-        read = model.read(source)
-        check_lengths(read.lengths, weights.lengths)
-        columns_BTC = torch.cat([torch.stack([read.first, read.row, read.shape], -1), read.pieces], -1)
-        real_BT = real_mask(read.lengths, read.row.shape[1])
-        distinct_UC, number_N, count_U = _distinct(columns_BTC[real_BT].to(torch.int32).cpu().numpy())
-        found.append((distinct_UC, _sums(number_N, weights.values[real_BT].cpu().numpy(), len(distinct_UC)), count_U))
-    longest = max(each.shape[1] for each, _, _ in found)
-    wide = [np.pad(each, ((0, 0), (0, longest - each.shape[1])), constant_values=PAD) for each, _, _ in found]
-    distinct_UC, number_M, _ = _distinct(np.concatenate(wide))
-    counts_UL = _sums(number_M, np.concatenate([weights for _, weights, _ in found]), len(distinct_UC))
-    seen_U = _sums(number_M, np.concatenate([count[:, None] for _, _, count in found]), len(distinct_UC))[:, 0]
-    return distinct_UC, counts_UL, seen_U
 
 
 def _columns(columns_UC: Ids) -> tuple[Tensor, Tensor, Tensor, Tensor]:

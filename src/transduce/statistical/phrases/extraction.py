@@ -33,6 +33,11 @@ class Corpus:
         lengths = np.array([0, *map(len, sentences)], np.int64)
         return cls(np.concatenate([np.zeros(0, np.int64), *sentences]), np.cumsum(lengths), words)
 
+    def part(self, first: int, last: int) -> Corpus:
+        """The sentences from ``first`` to ``last`` (exclusive)."""
+        offsets = self.offsets[first : last + 1]
+        return Corpus(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0], self.words)
+
     @property
     def left(self) -> Ids:
         """[P]: the number of words from each place to the end of its sentence."""

@@ -14,14 +14,12 @@ from transduce.links import Links
 from transduce.statistical.phrases.extraction import Corpus, Extracted
 
 Ids = NDArray[np.int64]
-Orientation = tuple[Ids, Ids]
+Orientation = Literal["phrase", "word"]
 
 MONOTONE, SWAP, DISCONTINUOUS = 0, 1, 2
 
 
-def orientations(
-    source: Corpus, target: Corpus, links: Links, found: Extracted, model: Literal["phrase", "word"]
-) -> Orientation:
+def orientations(source: Corpus, target: Corpus, links: Links, found: Extracted, model: Orientation) -> tuple[Ids, Ids]:
     """Two arrays [X]: the orientation of each phrase pair to the phrase before it in the target, and to the phrase
     after it.
 

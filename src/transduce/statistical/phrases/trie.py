@@ -5,7 +5,9 @@ N phrases, P places of a corpus (one for each word), W words of the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,32 @@ class Trie:
             known += len(keys)
         return cls(np.concatenate(levels), words, longest), numbers
 
+    @classmethod
+    def merged(cls, tries: Sequence[Trie]) -> tuple[Trie, list[Ids]]:
+        """The phrases of all tries; and for each trie, the new number of each of its phrases [N]."""
+        bounds = [trie.bounds() for trie in tries]
+        numbers = [np.zeros(1, np.int64) for _ in tries]  # 1 + the new number of each phrase, after 0 for the empty one
+        levels, known = [], 0
+        for length in range(tries[0].longest):
+            found = []
+            for trie, bound, number in zip(tries, bounds, numbers, strict=True):
+                parent, word = np.divmod(trie.keys[bound[length] : bound[length + 1]], trie.words)
+                found.append(number[parent] * trie.words + word)
+            levels.append(np.unique(np.concatenate(found)))
+            places = [1 + known + np.searchsorted(levels[-1], keys) for keys in found]
+            numbers = [np.concatenate(both) for both in zip(numbers, places, strict=True)]
+            known += len(levels[-1])
+        whole = cls(np.concatenate(levels), tries[0].words, tries[0].longest)
+        return whole, [number[1:] - 1 for number in numbers]
+
+    def bounds(self) -> list[int]:
+        """The numbers where the phrases of 1, 2, ... words begin, and where the longest ones end: ``longest`` + 1."""
+        parent_N = self.keys // self.words  # 0, or 1 + the number of a phrase of the length before
+        bounds = [0, int(np.searchsorted(parent_N, 1))]
+        while len(bounds) <= self.longest:
+            bounds.append(int(np.searchsorted(parent_N, 1 + bounds[-1])))
+        return bounds
+
     def find(self, ids_P: Ids, left_P: Ids) -> Ids:
         """[P, longest]: the number of the phrase of 1, 2, ... words that begins at each place; -1 if the trie has no
         such phrase. ``of`` explains the arguments.
@@ -61,12 +89,10 @@ class Trie:
         """The words of each phrase [N, longest], padded with 0, and their number [N]."""
         parent_N, word_N = np.divmod(self.keys, self.words)
         words, length_N = np.zeros((len(self.keys), self.longest), np.int64), np.ones(len(self.keys), np.int64)
-        level = np.flatnonzero(parent_N == 0)
-        words[level, 0] = word_N[level]
-        for length in range(1, self.longest):
-            first, last = np.searchsorted(parent_N, [1 + level[0], 2 + level[-1]]) if len(level) else (0, 0)
-            level = np.arange(first, last)
-            words[level] = words[parent_N[level] - 1]
+        for length, (first, last) in enumerate(pairwise(self.bounds())):
+            level = slice(first, last)
+            if length:
+                words[level] = words[parent_N[level] - 1]
             words[level, length] = word_N[level]
             length_N[level] = 1 + length
         return words, length_N
