@@ -50,7 +50,7 @@ class PhrasePairs:
 def count(
     source: Corpus, target: Corpus, links: Links, longest: int, model: Orientation, workers: AnyWorkers | None = None
 ) -> PhrasePairs:
-    """The phrase pairs of at most ``longest`` words of a corpus. ``model`` is that of ``orientations``.
+    """The phrase pairs of at most ``longest`` words of a corpus. ``model`` is the ``model`` of ``orientations``.
 
     The corpus is counted in parts of whole sentences, by the ``workers`` if there are some. The result does not depend
     on the parts: counts are integers, and of all other numbers the largest is kept.
