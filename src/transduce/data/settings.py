@@ -104,8 +104,8 @@ class Data:
     treats the targets of all rows with the same source as its references. ``cache`` is the folder for prepared data; by
     default it is a folder beside the run. ``processes`` encode the training set; more than one pay from about a million
     pairs on, and give the same data. ``cluster`` is the address of a Dask scheduler, such as tcp://host:8786: its
-    workers encode instead, and count models whose counts can be divided. All machines must see the folder ``cache``. Raises DataError if the
-    source is a signal and ``columns`` name labels.
+    workers encode instead, and count models whose counts can be divided. All machines must see the folder ``cache``.
+    Raises DataError if the source is a signal and ``columns`` name labels.
     """
 
     units: Units
