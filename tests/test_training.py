@@ -36,6 +36,7 @@ from transduce.training.callbacks import Callback, Finished, JsonLines, Notice, 
 from transduce.training.loop import DivergenceError, Loop
 from transduce.training.optimization import ConstantRate, CosineDecay, InverseSquareRoot, LinearDecay, ReduceOnPlateau
 from transduce.training.settings import Training, Validation
+from transduce.training.updating import Updater
 from transduce.training.validation import Judge, Judgement, TooSlowError, spread
 from transduce.types import EOS, Batch, Example, Loss, Padded
 
@@ -137,12 +138,15 @@ def loop(
             module.p = 0.0
     events = Events()
     made = Loop(
-        trainable=Trainable(model, CrossEntropy(smoothing=0.1)),
-        optimizer=torch.optim.SGD(model.parameters(), rate),
+        updater=Updater(
+            Trainable(model, CrossEntropy(smoothing=0.1)),
+            torch.optim.SGD(model.parameters(), rate),
+            contextlib.nullcontext,
+            training.clip,
+        ),
         batches=Cycle(batches or [batch()]),  # type: ignore[arg-type]
         training=training,
         judge=None if values is None else Script(model, values),
-        autocast=contextlib.nullcontext,
         callbacks=[events],
         run=run,
         configuration="",
@@ -169,9 +173,9 @@ def test_two_part_batches_are_one_batch(cut: int, tmp_path: Path) -> None:
 def test_clipping_bounds_the_step_and_reports_the_norm_before_it(tmp_path: Path) -> None:
     def step_length(clip: float) -> tuple[float, float]:
         made, events = loop(tmp_path / str(clip), steady(steps=1, clip=clip), rate=1.0)
-        before = {name: tensor.clone() for name, tensor in weights(made.trainable.model).items()}
+        before = {name: tensor.clone() for name, tensor in weights(made.updater.trainable.model).items()}
         made()
-        after = weights(made.trainable.model)
+        after = weights(made.updater.trainable.model)
         moved = math.sqrt(sum(float((after[name] - before[name]).square().sum()) for name in before))
         return moved, events.of(Update)[0].norm
 
@@ -282,7 +286,7 @@ def test_a_validation_that_takes_long_is_not_made_up_for(tmp_path: Path) -> None
         now += 13
         return Judgement(0.0, {}, 0.0)
 
-    made.autocast, made.judge, made.clock, made.began = second, judge, lambda: now, 0.0
+    made.updater.autocast, made.judge, made.clock, made.began = second, judge, lambda: now, 0.0
     made()
     steps = [0, *(event.step for event in events.of(Validated))]
     assert len(steps) > 3
@@ -345,15 +349,15 @@ class Carrying:
 
 def test_what_an_objective_carries_is_handed_from_batch_to_batch(tmp_path: Path) -> None:
     made, _ = loop(tmp_path, steady(steps=2, accumulate=2))
-    made.trainable.objective = objective = Carrying()
+    made.updater.trainable.objective = objective = Carrying()
     made()
     assert objective.carried == [None, 1, 2, 3]
-    assert made.carry == (4,)
+    assert made.updater.carry == (4,)
 
 
 def test_tallies_are_reported_as_sums_and_not_a_token(tmp_path: Path) -> None:
     made, events = loop(tmp_path, steady(steps=12, accumulate=2, checkpoint_every=12))
-    made.trainable.objective = Carrying()
+    made.updater.trainable.objective = Carrying()
     made()
     assert [update.tallies for update in events.of(Update)] == [{"events": 60}, {"events": 12}]
 
@@ -376,7 +380,7 @@ class Timed:
 
     def __call__(self) -> tuple[Loop, Events]:
         made, events = loop(self.run, self.training, [batch()] * 1000, values=[], rate=1e-3)
-        made.autocast, made.judge, made.clock, made.began = self.second, self.judge, lambda: self.now, 0.0
+        made.updater.autocast, made.judge, made.clock, made.began = self.second, self.judge, lambda: self.now, 0.0
         made.reported, made.fresh = 0.0, self.fresh
         made()
         return made, events

@@ -51,6 +51,7 @@ from transduce.training.settings import Settings, read_settings
 from transduce.training.sizes import Alternative, choose_settings
 from transduce.training.transfer import Parts, Transfer
 from transduce.training.tuning.tuner import tuner_of
+from transduce.training.updating import Updater
 from transduce.training.validation import judge_of
 from transduce.training.word_vectors import fill_tables
 
@@ -184,21 +185,18 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     if crew.first:
         plan.create(run, state.step, inherited)
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
+    carry = None if point is None else load_carry(point, plan.where)
     return Loop(
-        trainable=trainable,
-        optimizer=optimizer,
+        updater=Updater(trainable, optimizer, computing, training.clip, carry, crew, sharded),
         batches=feed,
         training=training,
         judge=judge,
-        autocast=computing,
         callbacks=callbacks,
         run=run,
         configuration=config.write(plan.table),
         state=state,
         fresh=plan.settings.init is None,
-        carry=None if point is None else load_carry(point, plan.where),
         crew=crew,
-        sharded=sharded,
     )
 
 

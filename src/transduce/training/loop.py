@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from transduce.compute.crew import ALONE, Crew
 from transduce.data.base import Feed
 from transduce.data.sharding import shard
 from transduce.errors import StoppedError
 from transduce.models.weights import set_weights, weights
-from transduce.objectives.base import Trainable
 from transduce.runs.checkpoints import best_rank, save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
-from transduce.runs.training_state import Moments, State, save_training
+from transduce.runs.training_state import State, save_training
 from transduce.training.augmentation.base import augmented
 from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace, ValidationTime
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
-from transduce.training.splitting import Splitting, out_of_memory
+from transduce.training.updating import MadeUpdate, Updater
 from transduce.training.validation import Judgement, TooSlowError
-from transduce.types import Batch, Loss
-
-if TYPE_CHECKING:  # its import takes half a second
-    from transduce.training.sharded import ShardedTrainable
 
 SAVES = 10  # checkpoints in a budget, if there are no validations to save at
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
@@ -49,40 +43,30 @@ class Loop:
     ends, patience runs out or a signal comes. A call trains and returns ``Finished``; it raises DivergenceError if the
     loss or the gradient is no longer finite.
 
-    ``judge`` validates the current model within the seconds, and by the part of its data, that it is given. If it is
-    None, there is no validation
-    data, and the last model is the best. ``autocast`` makes the context in which the loss is computed.
+    ``updater`` has the model and makes its updates. ``judge`` validates the current model within the seconds, and by
+    the part of its data, that it is given. If it is None, there is no validation data, and the last model is the best.
     ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
     model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
-    ``carry`` is what the objective carries to the next batch: a tuple of tensors, or None.
 
-    ``sharded`` divides the parameters among the processes. If the ``crew`` has several processes, each of them runs
-    this loop with a part of every batch. All make the same updates and validations. Only the first process writes
-    files, and ``callbacks`` must be empty in the others.
+    If the ``crew`` has several processes, each of them runs this loop with a part of every batch. All make the same
+    updates and validations. Only the first process writes files, and ``callbacks`` must be empty in the others.
     """
 
-    trainable: Trainable
-    optimizer: torch.optim.Optimizer
+    updater: Updater
     batches: Feed
     training: Training
     judge: Callable[[float, float], Judgement] | None
-    autocast: Callable[[], AbstractContextManager[Any]]
     callbacks: Sequence[Callback]
     run: Path
     configuration: str
     state: State
     fresh: bool = True
-    carry: Any = None
     crew: Crew = ALONE
-    sharded: ShardedTrainable | None = None
 
     def __post_init__(self) -> None:
         self.checkpoints = self.run / CHECKPOINTS
-        self.computed: Callable[..., Any] = self.sharded or self.trainable
-        self.parameters = [p for p in self.trainable.parameters() if p.requires_grad]
-        self.peaks = [group["lr"] for group in self.optimizer.param_groups]
-        self.device = self.parameters[0].device
-        self.unreported: list[_Unreported] = []
+        self.trainable = self.updater.trainable
+        self.unreported: list[MadeUpdate] = []
         self.fetched: Iterator[Any] = self.batches.iterate(self.state.place)
         self.clock = self.crew.clock(CLOCKS[self.training.clock])
         self.began = self.clock() - self.state.seconds
@@ -92,7 +76,6 @@ class Loop:
         self.pace_known = self.share_noticed = False
         validation, passes = self.training.validation, 2 if self.training.average > 1 else 1
         self.validation_time = ValidationTime(self.training.minutes, validation.share, passes)
-        self.splitting = Splitting()
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
@@ -102,7 +85,7 @@ class Loop:
             with Interruption() as interruption:
                 reason = self._train(interruption)
                 if reason in ("budget", "patience"):
-                    with self._whole():
+                    with self.updater.whole():
                         self._finish()
                     reason = interruption.signal or reason
             self._save()
@@ -133,7 +116,7 @@ class Loop:
                 self._report()
             due = self._due()
             if due and self.validates:
-                with self._whole():
+                with self.updater.whole():
                     self._validate(self._allowed_seconds)
             every = self.training.checkpoint_every
             if (every and step % every == 0) or (not every and due):
@@ -166,10 +149,8 @@ class Loop:
         return patience is not None and self.state.stale >= patience
 
     def _update(self) -> None:
-        """Makes one update: sums the gradients of ``accumulate`` batches, divides them once by the number of target
-        tokens, clips their norm and applies them.
-        """
-        progress = self.progress
+        """Makes one update from the next ``accumulate`` batches."""
+        progress, step = self.progress, self.state.step + 1
         if not self.crew.first:  # each process draws numbers of its own, the same ones after an interruption
             torch.manual_seed(hash((self.training.seed, self.crew.rank, self.state.step)) % 2**63)
         batches = []
@@ -180,93 +161,10 @@ class Loop:
             if self.training.hallucination:
                 batch = self.training.hallucination(batch, place.epoch, self.training.seed)
             batches.append((batch, counts))
-        losses = self._backward(batches, progress)
-        summed = self._summed(losses)
-        count = summed.count
-        norm = self._scale_gradients(count)
-        step = self.state.step + 1
         share = self.training.schedule(step, progress, self.state.validations)
-        for group, peak in zip(self.optimizer.param_groups, self.peaks, strict=True):
-            group["lr"] = peak * share
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.unreported.append(replace(summed, step=step, norm=norm, rate=self.peaks[0] * share))
-        self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + count)
-
-    def _backward(self, batches: Sequence[tuple[Batch, bool]], progress: float) -> list[Loss]:
-        """Sums the gradients of the batches, each with whether it counts. Returns the losses.
-
-        If memory is too small, all gradients are computed again, with the batch in parts. Later batches of its size are
-        divided from the start.
-        """
-        while True:
-            carry, losses = self.carry, list[Loss]()
-            for part, counts in ((part, counts) for batch, counts in batches for part in self.splitting.parts(batch)):
-                try:
-                    with self.autocast():
-                        loss, carry = self.computed(part.to(self.device), progress, carry)
-                    loss = loss if counts else _nothing(loss)
-                    loss.total.backward()
-                except (RuntimeError, MemoryError) as error:
-                    if not out_of_memory(error) or self.sharded:  # the other processes wait for this part
-                        raise
-                    self.splitting.too_large(part, error)
-                    break
-                losses.append(loss)
-            else:
-                self.carry = carry
-                return losses
-            loss = None
-            losses.clear()  # and with them the graph that fills the memory
-            self.optimizer.zero_grad(set_to_none=True)
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()
-            self._notice(
-                f"update {self.state.step + 1}: a batch of {self.splitting.limit:,} padded tokens does not fit into "
-                "memory, so batches of this size are divided, with the same gradients. Fewer training.batching.tokens "
-                "take less time; `transduce train RECIPE --dry-run` finds how many fit"
-            )
-
-    def _summed(self, losses: Sequence[Loss]) -> _Unreported:
-        """Sums the losses, and the gradients, of all processes. The result has no step, no norm and no rate yet."""
-        parts = {name: _sum(loss.parts[name].detach() for loss in losses) for name in losses[0].parts if name != "nll"}
-        tallies = sum((Counter(loss.tallies) for loss in losses), Counter())
-        numbers = {
-            "total": _sum(loss.total.detach() for loss in losses),
-            "nll": _sum(loss.plain for loss in losses),
-            "count": sum(loss.count for loss in losses),
-        }
-        named = {f"part {name}": value for name, value in parts.items()}
-        counted = {f"tally {name}": tallies[name] for name in losses[0].tallies}
-        if self.sharded is None:  # else they are summed already
-            self.crew.sum_gradients(self.parameters)
-        summed = self.crew.sum_numbers(numbers | named | counted)
-        return _Unreported(
-            step=0,
-            total=summed["total"],
-            nll=summed["nll"],
-            parts={name: summed[f"part {name}"] for name in parts},
-            norm=torch.zeros(()),
-            count=int(summed["count"]),
-            rate=0.0,
-            tallies=Counter({name: int(summed[f"tally {name}"]) for name in losses[0].tallies}),
-        )
-
-    def _scale_gradients(self, count: int) -> Tensor:
-        """Divides the summed gradients by ``count`` and clips their norm, in place. Returns the norm of the mean
-        gradient before clipping.
-        """
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        if self.sharded is not None:
-            gradients = [self.sharded.own_part(gradient) for gradient in gradients]
-        norm = torch.nn.utils.get_total_norm(gradients) / count
-        if self.sharded is not None:
-            norm = torch.tensor(self.crew.sum_numbers({"square": norm.square()})["square"] ** 0.5, dtype=norm.dtype)
-        scale = torch.ones_like(norm)
-        if self.training.clip:
-            scale = (self.training.clip / (norm + 1e-6)).clamp(max=1.0)
-        torch._foreach_mul_(gradients, scale / count)
-        return norm
+        made = self.updater(batches, step, progress, share, self._notice)
+        self.unreported.append(made)
+        self.state = replace(self.state, step=step, place=place, tokens=self.state.tokens + made.count)
 
     def _report(self) -> None:
         """Sends the updates since the last report to the callbacks, as one ``Update``, if there are any. Raises
@@ -303,7 +201,7 @@ class Loop:
         if self.state.events is not None:
             self.state = replace(self.state, events=self.state.events + 1)
 
-    def _divergence_message(self, update: _Unreported) -> str:
+    def _divergence_message(self, update: MadeUpdate) -> str:
         last = self.checkpoints / "last"
         saved = f"The last good state is in {last} (--resume continues it)" if last.exists() else "None is saved"
         return (
@@ -506,40 +404,9 @@ class Loop:
         self._report()
         self.state = replace(self.state, seconds=self.seconds)
         model: nn.Module = self.trainable.model
-        with self._whole() as moments:
+        with self.updater.whole() as moments:
             if not self.crew.first:
                 return
-            save_training(self.checkpoints / "last", model, moments, self.state, self.configuration, self.carry)
+            save_training(self.checkpoints / "last", model, moments, self.state, self.configuration, self.updater.carry)
             self._report_saved("last")
             forget_recent(self.checkpoints, self.state.recent)
-
-    def _whole(self) -> AbstractContextManager[Moments]:
-        """A context in which the model has its whole parameters, with the moments of the optimiser."""
-        return self.sharded.whole() if self.sharded else nullcontext(Moments(self.optimizer.state))
-
-
-@dataclass(frozen=True)
-class _Unreported:
-    """The numbers of an update that is not reported yet. Tensors stay on the device, so that nothing waits for it.
-
-    ``total``, ``nll`` and ``parts`` are sums over the ``count`` target tokens. ``norm`` is that of the mean gradient.
-    """
-
-    step: int
-    total: Tensor | float
-    nll: Tensor | float
-    parts: dict[str, Any]
-    norm: Tensor
-    count: int
-    rate: float
-    tallies: Counter[str] = field(default_factory=Counter)
-
-
-def _nothing(loss: Loss) -> Loss:
-    """The loss times 0: of a row that another process counts."""
-    parts = {name: 0 * value for name, value in loss.parts.items()}
-    return Loss(0 * loss.total, 0, parts, dict.fromkeys(loss.tallies, 0))
-
-
-def _sum(tensors: Iterable[Tensor]) -> Tensor:
-    return torch.stack(list(tensors)).sum()
