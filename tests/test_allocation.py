@@ -12,13 +12,15 @@ from families import FAMILIES, all_lengths, build, sources
 from test_filters import Tables
 from test_laws import padded_targets, pick, sources_alone
 from test_search import VOCABULARY, Lookup, all_of, slow_beam
-from transduce import config
+from transduce import config, tree
 from transduce.compute.library import optional_library
 from transduce.protocols import Search
+from transduce.search import extension
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.allocation.groups import Groups
 from transduce.search.base import Expansion, Ranking
 from transduce.search.beam import Beam
+from transduce.search.extension import Histories
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
 from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Wu
@@ -64,6 +66,28 @@ def test_the_compiled_choice_is_that_of_the_operators(sources: int, size: int, v
     assert torch.equal(found.live_total_BK, expected.live_total_BK)
     for name in ("origin_BC", "token_BC"):
         assert torch.equal(getattr(found, name)[possible_BC], getattr(expected, name)[possible_BC])
+
+
+@pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
+@pytest.mark.parametrize(("sources", "size", "length"), [(3, 5, 4), (1, 4, 0), (2, 1, 2)])
+def test_the_compiled_extension_is_that_of_the_operators(sources: int, size: int, length: int) -> None:
+    """With empty places of the beam, with ends among the best, and from the choice of either."""
+    generator = torch.Generator().manual_seed(size)
+    log_probs_NV = torch.randn(sources * size, 9, generator=generator)
+    log_probs_NV[::2, EOS] += 4
+    scores_BKV = log_probs_NV.masked_fill(log_probs_NV < -1, float("-inf")).view(sources, size, -1)
+    total_BK = torch.randn(sources, size, generator=generator, dtype=torch.float64)
+    total_BK[-1, 1:] = float("-inf")
+    tokens_BKT = torch.randint(3, 9, (sources, size, length), generator=generator)
+    histories = Histories(total_BK, tokens_BKT, torch.randn(tokens_BKT.shape, generator=generator).double())
+    candidates = BestContinuations()(scores_BKV, total_BK)
+    found = extension.extend(histories, candidates, log_probs_NV)
+    expected = extension.by_operators(histories, candidates, log_probs_NV)
+    assert found.news == expected.news
+    for ours, theirs in zip(tree.leaves(found.histories), tree.leaves(expected.histories), strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(found.rows_N, expected.rows_N)
+    assert torch.equal(found.log_prob_BC, expected.log_prob_BC)
 
 
 @pytest.mark.parametrize(("size", "groups"), [(2, 2), (4, 2), (6, 3), (3, 1)])

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce import tree
 from transduce.errors import UserError
@@ -28,6 +28,7 @@ from transduce.search.base import (
     to_the_end,
 )
 from transduce.search.constraints.base import BatchConstraints
+from transduce.search.extension import NEVER, Extension, Histories, extend
 from transduce.search.forcing import force
 from transduce.search.ranking import Average
 from transduce.search.step import (
@@ -43,8 +44,6 @@ from transduce.search.step import (
     source_lengths,
 )
 from transduce.types import Hypothesis, Padded
-
-NEVER = float("-inf")
 
 
 @dataclass(frozen=True)
@@ -129,32 +128,26 @@ class Beam:
         ]
         sources = [source for group in groups for source in group.sources]
         longest = max(source.written for source in sources)
-        total_BK = torch.cat([group.total_BK for group in groups])
-        tokens_BKT, log_probs_BKT = (
-            torch.cat([_of_length(each_BKT, longest) for each_BKT in several])
-            for several in zip(*((group.tokens_BKT, group.log_probs_BKT) for group in groups), strict=True)
-        )
-        front = join_fronts([group.front for group in groups], longest)
-        return BeamRows(total_BK, tokens_BKT, log_probs_BKT, sources, front)
+        histories = tree.join([group.histories.of_length(longest) for group in groups])
+        return BeamRows(histories, sources, join_fronts([group.front for group in groups], longest))
 
     def _chosen(self, beam: BeamRows, following: Next, begun: Begun | None = None) -> tuple[BeamRows, Finished]:
         """Chooses the continuations of each source after the model has read. ``begun`` is given in the first step."""
-        scores_BKV = following.scores_NV.view(*beam.total_BK.shape, -1)
-        candidates = self.allocation(scores_BKV, beam.total_BK, beam.front.memories[-1])
-        log_prob_BC = beam.log_probs(following, candidates)
+        total_BK = beam.histories.total_BK
+        scores_BKV = following.scores_NV.view(*total_BK.shape, -1)
+        candidates = self.allocation(scores_BKV, total_BK, beam.front.memories[-1])
+        extension = extend(beam.histories, candidates, following.log_probs_NV)
+        log_prob_BC = extension.log_prob_BC
         if self.observer is not None:
             self.observer(beam.expansion(candidates, log_prob_BC, None if begun is None else begun.tokens_BT))
-        best_B, ended = _read(beam, candidates)
-        beam.add(candidates, log_prob_BC, ended, self.ranking)
+        beam.add(candidates, log_prob_BC, _ended(beam.sources, extension.news), self.ranking)
         finished: Finished = []
-        for source, best in zip(beam.sources, best_B, strict=True):
+        for source, (best, *_) in zip(beam.sources, extension.news, strict=True):
             source.written += 1
             if source.searching and self._is_finished(source, best):
                 source.searching = False
                 finished.append((source.key, source.best(self.nbest)))
-        if not beam.active:
-            return beam, finished
-        return beam.extend(candidates, log_prob_BC, self._followers), finished
+        return (beam.extended(extension, self._followers) if beam.active else beam), finished
 
     def _is_finished(self, source: _Source, best_active: float) -> bool:
         """True if the search gives up the active hypotheses of a source: none may still enter its n-best list.
@@ -184,34 +177,17 @@ class Beam:
         return replace(self, filters=filters, allocation=constraints.allocation(self.allocation, self.max_length))
 
 
-def _read(beam: BeamRows, candidates: Continuations) -> tuple[list[float], list[tuple[int, int, float]]]:
-    """Reads the results of a step from the device, in one copy.
-
-    Returns the best active total of each row, a list of length B, and the ended candidates as (row b, candidate c,
-    total). A finished source that is still in the batch has no ended candidates.
+def _ended(sources: Sequence[_Source], news: list[list[float]]) -> list[tuple[int, int, float]]:
+    """The ended candidates as (row b, candidate c, total), from ``Extension.news``. A finished source that is still in
+    the batch has no ended candidates.
     """
-    ended_BC = torch.where(candidates.ended_BC, candidates.total_BC, NEVER)
-    rows = torch.cat([candidates.live_total_BK.amax(1, keepdim=True), ended_BC], 1).tolist()
-    ended = [
+    return [
         (b, c, total)
-        for b, (source, (_, *totals)) in enumerate(zip(beam.sources, rows, strict=True))
+        for b, (source, (_, *totals)) in enumerate(zip(sources, news, strict=True))
         if source.searching and max(totals) > NEVER
         for c, total in enumerate(totals)
         if total > NEVER
     ]
-    return [best for best, *_ in rows], ended
-
-
-def _first_rows(values_BK: Tensor) -> Tensor:
-    """The number [B, 1] of the first of the B * K rows that belongs to each source."""
-    B, K = values_BK.shape
-    return torch.arange(0, B * K, K, device=values_BK.device)[:, None]
-
-
-def _of_length(values_BKT: Tensor, length: int) -> Tensor:
-    """The last ``length`` of each row; zeros stand before shorter rows."""
-    missing = length - values_BKT.shape[2]
-    return nn.functional.pad(values_BKT, (missing, 0)) if missing > 0 else values_BKT[:, :, -missing:]
 
 
 @dataclass
@@ -236,14 +212,11 @@ class _Source:
 class BeamRows:
     """A ``Group`` of beam search: the active hypotheses of each of B sources.
 
-    ``total_BK`` are their totals (sums of scores after the filters), minus infinity at empty places. ``tokens_BKT`` and
-    ``log_probs_BKT`` [B, K, T] end with the tokens and log-probabilities that the hypotheses have so far: the last
-    ``written`` of each source count. ``front`` has B * K rows.
+    Of the tokens of ``histories``, the last ``written`` of each source count. Totals are sums of scores after the
+    filters, minus infinity at empty places. ``front`` has B * K rows.
     """
 
-    total_BK: Tensor
-    tokens_BKT: Tensor
-    log_probs_BKT: Tensor
+    histories: Histories
     sources: list[_Source]
     front: Front[Any]
 
@@ -255,7 +228,7 @@ class BeamRows:
         tokens_BKT, log_probs_BKT = (
             each_BT[:, None].expand(-1, K, -1) for each_BT in (begun.tokens_BT, begun.log_probs_BT)
         )
-        return BeamRows(total_BK, tokens_BKT, log_probs_BKT, sources, front)
+        return BeamRows(Histories(total_BK, tokens_BKT, log_probs_BKT), sources, front)
 
     @property
     def active(self) -> list[int]:
@@ -266,16 +239,10 @@ class BeamRows:
             source.searching = source.searching and source.key not in keys
         return self
 
-    def log_probs(self, following: Next, candidates: Continuations) -> Tensor:
-        """[B, C]: for each candidate, the model's log-probability of its token after its own hypothesis, in float64."""
-        log_probs_NV = following.log_probs_NV
-        place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
-        return log_probs_NV.view(len(place_BC), -1).gather(1, place_BC).double()
-
     def expansion(self, candidates: Continuations, log_prob_BC: Tensor, begun_BT: Tensor | None) -> Expansion:
         """What an observer sees of a step: its candidates, without those of finished sources."""
         rows = [b for b, source in enumerate(self.sources) if source.searching]
-        keep_B = torch.tensor(rows, device=self.total_BK.device)
+        keep_B = torch.tensor(rows, device=log_prob_BC.device)
         candidates, log_prob_BC = tree.select((candidates, log_prob_BC), keep_B)
         sources = [self.sources[b] for b in rows]
         keys = [source.key for source in sources]
@@ -292,8 +259,8 @@ class BeamRows:
         b_M, c_M = torch.tensor([each[:2] for each in ended], device=log_prob_BC.device).unbind(1)
         origin_M = candidates.origin_BC[b_M, c_M]
         columns = (
-            self.tokens_BKT[b_M, origin_M],
-            self.log_probs_BKT[b_M, origin_M],
+            self.histories.tokens_BKT[b_M, origin_M],
+            self.histories.log_probs_BKT[b_M, origin_M],
             candidates.token_BC[b_M, c_M],
             log_prob_BC[b_M, c_M],
         )
@@ -311,32 +278,25 @@ class BeamRows:
         """The tokens that the best finished hypothesis, if there is one, and all active hypotheses of the first source
         have in common, from the start. For streaming, which has one source.
         """
-        rows = [tuple(tokens) for tokens in self.tokens_BKT[0][self.total_BK[0].isfinite()].tolist()]
+        possible_K = self.histories.total_BK[0].isfinite()
+        rows = [tuple(tokens) for tokens in self.histories.tokens_BKT[0][possible_K].tolist()]
         rows += [hypothesis.tokens for hypothesis in self.sources[0].best(1)]
         places = zip(*rows, strict=False)
         return tuple(tokens[0] for tokens in takewhile(lambda tokens: len(set(tokens)) == 1, places))
 
-    def extend(self, candidates: Continuations, log_prob_BC: Tensor, followers: Sequence[Follower[Any]]) -> BeamRows:
+    def extended(self, extension: Extension, followers: Sequence[Follower[Any]]) -> BeamRows:
         """The hypotheses after this step, one token longer."""
-        B, K = self.total_BK.shape
-        origin_BK, token_BK, log_prob_BK = (
-            whole_BC.gather(1, candidates.live_BK)
-            for whole_BC in (candidates.origin_BC, candidates.token_BC, log_prob_BC)
-        )
-        rows_N = origin_BK[0] if B == 1 else (_first_rows(origin_BK) + origin_BK).reshape(-1)
-        front = tree.reorder(self.front, rows_N).write(token_BK.reshape(-1, 1), followers)
-        tokens_BKT, log_probs_BKT = (
-            torch.cat([kept_BKT.flatten(0, 1).index_select(0, rows_N).view(B, K, -1), new_BK[:, :, None]], 2)
-            for kept_BKT, new_BK in ((self.tokens_BKT, token_BK), (self.log_probs_BKT, log_prob_BK))
-        )
-        return BeamRows(candidates.live_total_BK, tokens_BKT, log_probs_BKT, self.sources, front)
+        histories = extension.histories
+        front = tree.reorder(self.front, extension.rows_N)
+        front = front.write(histories.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
+        return BeamRows(histories, self.sources, front)
 
     def select(self, rows: list[int]) -> BeamRows:
         """The group with the given sources only."""
         if rows == list(range(len(self.sources))):
             return self
-        rows_B = torch.tensor(rows, device=self.total_BK.device)
-        K = self.total_BK.shape[1]
+        rows_B = torch.tensor(rows, device=self.histories.total_BK.device)
+        K = self.histories.total_BK.shape[1]
         rows_N = (rows_B[:, None] * K + torch.arange(K, device=rows_B.device)).reshape(-1)
-        values = (self.total_BK[rows_B], self.tokens_BKT[rows_B], self.log_probs_BKT[rows_B])
-        return BeamRows(*values, [self.sources[row] for row in rows], tree.select(self.front, rows_N, rows_B))
+        sources = [self.sources[row] for row in rows]
+        return BeamRows(tree.select(self.histories, rows_B), sources, tree.select(self.front, rows_N, rows_B))

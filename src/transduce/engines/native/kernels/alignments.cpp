@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -22,12 +21,8 @@ static inline double add_logs(double a, double b) {
 
 static inline double bounded(double log_prob) { return log_prob < ZERO ? ZERO : log_prob; }
 
-// What callers read for ZERO. The bits, because the compiler may assume that no number is infinite.
-static inline double to_public(double log_prob) {
-    const uint64_t bits = 0xFFF0000000000000;
-    if (log_prob < IMPOSSIBLE) std::memcpy(&log_prob, &bits, sizeof bits);
-    return log_prob;
-}
+// What callers read for ZERO.
+static inline double to_public(double log_prob) { return log_prob < IMPOSSIBLE ? minus_infinity() : log_prob; }
 
 // ---------------------------------------------------------------- prefix beam search
 

@@ -1,4 +1,4 @@
-// The choice of a beam's continuations. choice.h explains it.
+// The steps of searches over tokens. choice.h explains them.
 
 #include "choice.h"
 
@@ -79,5 +79,33 @@ void transduce_choose(
         }
         for (int64_t c = 0; c < C && kept < K; ++c)
             if (found[c].token == end) live[b * K + kept++] = c;
+    }
+}
+
+void transduce_extend(
+    const float* log_probs, const double* totals, const int64_t* origin, const int64_t* token, const uint8_t* ended,
+    const int64_t* live, int64_t sources, int64_t hypotheses, int64_t candidates, int64_t vocabulary, int64_t end,
+    int64_t most, const int64_t* tokens, const double* token_log_probs, double* log_prob, double* news,
+    double* next_total, int64_t* rows, int64_t* next_tokens, double* next_log_probs) {
+    const int64_t K = hypotheses, C = candidates, T = most;
+    const double never = minus_infinity();
+    for (int64_t b = 0; b < sources; ++b) {
+        for (int64_t c = 0; c < C; ++c) {
+            const int64_t at = b * C + c;
+            log_prob[at] = log_probs[(b * K + origin[at]) * vocabulary + token[at]];
+            news[b * (C + 1) + 1 + c] = ended[at] ? totals[at] : never;
+        }
+        double best = never;
+        for (int64_t k = 0; k < K; ++k) {
+            const int64_t at = b * C + live[b * K + k], row = b * K + k, from = b * K + origin[at];
+            next_total[row] = token[at] == end ? never : totals[at];
+            best = next_total[row] > best ? next_total[row] : best;
+            rows[row] = from;
+            std::copy(tokens + from * T, tokens + (from + 1) * T, next_tokens + row * (T + 1));
+            std::copy(token_log_probs + from * T, token_log_probs + (from + 1) * T, next_log_probs + row * (T + 1));
+            next_tokens[row * (T + 1) + T] = token[at];
+            next_log_probs[row * (T + 1) + T] = log_prob[at];
+        }
+        news[b * (C + 1)] = best;
     }
 }

@@ -12,6 +12,14 @@
 
 namespace transduce {
 
+// For callers. Nothing here computes with it, because the compiler may assume that numbers are finite.
+static inline double minus_infinity() {
+    const uint64_t bits = 0xFFF0000000000000;
+    double x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 // e^x for x <= 88: 2^n times a polynomial (Cephes, expf). Smaller than -87 gives about 0. Unlike std::exp, it becomes
 // vector instructions.
 static inline float exponential(float x) {
