@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -57,6 +58,20 @@ def files_of(folder: Path) -> set[str]:
 
 def outputs(run: str | Path) -> list[Any]:
     return [(one.text, one.log_prob) for outputs in transduce.load(run).predict(SOURCES) for one in outputs]
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.EACCES, UserError), (errno.EROFS, UserError), (28, OSError)])
+def test_a_cache_that_cannot_be_written_is_told_with_what_to_do(
+    number: int, kind: type[Exception], trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = pack(trained, tmp_path / "reverse.zip")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, "no", "x")
+
+    monkeypatch.setattr("transduce.runs.packed.make_folder", refuse)
+    with pytest.raises(kind, match="set the environment variable XDG_CACHE_HOME" if kind is UserError else "no: 'x'"):
+        received(packed)
 
 
 @pytest.mark.parametrize("name", ["reverse", "reverse.zip"])

@@ -6,6 +6,7 @@ disk, and then renamed. A reader finds the earlier content or the new content, a
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import os
@@ -18,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from transduce.errors import UserError
 
 DAY = 24 * 60 * 60  # seconds
 EARLIER = ".old"  # the suffix of a folder that is being replaced
@@ -213,6 +216,19 @@ def _named_errors(path: Path) -> Iterator[None]:
         if error.filename is not None or error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def needs_writing(folder: Path, purpose: str, advice: str) -> Iterator[None]:
+    """A context that raises UserError instead of the OSError of a folder that this user may not write. ``purpose`` says
+    what the ``folder`` is for, and ``advice`` what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise UserError(f"{folder} cannot be written ({error.strerror}), and {purpose}: {advice}") from error
 
 
 # --------------------------------------------------------------------- names

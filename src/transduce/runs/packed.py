@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import UserError
-from transduce.files import make_folder
+from transduce.files import make_folder, needs_writing
 
 PACK, CARD = "pack.json", "README.md"
 FORMAT = 1
@@ -67,10 +67,13 @@ def check_folder(folder: Path, within: Path | None = None) -> None:
 def unpack(file: Path) -> Path:
     """The folder of a packed .zip file in the user's cache. Unpacks the file if it is not there yet.
 
-    Raises UserError if the file is damaged, or if it has names, links or sizes that a packed run does not have.
+    Raises UserError if the file is damaged, if it has names, links or sizes that a packed run does not have, or if this
+    user may not write the cache.
     """
     folder = cache() / "packs" / digest(file)[:32]
-    make_folder(folder, lambda scratch: extract(file, scratch))
+    advice = "set the environment variable XDG_CACHE_HOME to a folder of yours, or unzip the file and name its folder"
+    with needs_writing(cache(), f"{file} is unpacked there", advice):
+        make_folder(folder, lambda scratch: extract(file, scratch))
     return folder
 
 

@@ -20,7 +20,7 @@ from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines
 from transduce.errors import UserError
-from transduce.files import current_folder, replace_folder, write_text
+from transduce.files import current_folder, needs_writing, replace_folder, write_text
 from transduce.models.mixtures import Ensemble
 from transduce.protocols import Model, Search, TextContext
 from transduce.runs import old_formats
@@ -165,7 +165,9 @@ class Run:
             raise DataError(f"split {split!r}: {', '.join(SPLITS)} were expected")
         data = self.data
         self._check_files(split)
-        return examples(data, split, self.cache)
+        advice = f"copy the run to a folder of yours (cp -r {self.path} DIR), and name the copy"
+        with needs_writing(self.cache, "the run's data are prepared there", advice):
+            return examples(data, split, self.cache)
 
     def prepared(self) -> Prepared:
         """The pairs that the run was trained on and validated with, as ids of its own tokenizers. Reads them from the
