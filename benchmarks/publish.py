@@ -1,8 +1,8 @@
-"""Writes docs/results.md, and the scores in recipes' headers, from the files under benchmarks/results.
+"""Writes docs/results.md, the table and the picture of docs/families.md, and the scores in recipes' headers.
 
     bash scripts/results        (or: python benchmarks/publish.py)
 
-The result depends on these files and on the recipes alone: a second run changes nothing.
+The result depends on the files under benchmarks/results and on the recipes alone: a second run changes nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from publishing import families
 from publishing.headers import header
 from publishing.page import Results
 
@@ -18,6 +19,8 @@ from transduce import recipes
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
+FAMILIES = ROOT / "docs" / "families.md"
+PICTURE = ROOT / "docs" / "pictures" / "families-on-three-tasks.svg"
 RECIPES = ROOT / "src" / "transduce" / "recipes"
 
 
@@ -25,6 +28,10 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every file that is made from records, with the text that it should have."""
     results = Results.read(RESULTS)
     yield PAGE, results.page()
+    compared = families.Comparison.read(RESULTS / "families.toml")
+    page = FAMILIES.read_text(encoding="utf-8")
+    yield FAMILIES, families.filled(page, families.table(compared, results.records))
+    yield PICTURE, families.picture(compared, results.records)
     for name in recipes.names():
         path = RECIPES / f"{name}.toml"
         found = [row for row in results.rows if row.recipe == name]
@@ -33,7 +40,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 def main() -> None:
     for path, text in pages():
-        if path.read_text(encoding="utf-8") != text:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
 

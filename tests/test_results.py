@@ -231,3 +231,110 @@ def test_a_header_without_a_place_is_refused(publishing: dict[str, Any]) -> None
     with pytest.raises(error, match="is the base of others"):
         header("mnist", "# Data.\n# Score: 3\n", [], False)
     assert header("mnist", "# Data.\n", [], False) == "# Data.\n"
+
+
+# ------------------------------------------------------------------------ families
+
+FAMILIES = """
+[[tasks]]
+name = "words"
+heading = "words right"
+metric = "exact"
+
+[[tasks]]
+name = "lines"
+heading = "BLEU"
+metric = "bleu"
+
+[[families]]
+name = "slow"
+system = "slow"
+
+[[families]]
+name = "counted"
+recipes = { words = "g2p-joint" }
+unsuited = ["lines"]
+
+[[families]]
+name = "fast"
+system = "fast"
+engines = "fast-run"
+outputs = "words"
+
+[[families]]
+name = "new"
+"""
+
+
+def scored(name: str, metric: str, value: float, date: str, *models: TrainedModel) -> Record:
+    measured = MeasuredSystem(name, {metric: Figure(value, value - 1, value + 1)}, Fingerprint("0", 1), {}, models)
+    return record(measured, date=date)
+
+
+@pytest.fixture
+def families(publish: ModuleType, tmp_path: Path) -> tuple[ModuleType, Any, dict[str, Record]]:
+    """The module, the comparison of ``FAMILIES``, and records by name."""
+    from publishing import families
+
+    (tmp_path / "families.toml").write_text(FAMILIES)
+    engines = PrintedTable(
+        "fast-run: sentences a second (times torch float32)",
+        ("engine", "greedy, batches", "beam 5, batches"),
+        (("torch float32", "9.0 (1.00×)", "1.0 (1.00×)"), ("native int8", "2.0 (2.00×)", "1,654.4 (2.00×)")),
+    )
+    both = scored("slow", "exact", 50, "2026-11-24", model())
+    other = scored("fast", "exact", 80, "2026-11-24", model())
+    records = {
+        "older": scored("g2p-joint", "exact", 70, "2026-11-23", model()),
+        "newer": scored("g2p-joint", "exact", 75, "2026-11-24", model()),
+        "changed": scored("g2p-joint", "exact", 99, "2026-11-25", model(training__epochs=3.0)),
+        "families-words": replace(both, systems=(*both.systems, *other.systems)),
+        "families-lines": scored("slow", "bleu", 30, "2026-11-24", model()),
+        "engines": record(tables=(engines,)),
+    }
+    return families, families.Comparison.read(tmp_path / "families.toml"), records
+
+
+def test_families_are_ranked_by_their_share_of_the_best_score(
+    families: tuple[ModuleType, Any, dict[str, Record]],
+) -> None:
+    """The counted family has the newest record of its recipe as shipped."""
+    module, compared, records = families
+    assert module.table(compared, records).splitlines() == [
+        "| family | words right | BLEU | a second, fastest engine |",
+        "| --- | --- | --- | --- |",
+        "| fast | 80.00 (79.00 to 81.00); 0.5 min; 1.3 M | not measured | 1,654 words, native int8 |",
+        "| counted | 75.00 (74.00 to 76.00); 0.5 min; 1.3 M | – | not measured |",
+        "| slow | 50.00 (49.00 to 51.00); 0.5 min; 1.3 M | 30.00 (29.00 to 31.00); 0.5 min; 1.3 M | not measured |",
+        "| new | not measured | not measured | not measured |",
+    ]
+
+
+def test_the_picture_of_families_has_what_the_table_has(
+    families: tuple[ModuleType, Any, dict[str, Record]],
+) -> None:
+    module, compared, records = families
+    drawn = module.picture(compared, records)
+    assert drawn.count("<circle") == 4
+    assert drawn.count(">not measured<") == 3
+    assert [drawn.index(f">{name}<") for name in ("fast", "counted", "slow", "new")] == sorted(
+        drawn.index(f">{name}<") for name in ("fast", "counted", "slow", "new")
+    )
+    assert ">80.0<" in drawn
+
+
+def test_the_table_of_families_replaces_the_last_one(families: tuple[ModuleType, Any, dict[str, Record]]) -> None:
+    module, _, _ = families
+    page = f"# Families\n{module.BEGIN}\n\n| old |\n\n{module.END}\nAnd more.\n"
+    once = module.filled(page, "| new |")
+    assert once == f"# Families\n{module.BEGIN}\n\n| new |\n\n{module.END}\nAnd more.\n"
+    assert module.filled(once, "| new |") == once
+    with pytest.raises(ValueError, match="the page of families needs"):
+        module.filled("# Families\n", "| new |")
+
+
+def test_no_other_table_shows_the_records_of_families(publishing: dict[str, Any], tmp_path: Path) -> None:
+    where = folder(
+        tmp_path, "{{scores x: per | g2p-*}}", **{"families-words": record(system()), "a": record(system(5))}
+    )
+    assert len(publishing["Results"].read(where).rows) == 1

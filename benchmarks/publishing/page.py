@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
+from publishing import families
 from publishing.legacy import Legacy, LegacyFinding
 from publishing.rows import LEGACY, ResultRow, row_of_legacy, rows_of_record
 from transduce.records.record import PrintedTable, Record
@@ -50,6 +51,8 @@ class Results:
         files = sorted((folder / "records").glob("*.json"))
         found = cls(folder, {file.stem: Record.read(file) for file in files}, Legacy.read(folder / "legacy.toml"))
         for file in files:
+            if file.stem.startswith(families.OWN):  # docs/families.md shows these
+                continue
             found.rows += rows_of_record(file, found.records[file.stem])
         found.rows += [row_of_legacy(each, found.legacy.machines) for each in found.legacy.figures]
         return found

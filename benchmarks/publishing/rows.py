@@ -87,7 +87,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
     models = systems[0].models
     changes = {key: change for each in models for key, change in _choices(each).items()}
     older = "; ".join(filter(None, (older_recipe(each) for each in models)))
-    search = _other_search(systems[0])
+    search = other_search(systems[0])
     seeds = sorted({each.seed for system in systems for each in system.models})
     notes = (
         f"older recipe: {older}" if older else "",
@@ -129,7 +129,7 @@ def _choices(model: TrainedModel) -> dict[str, Change]:
     return {key: change for key, change in model.difference.items() if key not in CONDITIONS}
 
 
-def _other_search(system: MeasuredSystem) -> str:
+def other_search(system: MeasuredSystem) -> str:
     """The settings of the search that differ from those of the (first) model's run, in words; empty without any."""
     own = system.models[0].configuration.get("search") if system.models else None
     if not isinstance(own, dict) or not isinstance(system.search, dict):

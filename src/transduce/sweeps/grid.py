@@ -128,7 +128,7 @@ def values(text: str) -> tuple[str, list[Any]]:
 
 
 def shared(names: Iterable[str]) -> str:
-    """The common beginning of all names, in whole parts between hyphens: "g2p" for "g2p-large" and "g2p-small"; "" if
+    """The common beginning of all names, in whole parts between hyphens: "g2p" for "g2p-ctc" and "g2p-small"; "" if
     none.
     """
     parts = zip(*(name.split("-") for name in names), strict=False)

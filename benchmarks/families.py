@@ -1,0 +1,57 @@
+"""Each family of models on one task, with equal minutes: the records behind the table of docs/families.md.
+
+    python benchmarks/families.py TASK RUNS [--minutes 4] [--families transformer ...] [--set data.train.path=... ...]
+    transduce compare RUNS/* --record benchmarks/results/records/families-TASK.json
+
+TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p`` or ``inflection`` with the
+model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the processor's clock. The
+same command again goes on with what was interrupted. Counted families have passes and no minutes. Translation needs
+nothing of this: its families are the recipes ``multi30k-de-en-FAMILY``. benchmarks/results/families.toml says which
+record fills which cell of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from transduce import api, config
+
+MODELS = Path(__file__).parent / "families"
+BASES = {"pronunciation": "g2p", "inflection": "inflection"}
+
+
+def families() -> list[str]:
+    return sorted(file.stem for file in MODELS.glob("*.toml"))
+
+
+def recipe(task: str, family: str, minutes: float) -> config.Table:
+    """The recipe of a task with the model of a family. Its budget is that of the family, if it has one."""
+    table = config.read(MODELS / f"{family}.toml")
+    training = {"minutes": minutes} | table.get("training", {})
+    if "epochs" in training:
+        del training["minutes"]
+    return {"base": BASES[task]} | table | {"training": training}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("task", choices=list(BASES))
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("--minutes", type=float, default=4)
+    parser.add_argument("--families", nargs="+", default=families(), choices=families())
+    parser.add_argument("--set", action="append", default=[], help="a setting, such as data.train.path=train.tsv")
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
+    files = given.runs.with_name(f"{given.runs.name}-recipes")
+    files.mkdir(parents=True, exist_ok=True)
+    for family in given.families:
+        file = files / f"{family}.toml"
+        file.write_text(config.write(recipe(given.task, family, given.minutes)), encoding="utf-8")
+        settings = [*given.set, "training.clock=processor"]
+        api.train_run(file, given.runs / family, settings, resume=True, device="cpu", threads=given.threads)
+    print(f"transduce compare {given.runs}/* --record families-{given.task}.json")
+
+
+if __name__ == "__main__":
+    main()
