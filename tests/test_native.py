@@ -3,6 +3,7 @@ writes what PyTorch writes."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +64,13 @@ def wide(activation: str = "relu", norm: str = "post") -> config.Table:
         "feedforward": {"type": "plain", "hidden": 70, "activation": activation},
     }
     return {"type": "encoder-decoder", "encoder": stack, "decoder": stack}
+
+
+@needs_library
+def test_a_library_of_another_version_is_told() -> None:
+    functions = ctypes.CDLL(str(BUILT["_portable"]))
+    with pytest.raises(MissingPackageError, match=r"not of this version .*transduce_later.*build_ext --inplace"):
+        library.declare(functions, {"later": []})
 
 
 @needs_library

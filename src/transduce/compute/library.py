@@ -76,7 +76,16 @@ def open_library(path: Path) -> Any:
 
 
 def declare(functions: Any, signatures: Mapping[str, Sequence[Any]], result: Any = c_int64) -> None:
-    """Tells ctypes the types of the arguments of functions, by their names without "transduce_", and of the result."""
+    """Tells ctypes the types of the arguments of functions, by their names without "transduce_", and of the result.
+
+    Raises MissingPackageError if the library was compiled from other files than these, and lacks a function.
+    """
     for name, arguments in signatures.items():
-        function = getattr(functions, f"transduce_{name}")
+        try:
+            function = getattr(functions, f"transduce_{name}")
+        except AttributeError as error:
+            raise MissingPackageError(
+                f"the compiled library is not of this version of transduce ({error}): install transduce again, or run "
+                "`python setup.py build_ext --inplace` in a clone"
+            ) from error
         function.restype, function.argtypes = result, arguments
