@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
+from copy import deepcopy
 from functools import partial
 from itertools import pairwise
 from typing import Any, cast
@@ -150,7 +151,8 @@ class LabelCounts(OnePass):
         if self.workers is None:
             return sum(log_prob(self.model, self.pairs.batch(rows)) for rows in self.batches)
         with closing(self.workers()) as workers:
-            jobs = ((self.model, part, batches) for part, batches in self._parts())
+            model = deepcopy(self.model).cpu()
+            jobs = ((model, part, batches) for part, batches in self._parts())
             return sum(each for part in workers(_log_probs, jobs) for each in part)
 
     def reestimate(self) -> float:
@@ -166,7 +168,8 @@ class LabelCounts(OnePass):
         if workers is None:
             batches = weighted(self.pairs, self.batches, weigh, self.model.table.device)
             return cast(Estimation, emission.estimation(batches, free))
-        jobs = ((emission, weigh, part, batches) for part, batches in self._parts())
+        copy = deepcopy(emission).cpu()  # workers may have no GPU
+        jobs = ((copy, weigh, part, batches) for part, batches in self._parts())
         return cast(Estimation, emission.estimation_from(workers(_counted, jobs), free))
 
     def _parts(self) -> Iterator[tuple[Pairs, list[NDArray[Any]]]]:
@@ -229,7 +232,7 @@ def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[An
 def _log_probs(_: None, job: tuple[HiddenMarkov, Pairs, list[NDArray[Any]]]) -> list[float]:
     """Runs in a worker: the log-probability of each batch."""
     model, part, batches = job
-    return [log_prob(model.cpu(), part.batch(rows)) for rows in batches]
+    return [log_prob(model, part.batch(rows)) for rows in batches]
 
 
 def uniform(labels: int, histories: int) -> Tensor:
