@@ -1,12 +1,12 @@
 """What back-translation gains in translation with few pairs and much text of the target side.
 
     python benchmarks/back_translation.py --runs RUNS [--folder MULTI30K] [--pairs 2000 5000] [--seeds 1 2 3]
-        [--ways beam sampling noised tagged] [--weight 4] [--minutes 4] [--set KEY=VALUE ...] [--threads 1]
-        [--out FILE.md] [--record FILE.json]
+        [--ways beam sampling noised tagged] [--weight 4] [--minutes 5] [--recipe multi30k-de-en-gru]
+        [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
-Multi30k, German to English, the model of ``multi30k-de-en-transformer`` with 4,000 tokens. The pairs are the first ones
-of training. The text is the English side of the training pairs after the first 5,000. A sentence that is also in the
-first 5,000 pairs, in validation or in test is left out. The ways:
+Multi30k, German to English, the model of --recipe with 4,000 tokens. The pairs are the first ones of training. The text
+is the English side of the training pairs after the first 5,000. A sentence that is also in the first 5,000 pairs, in
+validation or in test is left out. The ways:
 
 - ``beam``: a model from English to German, trained on the pairs, translates the text with a beam of 5.
 - ``sampling``: it draws its translations.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,6 @@ from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
 
 FIRST = 5000  # the pairs that are no text of the target side
-RECIPE = "multi30k-de-en-transformer"
 UNIT = '{type = "unigram", size = 4000}'
 CHANGES: dict[str, Callable[[list[tuple[str, str]], int], Iterable[tuple[str, str]]]] = {
     "beam": lambda pairs, seed: pairs,
@@ -77,11 +77,20 @@ def write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
         write_lines(path, (f"{source}\t{target}" for source, target in pairs))
 
 
-def trained(run: Path, files: dict[str, Path], settings: list[str], threads: int) -> transduce.Transducer:
+@dataclass(frozen=True)
+class Training:
+    """How every model is trained: its recipe, settings and threads."""
+
+    recipe: str
+    settings: list[str]
+    threads: int
+
+
+def trained(run: Path, files: dict[str, Path], training: Training) -> transduce.Transducer:
     """The model of a run, trained if it is not finished."""
     data = [f'data.{split}={{path = "{path}"}}' for split, path in files.items()]
-    common = [*data, f"data.units={{joint = {UNIT}}}", *settings]
-    return transduce.train(RECIPE, run, common, resume=True, device="cpu", threads=threads)
+    common = [*data, f"data.units={{joint = {UNIT}}}", *training.settings]
+    return transduce.train(training.recipe, run, common, resume=True, device="cpu", threads=training.threads)
 
 
 def reverse_files(runs: Path, data: Data, size: int) -> dict[str, Path]:
@@ -93,12 +102,12 @@ def reverse_files(runs: Path, data: Data, size: int) -> dict[str, Path]:
 
 
 def synthetic_pairs(
-    search: str, size: int, seed: int, runs: Path, data: Data, settings: list[str], threads: int
+    search: str, size: int, seed: int, runs: Path, data: Data, training: Training
 ) -> list[tuple[str, str]]:
     """The synthetic pairs of a reverse model by beam or sampling, made once."""
     path = runs / f"synthetic-{search}-{size}-seed{seed}.tsv"
     if not path.exists():
-        reverse = trained(runs / f"reverse-{size}-seed{seed}", reverse_files(runs, data, size), settings, threads)
+        reverse = trained(runs / f"reverse-{size}-seed{seed}", reverse_files(runs, data, size), training)
         if search == "sampling":
             reverse = reverse.changed(["search.type=sampling", "search.max_length=80", f"search.seed={seed}"])
         write_pairs(path, back_translated(reverse, data.text))
@@ -106,10 +115,10 @@ def synthetic_pairs(
     return [(source, target) for source, target in sides]
 
 
-def translated(run: Path, train: Path, runs: Path, settings: list[str], threads: int) -> Statistics:
+def translated(run: Path, train: Path, runs: Path, training: Training) -> Statistics:
     """The BLEU statistics on test of one translation model."""
     files = {"train": train, "valid": runs / "valid.tsv", "test": runs / "test.tsv"}
-    transducer = trained(run, files, settings, threads)
+    transducer = trained(run, files, training)
     return transducer.evaluate(Run.open(run).examples("test"), [metric("bleu")]).statistics[0]
 
 
@@ -144,7 +153,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--ways", nargs="+", default=list(CHANGES), choices=CHANGES)
     parser.add_argument("--weight", type=int, default=4)
-    parser.add_argument("--minutes", type=float, default=4.0)
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--recipe", default="multi30k-de-en-gru")
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
     add_options(parser)
@@ -162,8 +172,8 @@ def main() -> None:
         "",
         machine(),
         "",
-        f"BLEU on test_2016_flickr. {len(data.text):,} sentences of text; each model {given.minutes:g} minutes of the "
-        f"processor; each real pair {given.weight} times.",
+        f"BLEU on test_2016_flickr of `{given.recipe}`. {len(data.text):,} sentences of text; each model "
+        f"{given.minutes:g} minutes of the processor; each real pair {given.weight} times.",
         "",
         "| pairs | synthetic pairs | seed | BLEU | gain |",
         "|---|---|---|---|---|",
@@ -172,17 +182,17 @@ def main() -> None:
     found: dict[int, Found] = {size: {} for size in given.pairs}
     for seed in given.seeds:
         settings = ["training.clock=processor", f"training.minutes={given.minutes}", f"training.seed={seed}"]
-        settings += given.settings
+        training = Training(given.recipe, [*settings, *given.settings], given.threads)
         for size in given.pairs:
             for way in ("none", *given.ways):
                 train, pairs = runs / f"{way}-{size}-seed{seed}.tsv", data.train[:size]
                 if way != "none":
                     search = "sampling" if way == "sampling" else "beam"
-                    synthetic = synthetic_pairs(search, size, seed, runs, data, settings, given.threads)
+                    synthetic = synthetic_pairs(search, size, seed, runs, data, training)
                     pairs = [*mixed(pairs, CHANGES[way](synthetic, seed), given.weight)]
                 write_pairs(train, pairs)
                 measured.append(runs / f"{way}-{size}-seed{seed}")
-                found[size][way, seed] = translated(measured[-1], train, runs, settings, given.threads)
+                found[size][way, seed] = translated(measured[-1], train, runs, training)
                 table = [line for each in given.pairs for line in rows(each, found[each], given.ways, given.seeds)]
                 print("\n".join([*head, *table]), flush=True)
                 report.write([*head, *table], measured)
