@@ -107,7 +107,7 @@ def read_tokens(step: Callable[[Tensor, S], tuple[Tensor, S]], tokens_NT: Tensor
     """
     N, T = tokens_NT.shape
     if T == 1:
-        output_NW, state = step(tokens_NT.reshape(N), state)
+        output_NW, state = step(tokens_NT.reshape(N).contiguous(), state)
         return output_NW.unsqueeze(1), state
     every = []
     for token_N in tokens_NT.unbind(1):
