@@ -23,8 +23,8 @@ from transduce.search.beam import Beam
 from transduce.search.extension import Histories
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
+from transduce.search.largest import highest, highest_log_probs, largest
 from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Wu
-from transduce.search.step import highest, largest
 from transduce.types import BOS, EOS, PAD, Padded
 
 
@@ -66,6 +66,27 @@ def test_the_compiled_choice_is_that_of_the_operators(sources: int, size: int, v
     assert torch.equal(found.live_total_BK, expected.live_total_BK)
     for name in ("origin_BC", "token_BC"):
         assert torch.equal(getattr(found, name)[possible_BC], getattr(expected, name)[possible_BC])
+
+
+@pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
+@pytest.mark.parametrize("vocabulary", [5, 64, 1003])
+def test_the_compiled_greedy_choice_is_the_most_probable_token(vocabulary: int) -> None:
+    """Of equal ones the first, whatever PAD and BOS have, and with the log-probability among all; or a forced token."""
+    logits_NV = 3 * torch.randn(7, vocabulary, generator=torch.Generator().manual_seed(vocabulary)).round()
+    logits_NV[::2, [PAD, BOS]] += 20
+    expected_NV = logits_NV.double().log_softmax(-1)
+    expected_NV[:, PAD : BOS + 1] = float("-inf")
+    found = highest_log_probs(logits_NV)
+    assert found is not None
+    log_prob_N, token_N = expected_NV.max(-1)
+    assert torch.equal(found[0], token_N)
+    torch.testing.assert_close(found[1], log_prob_N, rtol=0, atol=1e-5)
+    forced_N = torch.tensor([PAD, EOS, 4, PAD, PAD, 3, EOS])
+    found = highest_log_probs(logits_NV, forced_N.clone())
+    assert found is not None
+    token_N = forced_N.where(forced_N != PAD, token_N)
+    assert torch.equal(found[0], token_N)
+    torch.testing.assert_close(found[1], expected_NV.gather(1, token_N[:, None])[:, 0], rtol=0, atol=1e-5)
 
 
 @pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")

@@ -15,7 +15,8 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
-from transduce.search.step import advance, begin, largest, repeated
+from transduce.search.largest import largest
+from transduce.search.step import advance, begin, repeated
 from transduce.types import EOS, SPECIALS, UNK, Padded
 
 NEVER = float("-inf")

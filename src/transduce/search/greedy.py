@@ -14,7 +14,7 @@ from transduce.search.base import Filter, Finished, staggers, to_the_end
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
-from transduce.search.step import Front, advance, begin, check_length, highest, join_fronts, remaining
+from transduce.search.step import Front, advance_highest, begin, check_length, join_fronts, remaining
 from transduce.types import EOS, Hypothesis, Padded
 
 
@@ -59,20 +59,17 @@ class Greedy:
     @torch.inference_mode()
     def step(self, model: Autoregressive[Any], group: GreedyRows) -> tuple[GreedyRows, Finished]:
         places = [len(output.tokens) for output in group.outputs]
-        following, front = advance(model, self.filters, group.front, places, self.max_length)
-        score_N, token_N = highest(following.scores_NV)
-        log_prob_N = following.log_prob(token_N) if following.filtered else score_N.double()
-        # all that a step reads from the device, in one copy; float64 holds every id exactly
-        read = torch.stack([token_N.double(), log_prob_N], 1).tolist()
+        token_N, read, front = advance_highest(model, self.filters, group.front, places, self.max_length)
         finished: Finished = []
         for output, (token, log_prob) in zip(group.outputs, read, strict=True):
-            output.tokens.append(int(token))
+            output.tokens.append(token)
             output.log_probs.append(log_prob)
             if output.active and token == EOS:
                 output.active = False
                 finished.append((output.key, [output.hypothesis()]))
-        rows = GreedyRows(front, group.outputs)
-        return (replace(rows, front=front.write(token_N[:, None], self.filters)) if rows.active else rows), finished
+        if any(output.active for output in group.outputs):
+            front = front.write(token_N[:, None], self.filters)
+        return GreedyRows(front, group.outputs), finished
 
     @torch.inference_mode()
     def leave(self, group: GreedyRows) -> GreedyRows:

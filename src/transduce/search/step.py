@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.base import Filter, Follower
+from transduce.search.largest import highest, highest_log_probs
 from transduce.types import BOS, EOS, PAD, SPECIALS, Padded, widened
 
 S = TypeVar("S")
@@ -25,10 +26,7 @@ T = TypeVar("T")
 POSITIONS = 1024  # positions whose logits are held at a time when each needs the logits of one token only
 SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
 STUCK = 1e6  # penalty of an end that filters forbid together with every other token: it ranks behind any other output
-BLOCK = 100  # columns that ``largest`` and ``highest`` search together
-FEW = 50_000  # scores; for fewer, one call of ``topk`` takes less time than a dozen small operators
 WIDE = (torch.float32, torch.float64)
-ROWS = 8  # from this number of rows, blocks are faster for ``highest``
 
 
 @dataclass(frozen=True)
@@ -162,10 +160,49 @@ def advance(
     be EOS, even if a filter forbids it; None is no limit. If filters forbid every token of a row, EOS stays, with a
     penalty of ``STUCK``. A row that its prefix still forces has only the prefix's token.
     """
-    longest = max(places)
+    logits_NV, front = _next_logits(model, front, max(places))
+    return _next(_normalised(logits_NV), filters, front, places, max_length), front
+
+
+def advance_highest(
+    model: Autoregressive[S],
+    filters: Sequence[Filter[Any]],
+    front: Front[S],
+    places: Sequence[int],
+    max_length: int | None = None,
+) -> tuple[Tensor, list[tuple[int, float]], Front[S]]:
+    """Like ``advance``, but returns only the token [N] with the highest score of each row, the first of equal ones. The
+    list has each token with its log-probability.
+    """
+    logits_NV, front = _next_logits(model, front, max(places))
+    found = None if filters else highest_log_probs(logits_NV, _forced_tokens(front, places, max_length))
+    if found is not None:
+        token_N, log_prob_N = found
+        return token_N, list(zip(token_N.tolist(), log_prob_N.tolist(), strict=True)), front
+    following = _next(_normalised(logits_NV), filters, front, places, max_length)
+    score_N, token_N = highest(following.scores_NV)
+    log_prob_N = following.log_prob(token_N) if following.filtered else score_N.double()
+    # all that a step reads from the device, in one copy; float64 holds every id exactly
+    read = torch.stack([token_N.double(), log_prob_N], 1).tolist()
+    return token_N, [(int(token), log_prob) for token, log_prob in read], front
+
+
+def _next_logits(model: Autoregressive[S], front: Front[S], longest: int) -> tuple[Tensor, Front[S]]:
+    """The logits [N, V] of the next tokens, which the search may change, and the front with the model's new state."""
     if capacity(longest + 1) > front.reserved:
         front = front.reserve(longest + 1)
-    log_probs_NV, state = step(model, front.token_N, front.state)
+    logits_NV, state = _logits(model, front.token_N.unsqueeze(1), front.state)
+    return logits_NV, replace(front, state=state)
+
+
+def _next(
+    log_probs_NV: Tensor,
+    filters: Sequence[Filter[Any]],
+    front: Front[Any],
+    places: Sequence[int],
+    max_length: int | None,
+) -> Next:
+    """What ``advance`` describes, from the model's log-probabilities, which it changes."""
     scores_NV = log_probs_NV = forbid_specials(log_probs_NV)
     if filters:
         scores_NV = log_probs_NV.clone()
@@ -173,14 +210,25 @@ def advance(
             scores_NV = each(scores_NV, memory)
         stuck_N = scores_NV.amax(-1) == float("-inf")
         scores_NV[:, EOS] = torch.where(stuck_N, log_probs_NV[:, EOS] - STUCK, scores_NV[:, EOS])
-    if max_length is not None and longest >= max_length - 1:
-        end_NV = only(log_probs_NV, torch.full_like(front.token_N, EOS))
-        last_N = _each_row(torch.tensor(places, device=front.token_N.device) >= max_length - 1, len(front.token_N))
-        scores_NV = torch.where(last_N[:, None], end_NV, scores_NV)
+    forced_N = _forced_tokens(front, places, max_length)
+    if forced_N is not None:
+        scores_NV = torch.where((forced_N != PAD)[:, None], only(log_probs_NV, forced_N), scores_NV)
+    return Next(log_probs_NV, scores_NV)
+
+
+def _forced_tokens(front: Front[Any], places: Sequence[int], max_length: int | None) -> Tensor | None:
+    """The token [N] that each row must write next, by its prefix or by ``max_length``; PAD if it is free. None if all
+    rows are free.
+    """
+    rows, device = len(front.token_N), front.token_N.device
+    forced_N = None
+    if max_length is not None and max(places) >= max_length - 1:
+        last_B = torch.tensor(places, device=device) >= max_length - 1
+        forced_N = _each_row(torch.where(last_B, EOS, PAD), rows)
     if front.prefix is not None and min(places) < front.prefix.value.values.shape[1]:
-        token_N, forced_N = forced(front.prefix.value, places, len(front.token_N))
-        scores_NV = torch.where(forced_N[:, None], only(log_probs_NV, token_N), scores_NV)
-    return Next(log_probs_NV, scores_NV), replace(front, state=state)
+        token_N, begun_N = forced(front.prefix.value, places, rows)
+        forced_N = token_N if forced_N is None else torch.where(begun_N, token_N, forced_N)
+    return forced_N
 
 
 def capacity(positions: int) -> int:
@@ -207,12 +255,21 @@ def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor,
     """Reads the tokens [N, T]. Returns log-probabilities [N, V] of the token after the last one, at least in float32,
     and the new state.
     """
+    logits_NV, state = _logits(model, tokens_NT, state)
+    return _normalised(logits_NV), state
+
+
+def _logits(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
     output, state = model.extend(tokens_NT, state)
     logits_NV = model.readout(tree.map(_last, output))
-    if logits_NV.dtype not in WIDE:
-        logits_NV = logits_NV.to(widened(logits_NV.dtype))
-    # in place: half the time of a separate normaliser, which stores every exponential
-    return torch.log_softmax(logits_NV, -1, out=logits_NV), state
+    return (logits_NV if logits_NV.dtype in WIDE else logits_NV.to(widened(logits_NV.dtype))), state
+
+
+def _normalised(logits_NV: Tensor) -> Tensor:
+    """Log-probabilities in the memory of the logits: half the time of a separate normaliser, which stores every
+    exponential.
+    """
+    return torch.log_softmax(logits_NV, -1, out=logits_NV)
 
 
 def _last(leaf: Tensor) -> Tensor:
@@ -252,54 +309,6 @@ def forbid_specials(scores_NV: Tensor) -> Tensor:
     """
     scores_NV.narrow(1, PAD, BOS + 1 - PAD).fill_(float("-inf"))  # half the time of an assignment
     return scores_NV
-
-
-def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest value [N] of each row and its column [N], the first of equal ones.
-
-    For many rows it searches only the first block of columns with the largest maximum: PyTorch's search for a column
-    takes three times as long as one for a value.
-    """
-    N, V = scores_NV.shape
-    if N < ROWS or V < 2 * BLOCK:
-        return scores_NV.max(-1)
-    padded_NV = nn.functional.pad(scores_NV, (0, -V % BLOCK), value=float("-inf")) if V % BLOCK else scores_NV
-    in_blocks = padded_NV.view(N, -1, BLOCK)
-    block_N1 = in_blocks.amax(-1).max(-1, keepdim=True).indices
-    chosen = in_blocks.gather(1, block_N1[:, :, None].expand(N, 1, BLOCK))[:, 0]
-    value_N, place_N = chosen.max(-1)
-    return value_N, block_N1[:, 0] * BLOCK + place_N
-
-
-def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Like ``topk`` over the last axis: values and columns, the largest first. Returns all columns if there are fewer
-    than ``count``.
-
-    It searches only the ``count`` blocks of columns with the largest maxima, which must contain the result. A maximum
-    takes a tenth of the time of ``topk``.
-    """
-    *rows, V = scores.shape
-    blocks = V // BLOCK
-    if count >= blocks or scores.numel() <= FEW:
-        return scores.topk(min(count, V))
-    in_blocks = scores[..., : blocks * BLOCK].view(*rows, blocks, BLOCK)
-    block = in_blocks.amax(-1).topk(count).indices
-    chosen = in_blocks.gather(-2, block[..., None].expand(*rows, count, BLOCK)).flatten(-2)
-    value, place = torch.cat([chosen, scores[..., blocks * BLOCK :]], -1).topk(count)
-    column = block.gather(-1, (place // BLOCK).clamp(max=count - 1)) * BLOCK + place % BLOCK
-    return value, torch.where(place < count * BLOCK, column, place + (blocks - count) * BLOCK)
-
-
-def first_largest(scores_BC: Tensor, count: int) -> Tensor:
-    """The columns [B, K] of the ``count`` largest scores of each row, the largest first. Of equal ones, unlike
-    ``topk``, it takes the first columns, in their order.
-    """
-    least_B1 = scores_BC.topk(count).values[:, -1:]
-    larger_BC, equal_BC = scores_BC > least_B1, scores_BC == least_B1
-    missing_B1 = count - larger_BC.sum(1, keepdim=True)
-    place_BK = (larger_BC | (equal_BC & (equal_BC.cumsum(1) <= missing_B1))).nonzero()[:, 1].view(-1, count)
-    order_BK = scores_BC.gather(1, place_BK).sort(dim=1, descending=True, stable=True).indices
-    return place_BK.gather(1, order_BK)
 
 
 # ---------------------------------------------------------------- memory

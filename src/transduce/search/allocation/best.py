@@ -9,7 +9,7 @@ from torch import Tensor
 
 from transduce.compute.library import optional_library
 from transduce.search.base import Continuations, Stateless
-from transduce.search.step import largest
+from transduce.search.largest import largest
 from transduce.types import EOS
 
 

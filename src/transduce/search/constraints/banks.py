@@ -16,7 +16,7 @@ from transduce import tree
 from transduce.search.base import Continuations
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.lexicon import Borders
-from transduce.search.step import largest
+from transduce.search.largest import largest
 from transduce.types import EOS
 
 MISSING = 1e6  # penalty of an early end for each missing token: outputs with more of the phrase tokens rank before it

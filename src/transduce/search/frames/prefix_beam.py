@@ -19,7 +19,8 @@ from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
 from transduce.search.frames.compiled import best_prefixes
 from transduce.search.frames.forcing import check_no_prefix, force, scored
-from transduce.search.step import check_memory, first_largest
+from transduce.search.largest import first_largest
+from transduce.search.step import check_memory
 from transduce.types import EOS, PAD, Hypothesis, Padded
 
 

@@ -3,8 +3,11 @@
 #include "choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
+
+#include "numbers.h"
 
 namespace transduce {
 
@@ -48,9 +51,40 @@ static void find_largest(const float* scores, int64_t V, int64_t count, float* v
         if (scores[v] > value[count - 1]) insert(v);
 }
 
+static float find_highest(const float* x, int64_t count) {
+    float found = x[0];
+    for (int64_t i = 0; i < count; ++i) found = x[i] > found ? x[i] : found;
+    return found;
+}
+
+// The sum of e^(x - most), in 16 parts as in numbers.h.
+static float sum_exponentials(const float* x, float most, int64_t count) {
+    float parts[SIXTEEN] = {};
+    int64_t i = 0;
+    for (; i + SIXTEEN <= count; i += SIXTEEN)
+        for (int j = 0; j < SIXTEEN; ++j) parts[j] += exponential(x[i + j] - most);
+    Sixteen of_all;
+    std::memcpy(&of_all, parts, sizeof of_all);
+    float total = sum(of_all);
+    for (; i < count; ++i) total += exponential(x[i] - most);
+    return total;
+}
+
 }  // namespace transduce
 
 using namespace transduce;
+
+void transduce_highest(
+    const float* logits, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token, double* log_prob) {
+    for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
+        const float highest = find_highest(logits + first, vocabulary - first);
+        const float most = std::max(highest, find_highest(logits, first));
+        const float* at = std::find(logits + first, logits + vocabulary, highest);
+        if (token[n] < first) token[n] = at == logits + vocabulary ? first : at - logits;  // NaN is nowhere
+        const double mass = sum_exponentials(logits, most, vocabulary);
+        log_prob[n] = static_cast<double>(logits[token[n]] - most) - std::log(mass);
+    }
+}
 
 void transduce_choose(
     const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,

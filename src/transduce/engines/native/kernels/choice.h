@@ -4,6 +4,11 @@
 
 #include "interface.h"
 
+// The most probable of the tokens from `first` on, the first of equal ones, in each of N rows of logits [N, V], and its
+// log-probability among all tokens: token [N], log_prob [N] float64. A token that is at least `first` before stays.
+TRANSDUCE_PUBLIC void transduce_highest(
+    const float* logits, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token, double* log_prob);
+
 // The continuations that a beam keeps (search/allocation/best.py). For each of B sources, the C = min(2 K, K min(K + 1, V)) best continuations of its K hypotheses, the best first. The
 // total of token v after hypothesis k is total[b][k] + scores[b][k][v]. Of equal ones, the first hypothesis and the
 // first token come first.
