@@ -1,7 +1,8 @@
 """Each family of models on one task, with equal minutes: the records behind the table of docs/families.md.
 
     python benchmarks/families.py TASK RUNS [--minutes 4] [--families transformer ...] [--set data.train.path=... ...]
-    transduce compare RUNS/* --record benchmarks/results/records/families-TASK.json
+    transduce compare RUNS/* RUNS/lstm-attention+RUNS/joint-ngram
+        --record benchmarks/results/records/families-TASK.json
 
 TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p`` or ``inflection`` with the
 model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the processor's clock. The
@@ -50,7 +51,8 @@ def main() -> None:
         file.write_text(config.write(recipe(given.task, family, given.minutes)), encoding="utf-8")
         settings = [*given.set, "training.clock=processor"]
         api.train_run(file, given.runs / family, settings, resume=True, device="cpu", threads=given.threads)
-    print(f"transduce compare {given.runs}/* --record families-{given.task}.json")
+    both = f"{given.runs}/lstm-attention+{given.runs}/joint-ngram"
+    print(f"transduce compare {given.runs}/* {both} --record families-{given.task}.json")
 
 
 if __name__ == "__main__":
