@@ -10,7 +10,7 @@ for its answer, compares it with that of ``predict``, and sends the next. Four p
 1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
 3. With ``--requests``: so many requests, and the server's memory after each tenth of them.
-4. An overload: 256 clients with 16 sentences each for five seconds; then the time to the next answer of one client.
+4. An overload: 256 clients with 16 sentences each for 15 seconds; then the time to the next answer of one client.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from transduce.protocols import Searching, can
 from transduce.runs.run import Run
 
 LEAST = 10.0  # seconds of predict
-CROWD, SENTENCES, OVERLOAD = 256, 16, 5.0  # the clients of an overload, their sentences, seconds
+CROWD, SENTENCES, OVERLOAD = 256, 16, 15.0  # the clients of an overload, their sentences, seconds
 KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
 
 
