@@ -98,7 +98,7 @@ def _map(
         return tree
     if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         # not dataclasses.replace, which takes longer, and no cache of names, which spoils graphs of torch.export
-        names = [field.name for field in dataclasses.fields(tree)]
+        names = type(tree).__dataclass_fields__  # nor ``fields``, which makes a tuple of them
         return type(tree)(**{name: _map(function, shared, getattr(tree, name), buffer) for name in names})
     raise TypeError(
         f"a state holds tensors, tuples, integers and frozen dataclasses of these, not {type(tree).__name__}"

@@ -65,7 +65,7 @@ def open_library(path: Path) -> Any:
     others: dict[str, list[Any]] = {
         "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
-        "highest": [c_void_p] + [c_int64] * 3 + [c_void_p] * 2,
+        "highest": [c_void_p] * 2 + [c_int64] * 3 + [c_void_p] * 2,
         "extend": [c_void_p] * 6 + [c_int64] * 6 + [c_void_p] * 8,
         "prefix_beam": [c_void_p] * 2 + [c_int64] * 6 + [c_double] + [c_void_p] * 3,
         "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],

@@ -202,7 +202,7 @@ def to_the_end(search: Continuous[Any], model: Any, source: Any, prefix: Padded 
     group, finished = search.enter(model, source, range(tree.rows(source)), prefix)
     found = dict(finished)
     while group.active:
-        group, finished = search.step(model, search.leave(group))
+        group, finished = search.step(model, search.leave(group) if finished else group)
         found.update(finished)
     return [found[key] for key in range(len(found))]
 

@@ -287,9 +287,8 @@ class BeamRows:
     def extended(self, extension: Extension, followers: Sequence[Follower[Any]]) -> BeamRows:
         """The hypotheses after this step, one token longer."""
         histories = extension.histories
-        front = tree.reorder(self.front, extension.rows_N)
-        front = front.write(histories.tokens_BKT[:, :, -1].reshape(-1, 1), followers)
-        return BeamRows(histories, self.sources, front)
+        token_N1 = histories.tokens_BKT[:, :, -1].reshape(-1, 1)
+        return BeamRows(histories, self.sources, self.front.reorder(extension.rows_N).write(token_N1, followers))
 
     def select(self, rows: list[int]) -> BeamRows:
         """The group with the given sources only."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.compute.library import optional_library
-from transduce.types import BOS, PAD
+from transduce.types import BOS
 
 BLOCK = 100  # columns that ``largest`` and ``highest`` search together
 FEW = 50_000  # scores; for fewer, one call of ``topk`` takes less time than a dozen small operators
@@ -39,11 +39,10 @@ def highest_log_probs(logits_NV: Tensor, forced_N: Tensor | None = None) -> tupl
     functions = optional_library()
     if functions is None or logits_NV.dtype != torch.float32 or logits_NV.device.type != "cpu":
         return None
-    logits_NV = logits_NV.contiguous()
+    logits_NV, forced = logits_NV.contiguous(), None if forced_N is None else forced_N.contiguous().data_ptr()
     N, V = logits_NV.shape
-    token_N = torch.full((N,), PAD) if forced_N is None else forced_N.contiguous()
-    log_prob_N = torch.empty(N, dtype=torch.float64)
-    functions.transduce_highest(logits_NV.data_ptr(), N, V, BOS + 1, token_N.data_ptr(), log_prob_N.data_ptr())
+    token_N, log_prob_N = torch.empty(N, dtype=torch.long), torch.empty(N, dtype=torch.float64)
+    functions.transduce_highest(logits_NV.data_ptr(), forced, N, V, BOS + 1, token_N.data_ptr(), log_prob_N.data_ptr())
     return token_N, log_prob_N
 
 

@@ -50,8 +50,13 @@ class Front(Generic[S]):
         them except the last.
         """
         pairs = zip(followers, self.memories, strict=True)
-        memories = tuple(follower.extend(tokens_NT, memory) for follower, memory in pairs)
-        return replace(self, token_N=tokens_NT[:, -1], memories=memories)
+        memories = tuple([follower.extend(tokens_NT, memory) for follower, memory in pairs])
+        return Front(tokens_NT[:, -1], self.state, memories, self.prefix, self.reserved)
+
+    def reorder(self, rows_N: Tensor) -> Front[S]:
+        """The front whose row n continues row ``rows_N[n]``. ``token_N`` stays as it was: ``write`` must follow."""
+        state, memories = tree.reorder((self.state, self.memories), rows_N)
+        return Front(self.token_N, state, memories, self.prefix, self.reserved)
 
     def reserve(self, positions: int) -> Front[S]:
         """The front with buffers of ``capacity(positions)``: the model can read up to this number of tokens. No row may
@@ -192,7 +197,7 @@ def _next_logits(model: Autoregressive[S], front: Front[S], longest: int) -> tup
     if capacity(longest + 1) > front.reserved:
         front = front.reserve(longest + 1)
     logits_NV, state = _logits(model, front.token_N.unsqueeze(1), front.state)
-    return logits_NV, replace(front, state=state)
+    return logits_NV, Front(front.token_N, state, front.memories, front.prefix, front.reserved)
 
 
 def _next(

@@ -75,12 +75,14 @@ static float sum_exponentials(const float* x, float most, int64_t count) {
 using namespace transduce;
 
 void transduce_highest(
-    const float* logits, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token, double* log_prob) {
+    const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
+    double* log_prob) {
     for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
         const float highest = find_highest(logits + first, vocabulary - first);
         const float most = std::max(highest, find_highest(logits, first));
         const float* at = std::find(logits + first, logits + vocabulary, highest);
-        if (token[n] < first) token[n] = at == logits + vocabulary ? first : at - logits;  // NaN is nowhere
+        token[n] = at == logits + vocabulary ? first : at - logits;  // NaN is nowhere
+        if (forced != nullptr && forced[n] >= first) token[n] = forced[n];
         const double mass = sum_exponentials(logits, most, vocabulary);
         log_prob[n] = static_cast<double>(logits[token[n]] - most) - std::log(mass);
     }

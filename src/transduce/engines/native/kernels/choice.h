@@ -5,9 +5,10 @@
 #include "interface.h"
 
 // The most probable of the tokens from `first` on, the first of equal ones, in each of N rows of logits [N, V], and its
-// log-probability among all tokens: token [N], log_prob [N] float64. A token that is at least `first` before stays.
+// log-probability among all tokens: token [N], log_prob [N] float64. If `forced` [N] is not null, and is at least `first`, it is the token.
 TRANSDUCE_PUBLIC void transduce_highest(
-    const float* logits, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token, double* log_prob);
+    const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
+    double* log_prob);
 
 // The continuations that a beam keeps (search/allocation/best.py). For each of B sources, the C = min(2 K, K min(K + 1, V)) best continuations of its K hypotheses, the best first. The
 // total of token v after hypothesis k is total[b][k] + scores[b][k][v]. Of equal ones, the first hypothesis and the
