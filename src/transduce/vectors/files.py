@@ -26,6 +26,7 @@ Format = Literal["text", "binary", "fasttext"]
 FASTTEXT_MAGIC = struct.pack("<i", 793712314)  # the first bytes of fastText's own format
 WIDEST = 10_000  # features of a vector; a damaged header must not ask for all memory
 LONGEST_WORD = 10_000  # bytes of a word in a binary file
+GENSIM = "pip install 'transduce[vectors]', with Python 3.13 or earlier: gensim has no release for later ones"
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})\s*")
 
 
@@ -230,7 +231,7 @@ def fasttext_library() -> Any:
     try:
         from gensim.models import fasttext
     except ImportError as error:
-        raise MissingPackageError("fastText's .bin needs gensim: pip install 'transduce[vectors]'") from error
+        raise MissingPackageError(f"fastText's .bin needs gensim: {GENSIM}") from error
     return fasttext
 
 

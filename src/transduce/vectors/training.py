@@ -111,7 +111,7 @@ def _library() -> Any:
     try:
         import gensim.models
     except ImportError as error:
-        raise MissingPackageError("training of word vectors needs gensim: pip install 'transduce[vectors]'") from error
+        raise MissingPackageError(f"training of word vectors needs gensim: {files.GENSIM}") from error
     return gensim.models
 
 
