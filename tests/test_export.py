@@ -59,6 +59,7 @@ EXPORTED = [
     "tagger, lstm",
     "tagger, convs2s",
     "classifier, gru, last state",
+    "classifier, siamese",
     "crf, lstm",
     "ctc, lstm, no attention",
     "ctc, transformer, no attention",

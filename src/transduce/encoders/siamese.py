@@ -52,8 +52,8 @@ class SiameseEncoder(nn.Module):
         return vectors_BD
 
     def forward(self, source: Padded) -> Memory:
-        vectors_2BD = self.sentences(both(source))
-        u_BD, v_BD = vectors_2BD.chunk(2)
+        vectors_2BD = self.sentences(both(source)).view(2, *source.lengths.shape, self.width)
+        u_BD, v_BD = vectors_2BD[0], vectors_2BD[1]
         compared = self.dropout(torch.cat([u_BD, v_BD, (u_BD - v_BD).abs(), u_BD * v_BD], -1))
         if self.hidden is not None:
             compared = self.dropout(torch.tanh(self.hidden(compared)))
