@@ -392,6 +392,16 @@ def test_a_full_queue_refuses_and_recovers(model: transduce.Transducer, gate: Ga
         assert client.post("/predict", json={"source": ["a", "b"]}).status_code == 200
 
 
+def test_a_refusal_waits_so_that_clients_that_ask_again_at_once_leave_time_for_answers(
+    model: transduce.Transducer, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.serving.app.REFUSAL_SECONDS", 3600)  # then the deadline comes first
+    slow: Any = replace(model, model=gate)
+    with TestClient(application({"m": slow}, Limits(queue=1, batch_size=1, seconds=0.5))) as client:
+        assert client.post("/predict", json={"source": ["abc"] * 2}).status_code == 504
+        gate.open.set()
+
+
 def scheduler_is_full(client: TestClient, count: int) -> None:
     """Waits until so many sentences are in the queue."""
     for _ in range(PATIENCE * 100):

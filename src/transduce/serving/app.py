@@ -20,7 +20,7 @@ from transduce.serving.libretranslate import libretranslate
 from transduce.serving.limits import Limits
 from transduce.serving.measurements import Measurements
 from transduce.serving.openai import openai
-from transduce.serving.problems import headers_of, problem, problem_body
+from transduce.serving.problems import REFUSAL_SECONDS, headers_of, problem, problem_body
 from transduce.serving.routes import as_json, verbs
 from transduce.serving.views import views
 from transduce.transducer import Transducer
@@ -58,8 +58,13 @@ def application(transducers: Mapping[str, Transducer], limits: Limits | None = N
         status, line = problem(error)
         return Response(problem_body(line, request.url.path), status, headers_of(status), media_type="application/json")
 
-    for kind in (UserError, BusyError, StoppedError, TimeoutError, Exception):
+    async def busy(request: Request, error: Exception) -> Response:
+        await asyncio.sleep(REFUSAL_SECONDS)
+        return await failed(request, error)
+
+    for kind in (UserError, StoppedError, TimeoutError, Exception):
         app.add_exception_handler(kind, failed)
+    app.add_exception_handler(BusyError, busy)
     return Gate(app, chosen, measurements, key)
 
 

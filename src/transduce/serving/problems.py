@@ -22,6 +22,7 @@ from transduce.serving.catalogue import UnknownModelError
 log = logging.getLogger("transduce.serving")
 
 RETRY_AFTER = 1  # seconds; the queue is short, so that it is empty soon after a load has ended
+REFUSAL_SECONDS = 0.25  # a client that asks again at once waits so long; else refusals take the time of the answers
 
 
 class RefusalError(RequestError):
