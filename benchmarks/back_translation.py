@@ -15,7 +15,7 @@ validation or in test is left out. The ways:
 
 Each real pair counts ``--weight`` times. Without back-translation, the vocabulary and the model know only the pairs.
 All models have the same minutes of the processor; those of the reverse model, and some minutes for its translations,
-come on top. The reverse model has the same seed. The same command again goes on with what was interrupted. In
+come on top. The reverse model has the same seed. The same command again continues an interrupted run. In
 parentheses, 95 % intervals by bootstrap over the sentences of test_2016_flickr; the intervals of a mean use the same
 resamples for all seeds.
 """

@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=16, help="of the widths")
     add_options(parser)
     asked = parser.parse_args()
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # before this folder, which also has "families"
+    sys.path.append(str(Path(__file__).parents[1] / "tests"))
     families = importlib.import_module("families")
     every: dict[str, config.Table] = {}
     for group in GROUPS:

@@ -3,9 +3,9 @@
     python benchmarks/most_frequent.py RUN [RUN ...] [--metrics bleu exact] [--split test] [--threads 1]
                                        [--out FILE.md] [--record FILE.json]
 
-The baseline of a run writes the most frequent target of its training data for every source, of equally frequent ones
-the first. The baseline of a tagger writes the most frequent label at every position. ``--metrics`` are by default those
-of each run. In parentheses, 95 % intervals by bootstrap over the examples.
+The baseline of a run writes the most frequent target of its training data for every source. If several are equally
+frequent, it writes the first of them. The baseline of a tagger writes the most frequent label at every position.
+``--metrics`` are by default those of each run. In parentheses, 95 % intervals by bootstrap over the examples.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 them.
 
 A cell shows the record of the family's recipe for the task, as shipped. Without one, it shows the family's system in
-the record ``families-TASK.json`` of benchmarks/families.py.
+the record ``families-TASK.json`` of benchmarks/compare_families.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A family with what was measured of it, by task, and its mean share of the best score of each of these tasks."""
+    """A family and its systems by task. ``share`` is the mean, over these tasks, of its score divided by the best
+    score.
+    """
 
     family: Family
     measured: Mapping[str, MeasuredSystem]
@@ -107,7 +109,7 @@ def table(compared: Comparison, records: Mapping[str, Record]) -> str:
 
 
 def filled(page: str, shown: str) -> str:
-    """The page with ``shown`` between its two marks. Raises ValueError if it has not both."""
+    """The page with ``shown`` between its two marks. Raises ValueError if a mark is missing."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

@@ -1,12 +1,13 @@
 """Each family of models on one task, with equal minutes: the records behind the table of docs/families.md.
 
-    python benchmarks/families.py TASK RUNS [--minutes 4] [--families transformer ...] [--set data.train.path=... ...]
+    python benchmarks/compare_families.py TASK RUNS [--minutes 4] [--families transformer ...]
+                                          [--set data.train.path=... ...]
     transduce compare RUNS/* RUNS/lstm-attention+RUNS/joint-ngram
         --record benchmarks/results/records/families-TASK.json
 
 TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p`` or ``inflection`` with the
 model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the processor's clock. The
-same command again goes on with what was interrupted. Counted families have passes and no minutes. Translation needs
+same command again continues an interrupted run. Counted families have passes and no minutes. Translation needs
 nothing of this: its families are the recipes ``multi30k-de-en-FAMILY``. benchmarks/results/families.toml says which
 record fills which cell of the table.
 """
@@ -27,7 +28,7 @@ def families() -> list[str]:
 
 
 def recipe(task: str, family: str, minutes: float) -> config.Table:
-    """The recipe of a task with the model of a family. Its budget is that of the family, if it has one."""
+    """The recipe of a task with the model of a family. A budget of the family replaces ``minutes``."""
     table = config.read(MODELS / f"{family}.toml")
     training = {"minutes": minutes} | table.get("training", {})
     if "epochs" in training:
