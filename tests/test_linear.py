@@ -127,3 +127,31 @@ def test_onednn_is_the_faster_where_mkl_leaves_avx512_unused(
 ) -> None:
     monkeypatch.setattr(processor, "_description", lambda: told)
     assert processor.multiplies_best_by_onednn() == best
+
+
+@pytest.mark.parametrize("rows", [(257,), (300,), (320,), (3, 7, 31)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_of_zeros_under_autocast_change_no_gradient(rows: tuple[int, ...], bias: bool) -> None:
+    layer, x = Linear(12, 20, bias), torch.randn(*rows, 12, requires_grad=True)
+    inputs, weights = (x, *layer.parameters()), torch.randn(*rows, 20).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = nn.functional.linear(x, layer.weight, layer.bias)
+        y = layer(x)
+    assert y.dtype == torch.bfloat16
+    assert_close(y, expected)
+    y += 0  # what follows may write into it
+    assert_close(
+        torch.autograd.grad((y * weights).sum(), inputs), torch.autograd.grad((expected * weights).sum(), inputs)
+    )
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer.double()(x.double()).dtype == torch.float64
+
+
+def test_training_under_autocast_sees_few_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, seen, product = Linear(4, 3), set[int](), nn.functional.linear
+    monkeypatch.setattr(nn.functional, "linear", lambda x, *rest: (seen.add(len(x)), product(x, *rest))[1])
+    with torch.autocast("cpu", torch.bfloat16):
+        for rows in range(257, 2000, 7):
+            assert layer(torch.randn(rows, 4)).shape == (rows, 3)
+    assert len(seen) < 30
+    assert all(rows % 32 == 0 for rows in seen)

@@ -38,25 +38,33 @@ class OneDNNPacking:
         return in_few_shapes(x, lambda x_NI: torch.ops.mkldnn._linear_pointwise.default(x_NI, *copy, "none", [], ""))
 
 
-def in_few_shapes(x: Tensor, multiply: Callable[[Tensor], Tensor]) -> Tensor:
+def in_few_shapes(
+    x: Tensor, multiply: Callable[[Tensor], Tensor], fill: Callable[[Tensor, int], Tensor] | None = None
+) -> Tensor:
     """``multiply(x)``, for a product of each row of x [..., I], with rows of zeros added so that few shapes occur.
+
+    ``fill`` adds a number of rows of zeros to rows [N, I]; by default in their own type.
 
     oneDNN makes a kernel for each number of rows, in milliseconds, and does not free all of its memory. A search has
     every number of rows up to the batch size times the beam, so a server grew for a hundred thousand requests
-    (docs/log.md, 2026-11-26).
+    (docs/log.md, 2026-11-26). Batches of training have other numbers of rows in each update.
     """
     rows = x.numel() // max(1, x.shape[-1])
     more = _enough_rows(rows) - rows
     if not more:
         return multiply(x)
-    padded_NI = nn.functional.pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, more))
-    return multiply(padded_NI)[:rows].view(*x.shape[:-1], -1)
+    filled_NI = (fill or _fill)(x.reshape(rows, x.shape[-1]), more)
+    return multiply(filled_NI)[:rows].view(*x.shape[:-1], -1)
 
 
 def _enough_rows(rows: int) -> int:
-    """At least ``rows``: up to 8 exactly, then in steps of 8, from 128 on of 16, and from 256 on of 32."""
-    step = 1 if rows <= 8 else 8 if rows <= 128 else 16 if rows <= 256 else 32
+    """At least ``rows``: up to 8 exactly, then in steps of 8, from 128 on of 16, from 256 on of 32, and so on."""
+    step = 1 if rows <= 8 else max(8, 1 << rows.bit_length() - 4)
     return -(-rows // step) * step
+
+
+def _fill(x_NI: Tensor, more: int) -> Tensor:
+    return nn.functional.pad(x_NI, (0, 0, 0, more))
 
 
 class HalfPacking:

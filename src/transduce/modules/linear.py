@@ -12,6 +12,7 @@ from transduce.compute.packing import ONEDNN, in_few_shapes, packed
 
 FEW = 8  # rows; MKL is as fast below this
 MUCH = 2**26  # multiplications in a product with gradients: below this, making kernels costs what oneDNN gains
+MANY = 256  # rows of a product under autocast: up to this, rows of zeros cost what fewer kernels gain
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -22,13 +23,17 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     CPU that has AVX-512 and is not Intel's. There PyTorch's own choice, MKL, leaves half of the speed unused. Elsewhere
     MKL is faster. oneDNN needs 2 ms to make a kernel for each new shape, and batches of training have many shapes: with
     gradients, only large products use it.
+
+    Under autocast to bfloat16, oneDNN computes on every CPU. There, many rows get rows of zeros, so that few shapes
+    occur.
     """
-    if (
-        x.dtype == torch.float32 == weight.dtype
-        and x.device.type == "cpu"
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()  # a graph for another machine: no engine knows these operators
-    ):
+    if x.device.type != "cpu" or torch.compiler.is_compiling():  # a graph for another machine knows other operators
+        return _pytorchs(x, weight, bias)
+    if torch.is_autocast_enabled("cpu"):
+        if x.numel() <= MANY * x.shape[-1] or x.dtype == torch.float64:  # which autocast does not convert
+            return _pytorchs(x, weight, bias)
+        return in_few_shapes(x, lambda x_NI: _pytorchs(x_NI, weight, bias), _Filled.apply)
+    if x.dtype == torch.float32 == weight.dtype:
         gradients = torch.is_grad_enabled()
         if not gradients and (copy := packed(weight)) is not None:
             return copy.multiply(x, weight, bias)
@@ -37,7 +42,28 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if ONEDNN and gradients and x.numel() * len(weight) >= MUCH:
             y_NO: Tensor = _Product.apply(x.flatten(0, -2), weight.flatten(1), bias)  # type: ignore[no-untyped-call]
             return y_NO.view(*x.shape[:-1], len(weight))
+    return _pytorchs(x, weight, bias)
+
+
+def _pytorchs(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return nn.functional.linear(x, weight if weight.ndim == 2 else weight.flatten(1), bias)
+
+
+class _Filled(torch.autograd.Function):
+    """Rows x [N, inputs] in autocast's type, and ``more`` rows of zeros. The conversion has to copy x anyway."""
+
+    @staticmethod
+    def forward(ctx: Any, x_NI: Tensor, more: int) -> Tensor:
+        ctx.rows, ctx.type = len(x_NI), x_NI.dtype
+        filled_NI = x_NI.new_empty(len(x_NI) + more, x_NI.shape[1], dtype=torch.get_autocast_dtype("cpu"))
+        filled_NI[: len(x_NI)] = x_NI
+        filled_NI[len(x_NI) :] = 0
+        return filled_NI
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_NI: Tensor) -> tuple[Tensor, None]:
+        return gradient_NI[: ctx.rows].to(ctx.type), None
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -21,14 +21,15 @@ CHUNK = 2**22  # logits in memory at once: 16 MiB in float32
 
 def chunk_slices(model: Distribution, output: Any) -> list[slice]:
     """Slices of the rows of the features ``output`` [N, ...], at least one, to read out one after the other. Each gives
-    at most ``CHUNK`` logits, or has one row.
+    at most ``CHUNK`` logits, or has one row. The rows of all but the last are a power of two, so that products need no
+    rows of zeros (``modules.linear``): the gradient of such rows copies all logits.
 
     To learn the vocabulary's size, this reads out one row. That readout has a gradient wherever gradients are enabled:
     autocast caches converted weights, and before PyTorch's PR 165068 it reused weights that were cached under
     ``no_grad``.
     """
     vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
-    size = max(1, CHUNK // vocabulary)
+    size = 1 << max(1, CHUNK // vocabulary).bit_length() - 1
     return [slice(begin, begin + size) for begin in range(0, max(tree.rows(output), 1), size)]
 
 
