@@ -59,7 +59,9 @@ class Report:
 
 def command() -> str:
     """The command that is running."""
-    return command_line("python", [f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    script = Path(sys.argv[0])
+    started = ["-m", script.parent.name] if script.name == "__main__.py" else [f"benchmarks/{script.name}"]
+    return command_line("python", [*started, *sys.argv[1:]])
 
 
 def machine() -> str:

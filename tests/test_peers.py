@@ -120,6 +120,30 @@ def test_a_speed_is_the_median_of_the_reports_after_the_first_and_then_the_proce
         trained_by_log([sys.executable, "-c", "print('done')"], task, OPENNMT, tmp_path)
 
 
+def test_a_block_that_is_too_short_is_a_reason_and_no_end(main: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    from peers import ours
+    from peers.base import PeerError, Task
+
+    def too_short(*_: Any) -> None:
+        raise SystemExit("a block saw 2 updates")
+
+    monkeypatch.setattr(ours, "alone", too_short)
+    monkeypatch.setattr(ours, "setting_of", lambda *_: None)
+    with pytest.raises(PeerError, match="saw 2 updates"):
+        ours.Ours().train(Task(None, 1, 0.0), "transformer", "float32")  # type: ignore[arg-type]
+
+
+def test_a_record_names_the_command_of_a_package(main: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    from report import command  # type: ignore[import-not-found]
+
+    for script, expected in (
+        ("x/peers/__main__.py", "python -m peers HOME"),
+        ("x/a.py", "python benchmarks/a.py HOME"),
+    ):
+        monkeypatch.setattr(sys, "argv", [script, "HOME"])
+        assert command() == expected
+
+
 def test_an_environment_is_made_once_and_again_when_other_packages_are_asked(
     main: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from peers import sizes
 from peers.base import Column, Environment, Family, PeerError, Speed, Task, trained_by_log
 from peers.data import Data
+from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 REPORTED = re.compile(r"Tokens per Sec:\s*([\d.]+)")
 
@@ -40,10 +41,13 @@ class JoeyNMT:
 
 def _configuration(data: Data, family: Family, run: str) -> dict[str, Any]:
     side = {"level": "word", "lowercase": False, "max_length": 1000, "voc_file": str(data.pieces)}
-    names = ("pad", "bos", "eos", "unk")  # in the order of their ids
-    pieces = data.pieces.read_text(encoding="utf-8").split()[: len(names)]
-    symbols = {f"{name}_id": number for number, name in enumerate(names)}
-    symbols_of = {f"{name}_token": text for name, text in zip(names, pieces, strict=True)}
+    symbols = {f"{name}_id": number for number, name in enumerate(("unk", "pad", "bos", "eos"))}  # JoeyNMT's order
+    tokens = {
+        "pad_token": SPECIALS[PAD],
+        "bos_token": SPECIALS[BOS],
+        "eos_token": SPECIALS[EOS],
+        "unk_token": SPECIALS[UNK],
+    }
     return {
         "name": family,
         "joeynmt_version": "2.3.0",
@@ -57,14 +61,14 @@ def _configuration(data: Data, family: Family, run: str) -> dict[str, Any]:
             "dataset_type": "plain",
             "src": {"lang": "src", **side},
             "trg": {"lang": "tgt", **side},
-            "special_symbols": symbols | symbols_of,
+            "special_symbols": symbols | tokens,
         },
         "testing": {"beam_size": 1, "batch_size": 64, "batch_type": "sentence", "max_output_length": sizes.LONGEST},
         "training": {
             "optimizer": "adam",
             "adam_betas": [0.9, sizes.BETA],
             "learning_rate": sizes.RATE,
-            "learning_rate_min": 1e-9,
+            "learning_rate_min": 0.0,  # YAML reads "1e-09" as text
             "clip_grad_norm": sizes.CLIP,
             "loss": "crossentropy",
             "label_smoothing": sizes.SMOOTHING,
