@@ -258,8 +258,19 @@ def test_the_nearest_recipe() -> None:
     assert changes.nearest_recipe(resolved("g2p-small", training__seed=3), FACTS)[0] == "g2p-small"
     name, difference = changes.nearest_recipe(resolved("multi30k-de-en-gru"), FACTS)
     assert (name, difference) == ("multi30k-de-en-gru", {})
-    assert changes.as_shipped({"training.seed": Change(1, 2)})
-    assert not changes.as_shipped({"training.steps": Change(1, 2)})
+
+
+def test_a_run_is_as_shipped_whatever_its_seed_and_the_users_text(model: TrainedModel) -> None:
+    def shipped(key: str, origin: str) -> bool:
+        configuration = config.change(model.configuration, {"data.origin.type": origin})
+        return changes.as_shipped(replace(model, configuration=configuration, difference={key: Change(None, "mine")}))
+
+    assert shipped("training.seed", "plays")
+    assert not shipped("training.steps", "plays")
+    assert shipped("data.origin.path", "plays")
+    assert not shipped("data.origin.text", "plays")
+    assert shipped("data.origin.text", "sentences")
+    assert not shipped("data.origin.text", "text-lines")
 
 
 def test_an_older_recipe_is_noticed(model: TrainedModel, monkeypatch: pytest.MonkeyPatch) -> None:

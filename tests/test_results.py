@@ -47,9 +47,9 @@ def publish() -> Iterator[ModuleType]:
 @pytest.fixture
 def publishing(publish: ModuleType) -> dict[str, Any]:
     """The parts of the generator, by name."""
-    from publishing import headers, legacy, page, rows  # type: ignore[import-not-found]
+    from publishing import headers, page, rows  # type: ignore[import-not-found]
 
-    return {name: value for module in (headers, legacy, page, rows) for name, value in vars(module).items()}
+    return {name: value for module in (headers, page, rows) for name, value in vars(module).items()}
 
 
 def model(recipe: str = "g2p-joint", seed: int = 1, **changes: Any) -> TrainedModel:
@@ -76,10 +76,9 @@ def system(value: float = 6.4, found: TrainedModel | None = None, low: float | N
     return MeasuredSystem("g2p-joint", {"per": Figure(value, low, high)}, Fingerprint("0", 1), {}, (found or model(),))
 
 
-def folder(path: Path, template: str, legacy: str = "", **records: Record) -> Path:
+def folder(path: Path, template: str, **records: Record) -> Path:
     """benchmarks/results with a template, old figures and records."""
     (path / "page.md").write_text(template)
-    (path / "legacy.toml").write_text(legacy)
     for name, found in records.items():
         found.write(path / "records" / f"{name}.json")
     return path
@@ -110,7 +109,7 @@ def test_the_template_has_no_figures_of_its_own() -> None:
 
 
 def test_a_record_becomes_a_row(publishing: dict[str, Any], tmp_path: Path) -> None:
-    results = publishing["Results"].read(folder(tmp_path, "{{scores x: per | g2p-*}}", a=record(system())))
+    results = publishing["Results"].read(folder(tmp_path, "{{scores per | g2p-*}}", a=record(system())))
     page = results.page()
     assert "| model (parameters) | per | work | source | notes |" in page
     assert "| `g2p-joint` (1.3 M) | 6.40 (6.08 to 6.71) | 12 passes, 3.4 M target tokens, 0.5 minutes |" in page
@@ -149,38 +148,6 @@ def test_an_older_recipe_is_marked(publishing: dict[str, Any], monkeypatch: pyte
     assert "# Score (older recipe: model.order 8 → 3): per 6.40 (6.08 to 6.71) on test; 12 passes" in header
 
 
-LEGACY = """
-[machines]
-amd = "AMD, old"
-
-[[figures]]
-table = "x"
-recipe = "g2p-joint"
-scores = { per = "6.5" }
-machine = "amd"
-commit = "abc"
-doubt = "no log"
-
-[[figures]]
-table = "x"
-recipe = "g2p-joint"
-scores = { per = "6.1" }
-changes = "more passes"
-"""
-
-
-def test_old_figures_stay_and_are_marked(publishing: dict[str, Any], tmp_path: Path) -> None:
-    where = folder(tmp_path, "{{scores x: per | g2p-joint}}\n{{machines}}", LEGACY)
-    results = publishing["Results"].read(where)
-    page = results.page()
-    assert "| `g2p-joint` | 6.5 |  | legacy, not backed, amd, abc | doubtful: no log |" in page
-    assert "| `g2p-joint` | 6.1 |  | legacy, not backed | changed: more passes |" in page
-    assert "- amd: AMD, old" in page
-    assert [row.scores["per"] for row in results.of_recipe("g2p-joint")] == ["6.5"]  # as shipped
-    backed = publishing["Results"].read(folder(tmp_path, "", LEGACY, a=record(system())))
-    assert [row.scores["per"] for row in backed.of_recipe("g2p-joint")] == ["6.40 (6.08 to 6.71)"]
-
-
 def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Path) -> None:
     printed = record(tables=(PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),))
     page = publishing["Results"].read(folder(tmp_path, "{{tables speed}}", speed=printed)).page()
@@ -192,11 +159,10 @@ def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Pat
     ("template", "message"),
     [
         ("", "page.md shows nothing of `g2p-joint`"),
-        ("{{scores x: per | ptb}}", "no record and no old figure has this table or these recipes"),
-        ("{{summary mnist}}", "there is no figure of mnist"),
+        ("{{scores per | ptb}}", "no record has these recipes"),
+        ("{{summary mnist}}", "there is no record of mnist"),
         ("{{tables none}}", "expected .*none.json"),
-        ("{{sweep none}}", "expected .*sweep.toml"),
-        ("{{graph x}}", "expected scores, summary, sweep, findings, tables or machines"),
+        ("{{graph x}}", "expected scores, summary or tables"),
     ],
 )
 def test_a_mark_that_says_nothing_is_refused(
@@ -334,7 +300,5 @@ def test_the_table_of_families_replaces_the_last_one(families: tuple[ModuleType,
 
 
 def test_no_other_table_shows_the_records_of_families(publishing: dict[str, Any], tmp_path: Path) -> None:
-    where = folder(
-        tmp_path, "{{scores x: per | g2p-*}}", **{"families-words": record(system()), "a": record(system(5))}
-    )
+    where = folder(tmp_path, "{{scores per | g2p-*}}", **{"families-words": record(system()), "a": record(system(5))})
     assert len(publishing["Results"].read(where).rows) == 1

@@ -167,7 +167,7 @@ def _of_recipe(recipe: str, records: Mapping[str, Record]) -> MeasuredSystem | N
         for system in record.systems
         if record.split == "test"
         and "+".join(model.recipe for model in system.models) == recipe
-        and all(as_shipped(model.difference) for model in system.models)
+        and all(as_shipped(model) for model in system.models)
         and not other_search(system)
     ]
     return max(found, key=lambda each: each[0])[1] if recipe and found else None

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Sequence
 
 from publishing.page import TemplateError
-from publishing.rows import LEGACY, ResultRow
+from publishing.rows import ResultRow
 from transduce import recipes
 
 BLOCK = re.compile(r"(?:^# Score.*\n(?:#   .*\n)*)+", re.MULTILINE)
@@ -42,7 +42,7 @@ def _score_lines(name: str, rows: Sequence[ResultRow], others: bool) -> list[str
         return _wrapped(f"# Score: {measured or 'not measured yet'}. {budget(name)}")
     sentences = []
     for row in rows:
-        kind = f" ({LEGACY})" if row.table else f" (older recipe: {row.older})" if row.older else ""
+        kind = f" (older recipe: {row.older})" if row.older else ""
         scores = ", ".join(f"{metric} {value}" for metric, value in row.scores.items())
         where = "; ".join(filter(None, (row.work, row.machine, row.data)))
         sentences.append(f"# Score{kind}: {scores} on {row.split}; {where}.")

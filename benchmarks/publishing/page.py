@@ -1,11 +1,8 @@
 """Fills the marks of a template, benchmarks/results/page.md, which becomes docs/results.md.
 
-- ``{{scores TABLE: METRIC, ... | RECIPE, ...}}`` is a table: the records of these recipes (g2p-* is a pattern), then
-  the old figures of TABLE.
+- ``{{scores METRIC, ... | RECIPE, ...}}`` is a table: the records of these recipes (g2p-* is a pattern).
 - ``{{summary RECIPE: METRIC, ...}}`` is the rest of a line of a table: the recipe, its score, work and source.
-- ``{{sweep NAME}}`` is the table of an old sweep, and ``{{findings GROUP}}`` a list of old findings.
 - ``{{tables NAME}}`` holds the tables of a benchmark's record, NAME.json.
-- ``{{machines}}`` lists the machines that old figures name.
 """
 
 from __future__ import annotations
@@ -17,12 +14,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from publishing import families
-from publishing.legacy import Legacy, LegacyFinding
-from publishing.rows import LEGACY, ResultRow, row_of_legacy, rows_of_record
+from publishing.rows import ResultRow, rows_of_record
 from transduce.records.record import PrintedTable, Record
-from transduce.sweeps.question import Question
-from transduce.sweeps.results import collect
-from transduce.sweeps.table import table as sweep_table
 
 MARK = re.compile(r"\{\{(.*?)\}\}")
 NOTICE = (
@@ -40,28 +33,25 @@ class Results:
 
     folder: Path
     records: dict[str, Record]
-    legacy: Legacy
     rows: list[ResultRow] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
 
     @classmethod
     def read(cls, folder: Path) -> Results:
-        """Reads records/*.json and legacy.toml of ``folder``. Raises RecordError or ConfigError for a broken file."""
+        """Reads records/*.json of ``folder``. Raises RecordError for a broken file."""
         files = sorted((folder / "records").glob("*.json"))
-        found = cls(folder, {file.stem: Record.read(file) for file in files}, Legacy.read(folder / "legacy.toml"))
+        found = cls(folder, {file.stem: Record.read(file) for file in files})
         for file in files:
             if file.stem.startswith(families.OWN):  # docs/families.md shows these
                 continue
             found.rows += rows_of_record(file, found.records[file.stem])
-        found.rows += [row_of_legacy(each, found.legacy.machines) for each in found.legacy.figures]
         return found
 
     def of_recipe(self, recipe: str) -> list[ResultRow]:
-        """The rows that a recipe's header may show: of records, the newest first; without one, of old figures."""
+        """The newest row that a recipe's header may show, or nothing."""
         found = [row for row in self.rows if row.recipe == recipe and row.shipped and row.split == "test"]
-        backed = [row for row in found if not row.table]
-        return sorted(backed, key=lambda row: row.date, reverse=True)[:1] or found
+        return sorted(found, key=lambda row: row.date, reverse=True)[:1]
 
     def page(self) -> str:
         """The page. Raises TemplateError for a mark that says nothing, and for a record that no mark shows."""
@@ -82,59 +72,30 @@ class Results:
                 return self._scores(rest)
             case "summary":
                 return self._summary(rest)
-            case "sweep":
-                return self._sweep(rest)
-            case "findings":
-                return "\n".join(_finding(each) for each in self.legacy.findings if each.group == rest)
             case "tables":
                 return self._printed(rest)
-            case "machines":
-                return "\n".join(f"- {name}: {text}" for name, text in self.legacy.machines.items())
-        raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary, sweep, findings, tables or machines")
+        raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary or tables")
 
     def _scores(self, rest: str) -> str:
-        head, _, recipes = rest.partition("|")
-        table, _, metrics = head.partition(":")
+        metrics, _, recipes = rest.partition("|")
         patterns, names = _listed(recipes), _listed(metrics)
-        chosen = [
-            number
-            for number, row in enumerate(self.rows)
-            if (row.table == table.strip() if row.table else any(fnmatch(row.recipe, each) for each in patterns))
-        ]
+        chosen = [number for number, row in enumerate(self.rows) if any(fnmatch(row.recipe, each) for each in patterns)]
         self.shown |= {*chosen}
         rows = sorted((self.rows[number] for number in chosen), key=lambda row: (row.recipe == "", row.recipe))
         if not rows:
-            raise TemplateError(f"{{{{scores {rest}}}}}: no record and no old figure has this table or these recipes")
+            raise TemplateError(f"{{{{scores {rest}}}}}: no record has these recipes")
         return _table(rows, names or list(dict.fromkeys(name for row in rows for name in row.scores)))
 
     def _summary(self, rest: str) -> str:
         recipe, _, metrics = rest.partition(":")
-        named = [row for row in self.rows if row.recipe == recipe.strip()]
-        # An ensemble is no shipped recipe, but its record comes before an old figure.
-        shipped, recorded = self.of_recipe(recipe.strip()), [row for row in named if not row.table]
-        found = [row for row in shipped if not row.table] or recorded or shipped or named
+        # An ensemble is no shipped recipe.
+        found = self.of_recipe(recipe.strip()) or [row for row in self.rows if row.recipe == recipe.strip()]
         if not found:
-            raise TemplateError(f"{{{{summary {rest}}}}}: there is no figure of {recipe.strip()}")
+            raise TemplateError(f"{{{{summary {rest}}}}}: there is no record of {recipe.strip()}")
         row = found[0]
         names = [name for name in _listed(metrics) if name in row.scores] or list(row.scores)
         scores = ", ".join(f"{name} {row.scores[name]}" for name in names)
         return f"{row.model} | {scores} | {row.work} | {row.source}"
-
-    def _sweep(self, name: str) -> str:
-        folder = self.folder / "sweeps" / name
-        question = Question.read(folder)
-        about = next((each for each in self.legacy.sweeps if each.name == name), None)
-        if question is None or about is None:
-            raise TemplateError(
-                f"{{{{sweep {name}}}}}: expected {folder / 'sweep.toml'}, and a [[sweeps]] of legacy.toml"
-            )
-        results = collect(question, folder)
-        split = results.measurements[0].split
-        ranking = "in order of names" if results.ranked_by is None else f"ranked by {results.ranked_by} on validation"
-        source = ", ".join((LEGACY, about.machine, about.commit))
-        notes = (f"Measured on {split}; rows are {ranking}.", f"`{about.command}` ({source}).")
-        doubt = [f"Doubtful: {about.doubt}."] if about.doubt else []
-        return "\n\n".join([sweep_table(results), " ".join([*notes, *doubt])])
 
     def _printed(self, name: str) -> str:
         if name not in self.records:
@@ -171,10 +132,3 @@ def _markdown(printed: PrintedTable) -> str:
 
 def _lines(rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def _finding(finding: LegacyFinding) -> str:
-    more = f"[{finding.page}](../benchmarks/results/{finding.page})" if finding.page else ""
-    where = ", ".join(filter(None, (more, LEGACY, finding.commit or finding.date)))
-    doubt = f"; doubtful: {finding.doubt}" if finding.doubt else ""
-    return f"- {finding.text} ({where}{doubt})"

@@ -1,4 +1,4 @@
-"""Rows of the tables: what a record or an old figure says, in words."""
+"""Rows of the tables: what a record says, in words."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from publishing.legacy import LegacyFigure
 from transduce import names
 from transduce.config.errors import shown
 from transduce.protocols import can
-from transduce.records.changes import CONDITIONS, as_shipped, changed_since, own_files
+from transduce.records.changes import as_shipped, changed_since, choices, own_files
 from transduce.records.machine import Machine
 from transduce.records.record import Change, Figure, MeasuredSystem, Record, TrainedModel
 from transduce.statistical.counted import Counted
 
-LEGACY = "legacy, not backed"
 MOST_CHANGES = 4  # that a note lists; the record has all
 
 
@@ -28,7 +26,7 @@ class ResultRow:
 
     ``data`` names the training data, if the recipe leaves that open. ``shipped`` says that the model
     is one run of ``recipe`` with the recipe's own settings, so that the recipe's header may show the score. ``older``
-    names the settings that the recipe has changed since. ``table`` is set for an old figure.
+    names the settings that the recipe has changed since.
     """
 
     recipe: str
@@ -44,7 +42,6 @@ class ResultRow:
     shipped: bool = False
     older: str = ""
     date: str = ""
-    table: str = ""
 
 
 def rows_of_record(file: Path, record: Record) -> list[ResultRow]:
@@ -55,37 +52,12 @@ def rows_of_record(file: Path, record: Record) -> list[ResultRow]:
     return [_row(file, record, systems) for systems in groups.values()]
 
 
-def row_of_legacy(figure: LegacyFigure, machines: Mapping[str, str]) -> ResultRow:
-    """The row of a figure without a record."""
-    notes = (
-        figure.what,
-        f"`{figure.command}`" if figure.command else "",
-        f"changed: {figure.changes}" if figure.changes else "",
-        f"doubtful: {figure.doubt}" if figure.doubt else "",
-    )
-    named = " + ".join(f"`{each}`" for each in figure.recipe.split("+")) if figure.recipe else figure.what
-    return ResultRow(
-        recipe=figure.recipe,
-        model=named,
-        parameters=figure.parameters,
-        split="test",
-        scores=dict(figure.scores),
-        work=figure.work,
-        machine=machines.get(figure.machine, figure.machine),
-        source=", ".join(filter(None, (LEGACY, figure.machine, figure.commit or figure.date))),
-        notes=tuple(filter(None, notes if figure.recipe else notes[1:])),
-        data=figure.what,
-        shipped=bool(figure.header and figure.recipe and not figure.changes),
-        table=figure.table,
-    )
-
-
 # --------------------------------------------------------------------- records
 
 
 def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> ResultRow:
     models = systems[0].models
-    changes = {key: change for each in models for key, change in _choices(each).items()}
+    changes = {key: change for each in models for key, change in choices(each).items()}
     older = "; ".join(filter(None, (older_recipe(each) for each in models)))
     search = other_search(systems[0])
     seeds = sorted({each.seed for system in systems for each in system.models})
@@ -110,7 +82,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
         source=f"[record](../benchmarks/results/records/{file.name}), {record.date}, {machine}",
         notes=tuple(filter(None, notes)),
         data=_data(models),
-        shipped=len(models) == 1 and as_shipped(models[0].difference) and record.split == "test" and not search,
+        shipped=len(models) == 1 and as_shipped(models[0]) and record.split == "test" and not search,
         older=older,
         date=record.date,
     )
@@ -120,13 +92,8 @@ def _settings(system: MeasuredSystem) -> str:
     """A key that two seeds of one model share. A system without models has its own."""
     if not system.models:
         return system.name
-    shared = [(each.recipe, sorted(_choices(each).items())) for each in system.models]
+    shared = [(each.recipe, sorted(choices(each).items())) for each in system.models]
     return json.dumps([shared, system.search], sort_keys=True, default=asdict)
-
-
-def _choices(model: TrainedModel) -> dict[str, Change]:
-    """The changes from the recipe that are choices of settings."""
-    return {key: change for key, change in model.difference.items() if key not in CONDITIONS}
 
 
 def other_search(system: MeasuredSystem) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from transduce import config, recipes
@@ -13,6 +12,7 @@ from transduce.types import Facts
 PLACES = ("data.cache", "data.origin.folder")  # where the same data lie on this machine
 SPLIT_FILES = tuple(f"data.{split}." for split in ("train", "valid", "test"))
 CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no choice of settings
+OWN_TEXT = {"plays": "data.origin.path", "sentences": "data.origin.text"}  # what users give to these origins of data
 
 
 def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) -> dict[str, Change]:
@@ -92,11 +92,18 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
     return {key: change for key, change in found.items() if change.recipe != change.run}
 
 
-def as_shipped(difference: Mapping[str, Change]) -> bool:
-    """Returns True if a run with this ``difference`` has the recipe's own settings. Its seed, clock and precision do
-    not matter.
+def choices(model: TrainedModel) -> dict[str, Change]:
+    """The differences of a run from its recipe that are choices of settings. Its seed, clock and precision are none,
+    nor is a text that the recipe leaves to the user.
     """
-    return all(key in CONDITIONS for key in difference)
+    origin = model.configuration.get("data", {}).get("origin") or {}
+    uncounted = (*CONDITIONS, OWN_TEXT.get(origin.get("type", "")))
+    return {key: change for key, change in model.difference.items() if key not in uncounted}
+
+
+def as_shipped(model: TrainedModel) -> bool:
+    """Returns True if a run has the recipe's own settings."""
+    return not choices(model)
 
 
 def _recipe_settings(model: TrainedModel) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 B rows, T positions, D input features, W the cell's width, G the width of the projected input. Everything that does not
 need the state is computed for all positions at once; the loop does the rest. An LSTM in this form trains at 2 to 3
-times the cost of torch's kernel (benchmarks/results/cell_speed.md).
+times the cost of torch's kernel (measure it with benchmarks/cell_speed.py).
 """
 
 from __future__ import annotations
