@@ -19,6 +19,7 @@ from transduce.errors import UserError
 if TYPE_CHECKING:
     from transduce.answers.answer import Answer
     from transduce.answers.request import Request
+    from transduce.transducer import Transducer
 
 
 def predict(
@@ -63,12 +64,10 @@ def predict(
     """Write the model's best output for each input line, in order."""
     from transduce.answers.answer import with_warnings
     from transduce.answers.request import NO_EXTRAS
-    from transduce.metrics.units import one_line
 
     write = formats.choose(format, formats.PREDICTIONS)
-    several = (nbest or 1) > 1 or trained.workers > 1 or window is not None
-    phrases = request_options.forbid or request_options.constraints
-    if stream and (several or format != "text" or extra_options or phrases or out is not None):
+    text_alone = (nbest or 1) == 1 and format == "text" and out is None and window is None and trained.workers == 1
+    if stream and (not text_alone or extra_options or request_options.forbid or request_options.constraints):
         raise UserError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --out, --alignments and the "
             "like, --workers, --window and phrases"
@@ -89,10 +88,7 @@ def predict(
     transducer = trained.load(beam)
     longest = inputs.longest_line(transducer)
     if stream:
-        for request in request_options.read(files, NO_EXTRAS, longest):
-            for piece in transducer.stream(request.source, prefix=request.prefix):
-                print(one_line(piece), end="", flush=True)
-            print(flush=True)
+        _stream(transducer, request_options.read(files, NO_EXTRAS, longest))
         return
     from transduce.answers.extras import check_extras
     from transduce.answers.output_file import write_answers
@@ -106,29 +102,31 @@ def predict(
     def answers(requests: Iterator[Request], first: int = 1) -> Iterator[Answer]:
         return with_warnings(transducer.answer(requests, search, batch_size, window, first), first)
 
-    if sharded and out is not None and files:
-        options = {"nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
-        settings = options | {"beam": beam, "device": str(transducer.device)}
-        settings |= _settings(trained, extra_options) | asdict(request_options)
-
-        def answered(shard: Path) -> Iterator[str]:
-            for answer in answers(request_options.read([shard], extras, longest)):
-                yield from write(answer)
-
-        write_shards(
-            _shards(files, out, bool(request_options.prefixes), shard),
-            out,
-            answered,
-            json.loads(json.dumps(settings, default=str)),
-        )
+    if out is None:
+        _print(answers(request_options.read(files, extras, longest)), write, batch_size)
         return
-    requests = request_options.read(files, extras, longest)
-    if out is not None:
-        options = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
-        settings = options | _settings(trained, extra_options) | {"device": str(transducer.device)}
-        write_answers(out, requests, answers, write, settings, window, resume)
+    settings = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
+    settings |= {"device": str(transducer.device)} | _settings(trained, extra_options)
+    if not (sharded and files):
+        write_answers(out, request_options.read(files, extras, longest), answers, write, settings, window, resume)
         return
-    _print(answers(requests), write, batch_size)
+
+    def answered(one: Path) -> Iterator[str]:
+        for answer in answers(request_options.read([one], extras, longest)):
+            yield from write(answer)
+
+    settings = json.loads(json.dumps(settings | asdict(request_options), default=str))
+    write_shards(_shards(files, out, bool(request_options.prefixes), shard), out, answered, settings)
+
+
+def _stream(transducer: Transducer, requests: Iterable[Request]) -> None:
+    """Prints each part of an output as soon as it is decided."""
+    from transduce.metrics.units import one_line
+
+    for request in requests:
+        for piece in transducer.stream(request.source, prefix=request.prefix):
+            print(one_line(piece), end="", flush=True)
+        print(flush=True)
 
 
 def _shards(files: list[Path], out: Path, prefixes: bool, only: str | None) -> list[Path]:
