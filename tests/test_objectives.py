@@ -165,7 +165,7 @@ def test_in_chunks_the_loss_is_the_same(monkeypatch: pytest.MonkeyPatch, rows: i
     monkeypatch.setattr(readout, "CHUNK", rows * VOCABULARY)
     model.asked.clear()
     loss, _ = objective(model, BATCH)
-    assert max(model.asked) <= rows
+    assert max(model.asked) == {1: 1, 3: 2, 7: 4, 8: 8}[rows]  # a power of two, so that products are not filled up
     read_out = sum(model.asked)
     assert_close(loss.total, whole.total)
     assert_close(loss.parts, whole.parts)

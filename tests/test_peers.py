@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from transduce.types import BOS, EOS, PAD
+from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -118,6 +119,21 @@ def test_a_speed_is_the_median_of_the_reports_after_the_first_and_then_the_proce
         trained_by_log([sys.executable, "-c", "exit(3)"], task, OPENNMT, tmp_path)
     with pytest.raises(PeerError, match="no two reports"):
         trained_by_log([sys.executable, "-c", "print('done')"], task, OPENNMT, tmp_path)
+
+
+def test_the_configuration_of_joeynmt_has_its_order_of_tokens_and_numbers_that_yaml_reads(
+    main: ModuleType, tmp_path: Path
+) -> None:
+    from peers.data import Data
+    from peers.joeynmt import _configuration
+
+    setting: Any = SimpleNamespace(seed=1)
+    for family in main.FAMILIES:
+        written = json.dumps(_configuration(Data(tmp_path, setting), family, "run"))
+        assert not re.search(r"\de-?\d", written)  # YAML reads "1e-09" as text
+        tokens = json.loads(written)["data"]["special_symbols"]
+        ids = {tokens[f"{name}_id"]: tokens[f"{name}_token"] for name in ("unk", "pad", "bos", "eos")}
+        assert ids == {0: SPECIALS[UNK], 1: SPECIALS[PAD], 2: SPECIALS[BOS], 3: SPECIALS[EOS]}
 
 
 def test_a_block_that_is_too_short_is_a_reason_and_no_end(main: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

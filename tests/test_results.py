@@ -77,7 +77,7 @@ def system(value: float = 6.4, found: TrainedModel | None = None, low: float | N
 
 
 def folder(path: Path, template: str, **records: Record) -> Path:
-    """benchmarks/results with a template, old figures and records."""
+    """benchmarks/results with a template and records."""
     (path / "page.md").write_text(template)
     for name, found in records.items():
         found.write(path / "records" / f"{name}.json")

@@ -88,7 +88,7 @@ class Results:
 
     def _summary(self, rest: str) -> str:
         recipe, _, metrics = rest.partition(":")
-        # An ensemble is no shipped recipe.
+        # An ensemble is never a shipped recipe, so ``of_recipe`` finds none.
         found = self.of_recipe(recipe.strip()) or [row for row in self.rows if row.recipe == recipe.strip()]
         if not found:
             raise TemplateError(f"{{{{summary {rest}}}}}: there is no record of {recipe.strip()}")

@@ -38,12 +38,15 @@ class OneDNNPacking:
         return in_few_shapes(x, lambda x_NI: torch.ops.mkldnn._linear_pointwise.default(x_NI, *copy, "none", [], ""))
 
 
+def _with_zeros(x_NI: Tensor, more: int) -> Tensor:
+    return nn.functional.pad(x_NI, (0, 0, 0, more))
+
+
 def in_few_shapes(
-    x: Tensor, multiply: Callable[[Tensor], Tensor], fill: Callable[[Tensor, int], Tensor] | None = None
+    x: Tensor, multiply: Callable[[Tensor], Tensor], fill: Callable[[Tensor, int], Tensor] = _with_zeros
 ) -> Tensor:
     """``multiply(x)``, for a product of each row of x [..., I], with rows of zeros added so that few shapes occur.
-
-    ``fill`` adds a number of rows of zeros to rows [N, I]; by default in their own type.
+    ``fill`` adds them; another one may also convert the rows.
 
     oneDNN makes a kernel for each number of rows, in milliseconds, and does not free all of its memory. A search has
     every number of rows up to the batch size times the beam, so a server grew for a hundred thousand requests
@@ -53,7 +56,7 @@ def in_few_shapes(
     more = _enough_rows(rows) - rows
     if not more:
         return multiply(x)
-    filled_NI = (fill or _fill)(x.reshape(rows, x.shape[-1]), more)
+    filled_NI = fill(x.reshape(rows, x.shape[-1]), more)
     return multiply(filled_NI)[:rows].view(*x.shape[:-1], -1)
 
 
@@ -61,10 +64,6 @@ def _enough_rows(rows: int) -> int:
     """At least ``rows``: up to 8 exactly, then in steps of 8, from 128 on of 16, from 256 on of 32, and so on."""
     step = 1 if rows <= 8 else max(8, 1 << rows.bit_length() - 4)
     return -(-rows // step) * step
-
-
-def _fill(x_NI: Tensor, more: int) -> Tensor:
-    return nn.functional.pad(x_NI, (0, 0, 0, more))
 
 
 class HalfPacking:

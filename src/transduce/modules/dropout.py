@@ -16,9 +16,9 @@ class Dropout(nn.Module):
     returns its input.
 
     Srivastava et al. 2014. On the CPU one random *byte* decides about an element. There ``p`` is rounded to a multiple
-    of 1/256, and the scale with it, so the expectation stays exact. That is four times as fast as
-    ``torch.nn.functional.dropout`` (benchmarks/results/). Other devices use that function, and so does a ``p`` closer
-    to 0 or 1 than 1/32, which a byte would round too much. Raises UserError unless 0 <= p < 1.
+    of 1/256, and the scale with it, so the expectation stays exact. Drawing bytes is faster than
+    ``torch.nn.functional.dropout``. Other devices use that function, and so does a ``p`` closer to 0 or 1 than 1/32,
+    which a byte would round too much. Raises UserError unless 0 <= p < 1.
     """
 
     def __init__(self, p: float) -> None:
