@@ -25,7 +25,7 @@ from transduce.modules.signals.ended import EndedEmbedding
 from transduce.modules.signals.feature_map import FeatureMapEmbedding
 from transduce.modules.signals.features import FrameEmbedding
 from transduce.modules.signals.grid import Grid, GridPositions, boxes
-from transduce.modules.signals.layers import GridConvolution
+from transduce.modules.signals.layers import GridConvolution, PictureNorm
 from transduce.modules.signals.patches import PatchEmbedding
 from transduce.modules.signals.subsampling import SubsamplingEmbedding
 from transduce.protocols import Encoder, Model
@@ -157,8 +157,13 @@ def test_boxes_tile_the_source(name: str, embedding: Any) -> None:
 
 @pytest.mark.parametrize("front", ["map", "map, steps", "columns", "subsampling", "patches", "stacked"])
 def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
-    """The pixels on which a vector in the middle of a wide source depends reach equally far to either side of it."""
+    """The pixels on which a vector in the middle of a wide source depends reach equally far to either side of it.
+    The norm of pictures is left out: its mean and its variance depend on all pixels.
+    """
     module, length = build(TABLES[front]), 61
+    for parent, name in [(each, name) for each in module.modules() for name, child in each.named_children()
+                         if isinstance(child, PictureNorm)]:  # fmt: skip
+        setattr(parent, name, torch.nn.Identity())
     seen_S = torch.zeros(length, dtype=torch.bool)
     source, boxes_N4 = signal([length]), module.boxes(signal([length]))[0]
     place = int((boxes_N4[:, 0] > 0.4).nonzero()[0])
@@ -279,17 +284,28 @@ def test_positions_on_a_grid(positions: Any) -> None:
             assert_close(placed_BDHW[0, :, y, x], expected[0, 0])
 
 
-def test_columns_are_largest_values_of_what_convolutions_find() -> None:
+def test_columns_are_norms_of_largest_values_of_what_convolutions_find() -> None:
     module: ColumnEmbedding = build({"type": "columns", "stages": [3], "shrink": 2, **TALL})
     source = signal([5])
     (stage,) = module.stages
     layer: Any = stage.convolution
     found_CHW = conv2d(source.values[0].T.reshape(1, 2, 6, 5), layer.convolution.weight, layer.convolution.bias,
                        padding=1)[0]  # fmt: skip
-    found_CHW = torch.nn.functional.layer_norm(found_CHW.permute(1, 2, 0), (3,)).permute(2, 0, 1).relu()
-    largest = [[found_CHW[:, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2].amax((1, 2)) for y in range(3)] for x in range(3)]
-    expected = torch.stack([module.out(torch.stack(column, 1).flatten()) for column in largest])
-    assert_close(rows(module.embed(source)), [expected])
+    largest = [[found_CHW[:, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2].amax((1, 2)) for x in range(3)] for y in range(3)]
+    largest_CYX = torch.stack([torch.stack(row, 1) for row in largest], 1).relu()
+    normal_CYX = torch.nn.functional.instance_norm(largest_CYX[None])[0]
+    assert_close(rows(module.embed(source)), [module.out(normal_CYX.flatten(0, 1).T)])
+
+
+def test_noise_of_an_empty_place_stays_weaker_than_ink() -> None:
+    """A norm over the features of a cell would make both equally strong."""
+    module: ColumnEmbedding = build({"type": "columns", "stages": [8], "shrink": 1, **TALL})
+    stage: Any = module.stages[0]
+    generator = torch.Generator().manual_seed(1)
+    picture = 0.01 * torch.randn(1, 2, 6, 40, generator=generator, dtype=torch.float64)
+    picture[..., 30:] += torch.randn(1, 2, 6, 10, generator=generator, dtype=torch.float64)
+    found = stage(Grid(picture, torch.tensor([40]))).values
+    assert found[..., :28].std(3).mean() < 0.1 * found[..., 31:].std(3).mean()
 
 
 def test_a_residual_block_without_convolutions_hands_on() -> None:

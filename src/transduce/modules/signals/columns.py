@@ -11,26 +11,26 @@ from transduce.errors import UserError
 from transduce.modules import module_list
 from transduce.modules.linear import projection
 from transduce.modules.signals.grid import Grid, boxes, check_height, picture, shortened
-from transduce.modules.signals.layers import ChannelNorm, GridConvolution, relu
+from transduce.modules.signals.layers import GridConvolution, PictureNorm, relu
 from transduce.types import Padded
 
 
 class Stage(nn.Module):
-    """One stage of ``ColumnEmbedding``: relu(norm(conv(x))), then maximum pooling over 2 rows and ``wide`` columns.
-    Sizes are rounded up.
+    """One stage of ``ColumnEmbedding``: norm(relu(pool(conv(x)))), with maximum pooling over 2 rows and ``wide``
+    columns. Sizes are rounded up.
     """
 
     def __init__(self, inputs: int, outputs: int, wide: int) -> None:
         super().__init__()
         self.convolution = GridConvolution(inputs, outputs)
-        self.norm = ChannelNorm(outputs)
+        self.norm = PictureNorm(outputs)
         self.wide = wide
 
     def forward(self, x: Grid) -> Grid:
-        # No value is negative, so zeros past a source's end never win the maximum.
-        seen_BDHW = relu(self.norm(self.convolution(x))).real()
-        pooled_BDHW = nn.functional.max_pool2d(seen_BDHW, (2, self.wide), ceil_mode=True)
-        return Grid(pooled_BDHW, shortened(x.widths, self.wide))
+        # Zeros past a source's end may win a maximum of negative values, but then the rectifier makes both zero.
+        pooled_BDHW = nn.functional.max_pool2d(self.convolution(x).real(), (2, self.wide), ceil_mode=True)
+        pooled: Grid = self.norm(relu(Grid(pooled_BDHW, shortened(x.widths, self.wide))))
+        return pooled
 
 
 class ColumnEmbedding(nn.Module):

@@ -53,6 +53,33 @@ class ChannelNorm(nn.Module):
         return Grid(self.norm(x.values.permute(0, 2, 3, 1)).permute(0, 3, 1, 2), x.widths)
 
 
+class PictureNorm(nn.Module):
+    """Instance norm: subtracts from each feature its mean over the cells of one picture, and divides by its standard
+    deviation (Ulyanov et al. 2016, eq. 4). A learned scale and shift of each feature follow.
+
+    Only a source's own cells count. ``ChannelNorm`` is no replacement before pictures with noise: it makes the noise
+    of an empty cell as strong as ink.
+    """
+
+    def __init__(self, width: int, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.shift = nn.Parameter(torch.zeros(width))
+        self.epsilon = epsilon
+
+    def forward(self, x: Grid) -> Grid:
+        cells_BHWD = x.real().permute(0, 2, 3, 1)
+        cells_BND = cells_BHWD.flatten(1, 2)
+        exact = torch.promote_types(cells_BND.dtype, torch.float32)  # sums of many cells
+        count_B1 = (cells_BHWD.shape[1] * x.widths).clamp(min=1)[:, None]
+        mean_BD = cells_BND.sum(1, dtype=exact) / count_B1
+        square_BD = (cells_BND * cells_BND).sum(1, dtype=exact) / count_B1
+        scale_BD = self.scale * torch.rsqrt((square_BD - mean_BD * mean_BD).clamp(min=0) + self.epsilon)
+        shift_BD = self.shift - mean_BD * scale_BD
+        normal_BND = torch.addcmul(shift_BD[:, None], cells_BND, scale_BD[:, None]).to(cells_BND.dtype)
+        return Grid(normal_BND.view(cells_BHWD.shape).permute(0, 3, 1, 2), x.widths)
+
+
 def relu(x: Grid) -> Grid:
     return Grid(x.values.relu(), x.widths)
 
