@@ -42,7 +42,7 @@ class Convolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs))
 
     def scale(self) -> Tensor:
-        """[O]: g / |V|. ``forward`` computes it if it is not given as ``scale_O``.
+        """[O]: g / |V|. Without gradients, ``forward`` computes it if it is not given as ``scale_O``.
 
         A decoder computes it once per sentence: in each search step it would cost a third of the product.
         """
@@ -50,33 +50,40 @@ class Convolution(nn.Module):
         return scale_O
 
     def forward(self, x_BSD: Tensor, scale_O: Tensor | None = None) -> Tensor:
+        if torch.is_grad_enabled():  # a batch of training has more outputs than weights: scale the weights
+            weight_ODK = torch._weight_norm(self.weight, self.gain[:, None, None], 0)
+            return convolve(x_BSD, weight_ODK, self.bias)
         scale_O = self.scale() if scale_O is None else scale_O
         y_BTO: Tensor = torch.addcmul(self.bias, convolve(x_BSD, self.weight), scale_O)
         return y_BTO
 
 
-def convolve(x_BSD: Tensor, weight_ODK: Tensor) -> Tensor:
+def convolve(x_BSD: Tensor, weight_ODK: Tensor, bias_O: Tensor | None = None) -> Tensor:
     """[B, S - K + 1, O]: output t is the product of the weights with the K positions from t on.
 
-    For many positions torch's convolution takes half as long as a product with windows; for one position, twice as
-    long.
+    On a CPU this is a linear layer of windows. torch's convolution would make a kernel for each number of rows and
+    positions, and training would take up to twice as long.
     """
     S, K = x_BSD.shape[1], weight_ODK.shape[2]
     if K == 1:
-        return linear(x_BSD, weight_ODK)
+        return linear(x_BSD, weight_ODK, bias_O)
     if S == K:
-        return linear(x_BSD.transpose(1, 2).flatten(1), weight_ODK)[:, None]
-    return _as_image(x_BSD, weight_ODK, 1)
+        return linear(x_BSD.transpose(1, 2).flatten(1), weight_ODK, bias_O)[:, None]
+    if x_BSD.device.type != "cpu" or torch.compiler.is_compiling():
+        return _as_image(x_BSD, weight_ODK, bias_O)
+    T = S - K + 1
+    windows_BTI = torch.cat([x_BSD[:, first : first + T] for first in range(K)], 2)
+    return linear(windows_BTI, weight_ODK.transpose(1, 2), bias_O)
 
 
 def convolve_each(x_BSD: Tensor, weight_DK: Tensor) -> Tensor:
     """[B, S - K + 1, D]: convolves each feature separately (depthwise)."""
-    return _as_image(x_BSD, weight_DK[:, None], len(weight_DK))
+    return _as_image(x_BSD, weight_DK[:, None], None, len(weight_DK))
 
 
-def _as_image(x_BSD: Tensor, weight_ODK: Tensor, groups: int) -> Tensor:
+def _as_image(x_BSD: Tensor, weight_ODK: Tensor, bias_O: Tensor | None, groups: int = 1) -> Tensor:
     """Convolves an image one pixel high with channels last, so that features are not moved in memory."""
-    y_BO1T = nn.functional.conv2d(x_BSD.transpose(1, 2)[:, :, None], weight_ODK[:, :, None], groups=groups)
+    y_BO1T = nn.functional.conv2d(x_BSD.transpose(1, 2)[:, :, None], weight_ODK[:, :, None], bias_O, groups=groups)
     return y_BO1T[:, :, 0].transpose(1, 2)
 
 
