@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 
 import pytest
@@ -94,14 +95,18 @@ def test_a_text_of_sentences_has_a_mark_for_each() -> None:
 # -------------------------------------------------------------------- search
 
 
+@pytest.mark.parametrize("threshold", [0.5, 0.1])
 @pytest.mark.parametrize(("least", "most"), [(0, None), (1, 1), (2, 2), (1, 3), (3, None), (9, None), (0, 0)])
-def test_the_search_finds_the_best_of_all_outputs_within_the_limits(least: int, most: int | None) -> None:
+def test_the_search_finds_the_best_of_all_outputs_within_the_limits(
+    least: int, most: int | None, threshold: float
+) -> None:
     facts = Facts(source_vocabulary=9, target_vocabulary=6)
     table = {"type": "tagger", "encoder": recurrent("plain")["encoder"]}
     model, source = config.build(table, Model, facts, "model").double().eval(), sources([5, 2, 4, 1])
     emission = model.emit(model.start(source))
     log_p_BTV = model.readout(emission.output).log_softmax(-1)
-    found = SelectionSearch(least, most, nbest=40)(model, source)
+    found = SelectionSearch(least, most, nbest=40, threshold=threshold)(model, source)
+    gain = math.log((1 - threshold) / threshold)
     for row, length in enumerate([4, 1, 3, 0]):
         few, many = min(least, length), length if most is None else most
         expected = {
@@ -110,9 +115,14 @@ def test_the_search_finds_the_best_of_all_outputs_within_the_limits(least: int, 
             if few <= labels.count(KEPT_ID) <= many
         }
         assert {each.tokens: each.log_prob for each in found[row]} == pytest.approx(expected)
-        assert [each.log_prob for each in found[row]] == sorted((each.log_prob for each in found[row]), reverse=True)
-        (best,) = SelectionSearch(least, most)(model, source)[row]
+        for each in found[row]:
+            assert each.score == pytest.approx(each.log_prob + gain * each.tokens.count(KEPT_ID))
+        assert [each.score for each in found[row]] == sorted((each.score for each in found[row]), reverse=True)
+        (best,) = SelectionSearch(least, most, threshold=threshold)(model, source)[row]
         assert best == found[row][0]
+        if (least, most) == (0, None):
+            kept = (log_p_BTV[row, :length, KEPT_ID] - log_p_BTV[row, :length, LEFT_OUT_ID]).sigmoid() > threshold
+            assert best.tokens[:-1] == tuple(KEPT_ID if keep else LEFT_OUT_ID for keep in kept.tolist())
 
 
 def test_limits_and_labels_that_do_not_fit_are_refused() -> None:
@@ -121,6 +131,8 @@ def test_limits_and_labels_that_do_not_fit_are_refused() -> None:
             SelectionSearch(least, most)
     with pytest.raises(UserError, match="nbest = 0"):
         SelectionSearch(nbest=0)
+    with pytest.raises(UserError, match=r"threshold = 1\.0: a probability was expected"):
+        SelectionSearch(threshold=1.0)
     model = build({"type": "tagger", "encoder": recurrent("plain")["encoder"]})
     with pytest.raises(UserError, match=r'this model has 7 labels: set data\.units\.target\.type = "selection"'):
         SelectionSearch()(model, sources([3]))

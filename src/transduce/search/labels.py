@@ -114,20 +114,34 @@ def best_labels(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Ten
 
 
 def written(
-    labels_BKT: Tensor, log_prob_BK: Tensor, each_BKT: Tensor, best_BKT: Tensor, right_BKT: Tensor, lengths_B: Tensor
+    labels_BKT: Tensor,
+    log_prob_BK: Tensor,
+    each_BKT: Tensor,
+    best_BKT: Tensor,
+    right_BKT: Tensor,
+    lengths_B: Tensor,
+    score_BK: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
     """Returns the hypotheses of each source, in the order of their rows [B, K], except those with log-probability minus
-    infinity.
+    infinity. Without ``score_BK``, a log-probability is also the score.
 
     ``each_BKT`` are the log-probabilities of the labels, and ``best_BKT`` of the model's first choices. ``right_BKT``
     says which labels are first choices. The first ``lengths_B`` of the T places are used. Each hypothesis ends with
     EOS, of log-probability 0. EOS is no choice of the model, so ``best_log_probs`` and ``right`` leave it out.
     """
-    leaves = labels_BKT, log_prob_BK, each_BKT, best_BKT, right_BKT, lengths_B
+    leaves = (
+        labels_BKT,
+        log_prob_BK,
+        log_prob_BK if score_BK is None else score_BK,
+        each_BKT,
+        best_BKT,
+        right_BKT,
+        lengths_B,
+    )
     return [
         [
-            Hypothesis((*labels[:n], EOS), log_prob, log_prob, (*each[:n], 0.0), tuple(best[:n]), tuple(right[:n]))
-            for labels, log_prob, each, best, right in zip(*columns, strict=True)
+            Hypothesis((*labels[:n], EOS), log_prob, score, (*each[:n], 0.0), tuple(best[:n]), tuple(right[:n]))
+            for labels, log_prob, score, each, best, right in zip(*columns, strict=True)
             if log_prob > float("-inf")
         ]
         for *columns, n in zip(*(leaf.tolist() for leaf in leaves), strict=True)

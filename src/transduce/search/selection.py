@@ -5,6 +5,7 @@ B sources, T parts of a source, C kept parts, K hypotheses of a source, V marks 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,20 +23,32 @@ LEFT_OUT_ID, KEPT_ID = (len(SPECIALS) + MARKS.index(mark) for mark in (LEFT_OUT,
 
 @dataclass(frozen=True)
 class SelectionSearch:
-    """The ``nbest`` most probable outputs that keep at least ``least`` and at most ``most`` parts of their source, for
-    taggers whose target has the unit ``selection``. If ``most`` is None, there is no upper limit.
+    """The ``nbest`` best outputs that keep at least ``least`` and at most ``most`` parts of their source, for taggers
+    whose target has the unit ``selection``. If ``most`` is None, there is no upper limit.
+
+    Within the limits, a part is kept if its probability of being kept is above ``threshold``. At 0.5 the best output is
+    the most probable one. For the F1 of the kept parts, the best threshold is half of the F1 that the model reaches
+    (Lipton et al. 2014, theorem 1): below 0.5, because a part that is kept too often costs less than one that is
+    missing. Each kept part adds log((1 - threshold) / threshold) to an output's score.
 
     The search is exact: for one kept part, it is the part whose odds of being kept are largest. A source with fewer
     than ``least`` parts keeps all. If there are fewer outputs than ``nbest``, all are returned. A hypothesis' log_prob
     is the model's own: it is not divided by the probability that the limits are met. Raises UserError if ``least`` is
-    negative or above ``most``, if ``nbest`` is below 1, for a prefix, and for a vocabulary that is not the unit's.
+    negative or above ``most``, if ``nbest`` is below 1, if ``threshold`` is not between 0 and 1, for a prefix, and for
+    a vocabulary that is not the unit's.
     """
 
     least: int = 1
     most: int | None = None
     nbest: int = 1
+    threshold: float = 0.5
 
     def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise UserError(
+                f"threshold = {self.threshold}: a probability was expected, more than 0 and less than 1; parts that "
+                "are more probable are kept"
+            )
         if not 0 <= self.least <= (self.least if self.most is None else self.most):
             raise UserError(f"least = {self.least}, most = {self.most}: expected 0 <= least <= most")
         LabelSearch(self.nbest)  # raises the error for nbest
@@ -48,13 +61,16 @@ class SelectionSearch:
         check_vocabulary(log_probs_BTV)
         check_nbest(self.nbest * (1 + log_probs_BTV.shape[1]), log_probs_BTV)
         mask_BT = emission.mask
-        labels_BKT, score_BK = _best(log_probs_BTV, mask_BT, self.least, self.most, self.nbest)
+        left_BT, kept_BT = log_probs_BTV[..., LEFT_OUT_ID], log_probs_BTV[..., KEPT_ID]
+        gain = math.log((1 - self.threshold) / self.threshold)
+        labels_BKT, score_BK = _best(left_BT, kept_BT + gain, mask_BT, self.least, self.most, self.nbest)
+        kept_BK = ((labels_BKT == KEPT_ID) & mask_BT[:, None]).sum(2)
         each_BKT = log_probs_BTV.gather(2, labels_BKT.transpose(1, 2)).transpose(1, 2)
         best_BT, choice_BT = only_labels(log_probs_BTV).max(-1)
         right_BKT = labels_BKT == choice_BT[:, None]
-        return written(
-            labels_BKT, score_BK, each_BKT, best_BT[:, None].expand_as(each_BKT), right_BKT, emission.lengths
-        )
+        most_BKT = best_BT[:, None].expand_as(each_BKT)
+        log_prob_BK = score_BK - gain * kept_BK
+        return written(labels_BKT, log_prob_BK, each_BKT, most_BKT, right_BKT, emission.lengths, score_BK)
 
     @torch.inference_mode()
     def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
@@ -77,15 +93,17 @@ def check_vocabulary(scores_V: Tensor) -> None:
         )
 
 
-def _best(log_probs_BTV: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int) -> tuple[Tensor, Tensor]:
-    """The ``count`` best sequences of marks [B, count, T], best first, and their scores [B, count]. The score is minus
-    infinity where there are fewer sequences. Past the end of a row, marks have no meaning.
+def _best(
+    left_BT: Tensor, kept_BT: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int
+) -> tuple[Tensor, Tensor]:
+    """The ``count`` best sequences of marks [B, count, T], best first, and their scores [B, count]: sums of ``left_BT``
+    and ``kept_BT``, the scores of each part if it is left out, and if it is kept. A sum is minus infinity where there
+    are fewer sequences. Past the end of a row, marks have no meaning.
 
     A dynamic programme: for each number of kept parts so far, the ``count`` best sequences.
     """
-    B, T, _ = log_probs_BTV.shape
+    B, T = left_BT.shape
     limit = T if most is None else min(most, T)
-    left_BT, kept_BT = log_probs_BTV[..., LEFT_OUT_ID], log_probs_BTV[..., KEPT_ID]
     left_BT = left_BT.masked_fill(~mask_BT, 0.0)  # after its end a row has one continuation, which changes nothing
     kept_BT = kept_BT.masked_fill(~mask_BT, float("-inf"))
     score_BCK = torch.full((B, limit + 1, count), float("-inf"), dtype=torch.float64, device=left_BT.device)
