@@ -25,7 +25,8 @@ from transduce.modules.signals.ended import EndedEmbedding
 from transduce.modules.signals.feature_map import FeatureMapEmbedding
 from transduce.modules.signals.features import FrameEmbedding
 from transduce.modules.signals.grid import Grid, GridPositions, boxes
-from transduce.modules.signals.layers import GridConvolution, PictureNorm
+from transduce.modules.signals.layers import GridConvolution
+from transduce.modules.signals.norms import PictureNorm
 from transduce.modules.signals.patches import PatchEmbedding
 from transduce.modules.signals.subsampling import SubsamplingEmbedding
 from transduce.protocols import Encoder, Model
@@ -45,6 +46,7 @@ TABLES: dict[str, config.Table] = {
     "patches": {"type": "patches", "patch": [3, 2], **TALL},
     "map": {"type": "map", "stages": [4, 6], "blocks": 2, "positions": "sinusoidal", **TALL},
     "map, steps": {"type": "map", "stages": [4, 6], "stem": 2, **TALL},
+    "map, norm of pictures": {"type": "map", "stages": [4, 6], "norm": "picture", **TALL},
     "frames": {"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 4, "stages": [3, 4]}},
     "frames, max": {
         "type": "frames",
@@ -66,6 +68,7 @@ CELLS: dict[str, Any] = {
     "columns": lambda n: -(-n // 4),
     "patches": lambda n: 2 * -(-n // 2),
     "map": lambda n: 3 * -(-n // 2),
+    "map, norm of pictures": lambda n: 3 * -(-n // 2),
     "map, steps": lambda n: 2 * -(-n // 4),
     "convolutional attention": lambda n: 3 * -(-n // 2),
     "closed": lambda n: -(-n // 4) + 1,
@@ -295,6 +298,23 @@ def test_columns_are_norms_of_largest_values_of_what_convolutions_find() -> None
     largest_CYX = torch.stack([torch.stack(row, 1) for row in largest], 1).relu()
     normal_CYX = torch.nn.functional.instance_norm(largest_CYX[None])[0]
     assert_close(rows(module.embed(source)), [module.out(normal_CYX.flatten(0, 1).T)])
+
+
+def test_the_norm_of_pictures_has_the_gradients_of_its_definition() -> None:
+    norm, widths = PictureNorm(3).double(), torch.tensor([5, 3])
+    norm.scale.data, norm.shift.data = torch.rand(3).double() + 0.5, torch.randn(3).double()
+    x_BDHW = torch.randn(2, 3, 4, 5, dtype=torch.float64, requires_grad=True)
+    expected_BDHW = torch.zeros_like(x_BDHW)
+    for row, width in enumerate(widths.tolist()):
+        cells_DHW = x_BDHW[row, ..., :width]
+        variance_DHW, mean_DHW = torch.var_mean(cells_DHW, (1, 2), correction=0, keepdim=True)
+        normal_DHW = (cells_DHW - mean_DHW) / (variance_DHW + 1e-5).sqrt()
+        expected_BDHW[row, ..., :width] = norm.scale[:, None, None] * normal_DHW + norm.shift[:, None, None]
+    real = Grid(norm(Grid(x_BDHW, widths)).values, widths).real()
+    assert_close(real, expected_BDHW)
+    mixed_BDHW, inputs = torch.randn_like(real), (x_BDHW, norm.scale, norm.shift)
+    found, right = (torch.autograd.grad((each * mixed_BDHW).sum(), inputs) for each in (real, expected_BDHW))
+    assert_close(found, right)
 
 
 def test_noise_of_an_empty_place_stays_weaker_than_ink() -> None:

@@ -11,7 +11,8 @@ from transduce.errors import UserError
 from transduce.modules import module_list
 from transduce.modules.linear import projection
 from transduce.modules.signals.grid import Grid, boxes, check_height, picture, shortened
-from transduce.modules.signals.layers import GridConvolution, PictureNorm, relu
+from transduce.modules.signals.layers import GridConvolution, relu
+from transduce.modules.signals.norms import PictureNorm
 from transduce.types import Padded
 
 

@@ -14,7 +14,8 @@ from transduce.modules.attention.heads import Heads, check_heads, merge_heads, s
 from transduce.modules.dropout import Dropout
 from transduce.modules.signals.base import Gridded, Placed
 from transduce.modules.signals.grid import Grid
-from transduce.modules.signals.layers import ChannelNorm, GridConvolution
+from transduce.modules.signals.layers import GridConvolution
+from transduce.modules.signals.norms import CellNorm
 from transduce.protocols import Embedding
 from transduce.types import Factory, Padded
 
@@ -78,10 +79,10 @@ class ConvolutionallyAttended(nn.Module):
                 'or "patches"'
             )
         self.embedding = inner
-        self.norms = module_list(ChannelNorm(width) for _ in range(layers))
+        self.norms = module_list(CellNorm(width) for _ in range(layers))
         self.layers = module_list(ConvolutionalAttention(width, heads, dropout, kernel) for _ in range(layers))
         self.dropout = Dropout(dropout)
-        self.final = ChannelNorm(width)
+        self.final = CellNorm(width)
 
     def grid(self, source: Padded) -> Grid:
         x = cast(Gridded, self.embedding).grid(source)
