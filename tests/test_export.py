@@ -65,6 +65,8 @@ EXPORTED = [
     "ctc, transformer, no attention",
     "ctc and attention",
     "ctc over a pyramid of features",
+    "recurrent of columns",
+    "transformer of a map, convolutional attention",
 ]
 """Families that together have each kind of state, and each protocol that an engine follows."""
 SEARCHES: dict[str, list[Any]] = {

@@ -25,8 +25,8 @@ class Grid:
     def real(self) -> Tensor:
         """The features [B, D, H, W], with zeros past each source's own columns."""
         W = self.values.shape[3]
-        # On other devices the check would wait for the device.
-        if self.values.device.type == "cpu" and int(self.widths.min()) == W:
+        # On other devices the check would wait for the device, and an exported graph cannot branch.
+        if self.values.device.type == "cpu" and not torch.compiler.is_compiling() and int(self.widths.min()) == W:
             return self.values
         # Rows are as long as columns and features together: short rows of features would take five times as long.
         cells_BHWD = self.values.permute(0, 2, 3, 1)
@@ -35,12 +35,12 @@ class Grid:
         return real_BHX.view(cells_BHWD.shape).permute(0, 3, 1, 2)
 
     def flat(self) -> Padded:
-        """The cells [B, N, D] row by row; a source has H times its own width of them. The widest source decides N.
+        """The cells [B, N, D] row by row, where N = H * W; a source has H times its own width of them.
 
         Their order depends on the source's own columns, not on other sources of the batch.
         """
         _, D, H, W = self.values.shape
-        row_BN, column_BN = cells(H, self.widths)
+        row_BN, column_BN = cells(H, self.widths, W)
         index_B1N = (row_BN * W + column_BN).clamp_(max=H * W - 1)[:, None]
         cells_BDN = self.values.flatten(2).gather(2, index_B1N.expand(-1, D, -1))
         return Padded(cells_BDN.transpose(1, 2), H * self.widths)
@@ -82,12 +82,12 @@ def shortened(lengths: Tensor, stride: int) -> Tensor:
     return (lengths + stride - 1) // stride
 
 
-def cells(rows: int, widths_B: Tensor) -> tuple[Tensor, Tensor]:
+def cells(rows: int, widths_B: Tensor, widest: int) -> tuple[Tensor, Tensor]:
     """The row and the column [B, N] of each cell of grids with ``rows`` rows and their own widths, row by row.
 
-    N is the number of cells of the widest grid. Narrower grids go on with rows that they do not have.
+    N is the number of cells of a grid with the width ``widest``. Narrower grids go on with rows that they do not have.
     """
-    places_N = torch.arange(rows * int(widths_B.max()), device=widths_B.device)
+    places_N = torch.arange(rows * widest, device=widths_B.device)
     return places_N // widths_B[:, None], places_N % widths_B[:, None]
 
 
@@ -100,7 +100,8 @@ def boxes(cell: tuple[int, int], height: int, widths_B: Tensor, strided: bool = 
     source's last cell are zeros.
     """
     tall, wide = cell
-    row_BN, column_BN = cells(-(-height // tall), shortened(widths_B, wide))
+    columns_B = shortened(widths_B, wide)
+    row_BN, column_BN = cells(-(-height // tall), columns_B, int(columns_B.max()))
     left, right = _edges(column_BN, wide, widths_B[:, None], strided)
     top, bottom = _edges(row_BN, tall, torch.full_like(widths_B, height)[:, None], strided)
     real_BN = row_BN * tall < height
