@@ -65,6 +65,7 @@ EXPORTED = [
     "ctc, transformer, no attention",
     "ctc and attention",
     "ctc over a pyramid of features",
+    "conformer of sound",
     "recurrent of columns",
     "transformer of a map, convolutional attention",
 ]
@@ -84,7 +85,7 @@ def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_p
     model: Any = build(EVERY[family], dtype=torch.float32)
     notes = write_onnx(model, sources([11, 3, 4, 7, 5], width=11), tmp_path)
     exported: Any = open_onnx(tmp_path, Manifest("onnx", "float32", "", "", notes))
-    source = sources([5, 9, 2, 4])  # other numbers of rows, positions and hypotheses than in the example
+    source = sources([5, 17, 2, 4])  # other numbers of rows, positions and hypotheses; one is longer than the example's
     for search in SEARCHES[notes["model"]]:
         ours, theirs = search(model, source), search(exported, source)
         assert [[h.tokens for h in each] for each in ours] == [[h.tokens for h in each] for each in theirs]

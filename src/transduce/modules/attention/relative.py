@@ -107,10 +107,10 @@ class T5(NoRelative):
     def bias(self, bias_B1TS: Tensor, query_BHTD: Tensor, places_BT: Tensor) -> Tensor:
         # The logarithm is computed once per distance, not once per pair of positions.
         S = bias_B1TS.shape[-1]
-        first = 1 - S
-        distances_R = torch.arange(first, 1 if self.causal else S, device=places_BT.device)
+        first, last = 1 - S, 0 if self.causal else S - 1
+        distances_R = torch.arange(first, last + 1, device=places_BT.device)
         weight_RH = nn.functional.embedding(self.buckets(distances_R), self.weight)
-        index_BTS = ahead(places_BT, S).clamp_(first, len(weight_RH) + first - 1) - first
+        index_BTS = ahead(places_BT, S).clamp_(first, last) - first
         return nn.functional.embedding(index_BTS, weight_RH).permute(0, 3, 1, 2) + bias_B1TS
 
     def buckets(self, distances: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ def _sums(cells_BHWD: Tensor) -> Tensor:
     A sum over rows is rounded to the cells' own type, which takes a fifth of the time.
     """
     exact = torch.promote_types(cells_BHWD.dtype, torch.float32)
-    return cells_BHWD.flatten(2).sum(1).view(len(cells_BHWD), *cells_BHWD.shape[2:]).sum(1, dtype=exact)
+    return cells_BHWD.flatten(2).sum(1).view(cells_BHWD.shape[0], *cells_BHWD.shape[2:]).sum(1, dtype=exact)
 
 
 def _affine(cells_BHWD: Tensor, slope_BD: Tensor, shift_BD: Tensor) -> Tensor:
