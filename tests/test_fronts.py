@@ -164,9 +164,9 @@ def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
     The norm of pictures is left out: its mean and its variance depend on all pixels.
     """
     module, length = build(TABLES[front]), 61
-    for parent, name in [(each, name) for each in module.modules() for name, child in each.named_children()
-                         if isinstance(child, PictureNorm)]:  # fmt: skip
-        setattr(parent, name, torch.nn.Identity())
+    for part in module.modules():
+        if isinstance(getattr(part, "norm", None), PictureNorm):
+            part.norm = torch.nn.Identity()
     seen_S = torch.zeros(length, dtype=torch.bool)
     source, boxes_N4 = signal([length]), module.boxes(signal([length]))[0]
     place = int((boxes_N4[:, 0] > 0.4).nonzero()[0])
@@ -380,6 +380,7 @@ def test_closed_ends_with_a_vector_of_its_own() -> None:
         ({"type": "columns", "height": 12, "stages": [4]}, r"stages = \[4\], shrink = 4"),
         ({"type": "map", "height": 12, "stages": []}, r"stages = \[\], blocks = 1, stem = 1"),
         ({"type": "map", "height": 12, "stem": 0}, "stem = 0: at least one"),
+        ({"type": "map", "height": 12, "norm": "batch"}, 'expected "cell" or "picture"'),
         ({"type": "features", "stack": 0}, "stack = 0"),
         ({"type": "frames", "columns": 5, "embedding": "features"}, "frame of 12 numbers does not divide"),
         ({"type": "frames", "columns": 3, "embedding": {"type": "map", "height": 3}}, "has 4 numbers"),

@@ -129,15 +129,8 @@ def written(
     says which labels are first choices. The first ``lengths_B`` of the T places are used. Each hypothesis ends with
     EOS, of log-probability 0. EOS is no choice of the model, so ``best_log_probs`` and ``right`` leave it out.
     """
-    leaves = (
-        labels_BKT,
-        log_prob_BK,
-        log_prob_BK if score_BK is None else score_BK,
-        each_BKT,
-        best_BKT,
-        right_BKT,
-        lengths_B,
-    )
+    score_BK = log_prob_BK if score_BK is None else score_BK
+    leaves = labels_BKT, log_prob_BK, score_BK, each_BKT, best_BKT, right_BKT, lengths_B
     return [
         [
             Hypothesis((*labels[:n], EOS), log_prob, score, (*each[:n], 0.0), tuple(best[:n]), tuple(right[:n]))

@@ -26,9 +26,10 @@ class SelectionSearch:
     """The ``nbest`` best outputs that keep at least ``least`` and at most ``most`` parts of their source, for taggers
     whose target has the unit ``selection``. If ``most`` is None, there is no upper limit.
 
-    Within the limits, a part is kept if its probability of being kept is above ``threshold``. With 0.5, the best output
-    is the most probable one. The F1 of the kept parts is largest if the threshold is half of the F1 that the model
-    reaches (Lipton et al. 2014, theorem 1). Each kept part adds log((1 - threshold) / threshold) to an output's score.
+    Within the limits, a part is kept if its probability of being kept is above ``threshold``. The best output is the
+    most probable one if the threshold is 0.5. The F1 of the kept parts is largest if the threshold is half of the F1
+    that the model reaches (Lipton et al. 2014, theorem 1). Each kept part adds log((1 - threshold) / threshold) to an
+    output's score.
 
     The search is exact: for one kept part, it is the part whose odds of being kept are largest. A source with fewer
     than ``least`` parts keeps all. If there are fewer outputs than ``nbest``, all are returned. A hypothesis' log_prob

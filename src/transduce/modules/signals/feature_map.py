@@ -11,7 +11,7 @@ from transduce.errors import UserError
 from transduce.modules.positions import NoPositions
 from transduce.modules.signals.grid import Grid, GridPositions, boxes, check_height, picture
 from transduce.modules.signals.layers import GridConvolution, ResidualBlock, relu
-from transduce.modules.signals.norms import CellNorm, norm_named
+from transduce.modules.signals.norms import NORMS
 from transduce.protocols import Positions
 from transduce.types import Factory, Padded
 
@@ -26,10 +26,10 @@ class FeatureMapEmbedding(nn.Module):
     the paper's has stride 2 and 7 pixels. A stem of 2 leaves the expensive first stage a quarter of the cells. Each
     final cell then covers twice as many pixels a side. The ``norm`` "cell" is a layer norm over the features of each
     cell. "picture" is an instance norm: each feature has one mean and one variance in the whole picture. Choose it for
-    pictures with noise, and for stages of fewer than 16 features, where it takes a quarter of the time in bfloat16. It
-    forgets how much of a feature a picture has. The paper uses batch norm. ``positions`` encode a cell's row and
-    column. ``height`` and ``channels`` (1 grey, 3 colour) describe the picture. Sizes are rounded up. Raises UserError
-    if height and channels do not fit the source.
+    pictures with noise, and for stages of fewer than 16 features, where it is faster in bfloat16. It forgets how much
+    of a feature a picture has. The paper uses batch norm. ``positions`` encode a cell's row and column. ``height`` and
+    ``channels`` (1 grey, 3 colour) describe the picture. Sizes are rounded up. Raises UserError if height and channels
+    do not fit the source.
     """
 
     def __init__(
@@ -54,9 +54,8 @@ class FeatureMapEmbedding(nn.Module):
         self.height, self.cell = height, stem * 2 ** (len(stages) - 1)
         self.enter = GridConvolution(channels, stages[0], 2 * stem + 1, stem)
         shapes = [(stages[0], stages[0], 1), *((below, above, 2) for below, above in pairwise(stages))]
-        made = norm_named(norm)
-        self.blocks = nn.Sequential(*(block for shape in shapes for block in stage(*shape, blocks, made)))
-        self.norm = made(stages[-1])
+        self.blocks = nn.Sequential(*(block for shape in shapes for block in stage(*shape, blocks, NORMS[norm])))
+        self.norm = NORMS[norm](stages[-1])
         self.out = GridConvolution(stages[-1], width, 1)
         self.positions = GridPositions(positions, width)
 
@@ -72,7 +71,7 @@ class FeatureMapEmbedding(nn.Module):
         return boxes((self.cell, self.cell), self.height, source.lengths, strided=True)
 
 
-def stage(inputs: int, outputs: int, stride: int, blocks: int, norm: type[nn.Module] = CellNorm) -> list[ResidualBlock]:
+def stage(inputs: int, outputs: int, stride: int, blocks: int, norm: type[nn.Module]) -> list[ResidualBlock]:
     """The ``blocks`` new blocks of one stage. Only the first one changes the number of features (from ``inputs`` to
     ``outputs``) and the size (by ``stride``).
     """
