@@ -16,7 +16,7 @@ from setuptools.command.build_ext import build_ext
 
 KERNELS = Path("src/transduce/engines/native/kernels")
 # No flag reorders additions or contracts them with products: so all variants compute the same numbers, bit for bit.
-FLAGS = "-O3 -std=c++11 -fvisibility=hidden -Wno-psabi "
+FLAGS = "-O3 -std=c++11 -pthread -fvisibility=hidden -Wno-psabi "
 FLAGS += "-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-signed-zeros -ffinite-math-only"
 AVX512 = "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mprefer-vector-width=512"
 VARIANTS = {"portable": "", "avx2": "-mavx2 -mfma", "avx512": AVX512}
@@ -52,6 +52,7 @@ setup(
             [(KERNELS / f"{name}.cpp").as_posix()],
             depends=[path.as_posix() for path in sorted(KERNELS.iterdir())],
             extra_compile_args=flags,
+            extra_link_args=["-pthread"],
             language="c++",
             optional=True,
         )

@@ -4,7 +4,8 @@ writes what PyTorch writes."""
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,57 @@ def test_a_library_of_another_version_is_told() -> None:
     functions = ctypes.CDLL(str(BUILT["_portable"]))
     with pytest.raises(MissingPackageError, match=r"not of this version .*transduce_later.*build_ext --inplace"):
         library.declare(functions, {"later": []})
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    library.library().transduce_set_threads(3)
+    yield
+    library.library().transduce_set_threads(1)
+
+
+def product(functions: Any, matrix: Matrix, x_MI: torch.Tensor) -> torch.Tensor:
+    """x W', in memory that was full of NaN before."""
+    y_MO = torch.full((len(x_MI), matrix.outputs), float("nan"))
+    functions.transduce_multiply(matrix.handle, x_MI.data_ptr(), y_MO.data_ptr(), len(x_MI), 0)
+    return y_MO
+
+
+@needs_library
+@pytest.mark.parametrize(("outputs", "rows"), [(1000, 1), (1000, 7), (200, 300), (64, 500)])
+def test_threads_share_a_product_and_change_no_number(three_threads: None, outputs: int, rows: int) -> None:
+    functions, generator = library.library(), torch.Generator().manual_seed(rows)
+    weight_OI, x_MI = torch.randn(outputs, 300, generator=generator), torch.randn(rows, 300, generator=generator)
+    for matrix in (Matrix(functions, *quantised(weight_OI), None), Matrix(functions, weight_OI, None, None)):
+        functions.transduce_set_threads(1)
+        alone_MO = product(functions, matrix, x_MI)
+        functions.transduce_set_threads(3)
+        for _ in range(50):
+            assert torch.equal(product(functions, matrix, x_MI), alone_MO)
+
+
+@needs_library
+def test_two_callers_at_a_time_get_their_own_products(three_threads: None) -> None:
+    functions, generator = library.library(), torch.Generator().manual_seed(1)
+    matrix = Matrix(functions, *quantised(torch.randn(1000, 300, generator=generator)), None)
+    sources = [torch.randn(rows, 300, generator=generator) for rows in (1, 40)]
+    expected = [product(functions, matrix, x_MI) for x_MI in sources]
+
+    def repeat(caller: int) -> bool:
+        return all(torch.equal(product(functions, matrix, sources[caller]), expected[caller]) for _ in range(200))
+
+    with ThreadPoolExecutor(2) as callers:
+        assert all(callers.map(repeat, range(2)))
+
+
+@needs_library
+def test_an_export_computes_with_the_threads_of_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, notes = written(wide(), tmp_path, "int8")
+    counts: list[int] = []
+    monkeypatch.setattr(library.library(), "transduce_set_threads", counts.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    open_native(tmp_path, Manifest("native", "int8", "", "", notes))
+    assert counts == [2]
 
 
 @needs_library

@@ -63,8 +63,10 @@ def open_library(path: Path) -> Any:
     }
     declare(functions, packed, c_void_p)
     others: dict[str, list[Any]] = {
+        "set_threads": [c_int32],
         "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
+        "log_softmax": [c_void_p] + [c_int64] * 3,
         "highest": [c_void_p] * 2 + [c_int64] * 3 + [c_void_p] * 2,
         "extend": [c_void_p] * 6 + [c_int64] * 6 + [c_void_p] * 8,
         "prefix_beam": [c_void_p] * 2 + [c_int64] * 6 + [c_double] + [c_void_p] * 3,

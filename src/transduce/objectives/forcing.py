@@ -20,7 +20,7 @@ from transduce.objectives.readout import chunk_slices
 from transduce.protocols import Autoregressive
 from transduce.schedules import Probability
 from transduce.search.forcing import shifted
-from transduce.search.step import forbid_specials
+from transduce.search.normalising import forbid_specials
 from transduce.types import EOS, UNK, Padded, widened
 
 S = TypeVar("S")

@@ -17,8 +17,9 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
+from transduce.search.normalising import forbid_specials
 from transduce.search.ranking import LogProbability
-from transduce.search.step import begin, capacity, check_length, forbid_specials, read
+from transduce.search.step import begin, capacity, check_length, read
 from transduce.types import EOS, Hypothesis, Padded
 
 log = logging.getLogger("transduce")

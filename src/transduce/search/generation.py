@@ -17,8 +17,9 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive, TextContext
 from transduce.search import random_numbers
 from transduce.search.base import Truncation
+from transduce.search.normalising import forbid_specials
 from transduce.search.sampling import Sampling, drawn
-from transduce.search.step import capacity, forbid_specials, read, repeated
+from transduce.search.step import capacity, read, repeated
 from transduce.search.truncation import Nucleus, TopK
 from transduce.types import BOS, EOS
 

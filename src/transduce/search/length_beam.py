@@ -12,8 +12,9 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Parallel
 from transduce.search.base import Ranking, resized
+from transduce.search.normalising import forbid_specials
 from transduce.search.ranking import LogProbability
-from transduce.search.step import POSITIONS, forbid_specials, source_lengths
+from transduce.search.step import POSITIONS, source_lengths
 from transduce.types import EOS, Emission, Hypothesis, Padded, widened
 
 

@@ -18,6 +18,7 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.base import Filter, Follower
 from transduce.search.largest import highest, highest_log_probs
+from transduce.search.normalising import allowed_log_softmax, forbid_specials, log_softmax
 from transduce.types import BOS, EOS, PAD, SPECIALS, Padded, widened
 
 S = TypeVar("S")
@@ -166,7 +167,7 @@ def advance(
     penalty of ``STUCK``. A row that its prefix still forces has only the prefix's token.
     """
     logits_NV, front = _next_logits(model, front, max(places))
-    return _next(_normalised(logits_NV), filters, front, places, max_length), front
+    return _next(allowed_log_softmax(logits_NV), filters, front, places, max_length), front
 
 
 def advance_highest(
@@ -184,7 +185,7 @@ def advance_highest(
     if found is not None:
         token_N, log_prob_N = found
         return token_N, list(zip(token_N.tolist(), log_prob_N.tolist(), strict=True)), front
-    following = _next(_normalised(logits_NV), filters, front, places, max_length)
+    following = _next(allowed_log_softmax(logits_NV), filters, front, places, max_length)
     score_N, token_N = highest(following.scores_NV)
     log_prob_N = following.log_prob(token_N) if following.filtered else score_N.double()
     # all that a step reads from the device, in one copy; float64 holds every id exactly
@@ -207,8 +208,8 @@ def _next(
     places: Sequence[int],
     max_length: int | None,
 ) -> Next:
-    """What ``advance`` describes, from the model's log-probabilities, which it changes."""
-    scores_NV = log_probs_NV = forbid_specials(log_probs_NV)
+    """What ``advance`` describes, from log-probabilities in which PAD and BOS have minus infinity."""
+    scores_NV = log_probs_NV
     if filters:
         scores_NV = log_probs_NV.clone()
         for each, memory in zip(filters, front.memories, strict=False):
@@ -261,20 +262,13 @@ def read(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor,
     and the new state.
     """
     logits_NV, state = _logits(model, tokens_NT, state)
-    return _normalised(logits_NV), state
+    return log_softmax(logits_NV), state
 
 
 def _logits(model: Autoregressive[S], tokens_NT: Tensor, state: S) -> tuple[Tensor, S]:
     output, state = model.extend(tokens_NT, state)
     logits_NV = model.readout(tree.map(_last, output))
     return (logits_NV if logits_NV.dtype in WIDE else logits_NV.to(widened(logits_NV.dtype))), state
-
-
-def _normalised(logits_NV: Tensor) -> Tensor:
-    """Log-probabilities in the memory of the logits: half the time of a separate normaliser, which stores every
-    exponential.
-    """
-    return torch.log_softmax(logits_NV, -1, out=logits_NV)
 
 
 def _last(leaf: Tensor) -> Tensor:
@@ -306,14 +300,6 @@ def only(scores_NV: Tensor, token_N: Tensor) -> Tensor:
     """A copy of the scores [N, V] with every token of a row except ``token_N`` at minus infinity."""
     token_N1 = token_N[:, None]
     return torch.full_like(scores_NV, float("-inf")).scatter_(1, token_N1, scores_NV.gather(1, token_N1))
-
-
-def forbid_specials(scores_NV: Tensor) -> Tensor:
-    """Gives PAD and BOS minus infinity, in place, and returns the scores [N, V]. The other tokens are not renormalised:
-    the probability of these two is lost.
-    """
-    scores_NV.narrow(1, PAD, BOS + 1 - PAD).fill_(float("-inf"))  # half the time of an assignment
-    return scores_NV
 
 
 # ---------------------------------------------------------------- memory

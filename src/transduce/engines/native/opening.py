@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 
 from transduce.compute.library import library
@@ -64,10 +65,12 @@ MODELS: dict[str, Reader] = {
 
 
 def open_native(folder: Path, manifest: Manifest) -> Any:
-    """The model of the export in ``folder``. It computes with one thread. Raises MissingPackageError if the library was
-    not built, and UserError for an export of another version.
+    """The model of the export in ``folder``. Its products of matrices have as many threads as PyTorch now. Raises
+    MissingPackageError if the library was not built, and UserError for an export of another version.
     """
-    return read_model(library(), folder, manifest.graphs)
+    functions = library()
+    functions.transduce_set_threads(torch.get_num_threads())
+    return read_model(functions, folder, manifest.graphs)
 
 
 def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> Any:

@@ -25,6 +25,18 @@ static inline bool is_finite(double x) {
     return (bits >> 52 & 0x7FF) != 0x7FF;
 }
 
+// True if a number is missing (NaN), which the compiler may assume away too.
+static bool any_missing(const float* x, int64_t count) {
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        uint32_t bits;
+        std::memcpy(&bits, x + i, sizeof bits);
+        bits &= 0x7FFFFFFF;
+        largest = bits > largest ? bits : largest;
+    }
+    return largest > 0x7F800000;
+}
+
 // The `count` largest of V scores and their tokens, the largest first.
 static void find_largest(const float* scores, int64_t V, int64_t count, float* value, int64_t* token) {
     int64_t held = 0;
@@ -85,6 +97,18 @@ void transduce_highest(
         if (forced != nullptr && forced[n] >= first) token[n] = forced[n];
         const double mass = sum_exponentials(logits, most, vocabulary);
         log_prob[n] = static_cast<double>(logits[token[n]] - most) - std::log(mass);
+    }
+}
+
+void transduce_log_softmax(float* logits, int64_t rows, int64_t vocabulary, int64_t first) {
+    for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
+        const float most = find_highest(logits, vocabulary);
+        const float rest = static_cast<float>(std::log(static_cast<double>(sum_exponentials(logits, most, vocabulary))));
+        if (any_missing(logits, vocabulary))
+            std::fill(logits, logits + vocabulary, missing());
+        else
+            for (int64_t v = 0; v < vocabulary; ++v) logits[v] = logits[v] - most - rest;
+        std::fill(logits, logits + first, static_cast<float>(minus_infinity()));
     }
 }
 

@@ -10,6 +10,10 @@ TRANSDUCE_PUBLIC void transduce_highest(
     const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
     double* log_prob);
 
+// Log-probabilities in place of N rows of logits [N, V]; no numbers (NaN) in a row that has one. The tokens before
+// `first` get minus infinity, and their probability is lost.
+TRANSDUCE_PUBLIC void transduce_log_softmax(float* logits, int64_t rows, int64_t vocabulary, int64_t first);
+
 // The continuations that a beam keeps (search/allocation/best.py). For each of B sources, the C = min(2 K, K min(K + 1, V)) best continuations of its K hypotheses, the best first. The
 // total of token v after hypothesis k is total[b][k] + scores[b][k][v]. Of equal ones, the first hypothesis and the
 // first token come first.

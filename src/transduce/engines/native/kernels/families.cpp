@@ -6,4 +6,5 @@
 #include "interface.cpp"
 #include "matrix.cpp"
 #include "recurrent.cpp"
+#include "team.cpp"
 #include "transformer.cpp"

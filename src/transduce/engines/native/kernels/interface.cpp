@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "team.h"
+
 using namespace transduce;
 
 int32_t transduce_processor() {
@@ -17,6 +19,8 @@ int32_t transduce_processor() {
     return 0;
 #endif
 }
+
+void transduce_set_threads(int32_t threads) { Team::of_process().set_threads(threads); }
 
 Matrix* transduce_pack_integers(
     const int8_t* weight, const float* scale, const float* bias, int32_t outputs, int32_t inputs) {

@@ -17,6 +17,10 @@ const int64_t NO_ROOM = INT64_MIN + 1;  // a position is beyond those that the m
 // The kinds of vector instructions that this processor and its system have: 1 AVX2 with FMA, 2 AVX-512 with VNNI.
 TRANSDUCE_PUBLIC int32_t transduce_processor();
 
+// Sets the number of threads that share the products of matrices, the caller included, in all of the process: 1 to 8
+// (team.h). It is 1 until the first call. The results do not depend on it.
+TRANSDUCE_PUBLIC void transduce_set_threads(int32_t threads);
+
 // A packed copy of a matrix [outputs, inputs]. `bias` may be null. The caller frees it.
 TRANSDUCE_PUBLIC transduce::Matrix* transduce_pack_integers(
     const int8_t* weight, const float* scale, const float* bias, int32_t outputs, int32_t inputs);

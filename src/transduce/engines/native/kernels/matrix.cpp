@@ -6,8 +6,11 @@
 #include <type_traits>
 
 #include "sums.h"
+#include "team.h"
 
 namespace transduce {
+
+static const double WORTH_SHARING = 32768;  // products of numbers: some two microseconds
 
 Matrix::Matrix(int outputs, int inputs, const float* bias_O)
     : outputs(outputs),
@@ -136,11 +139,16 @@ static void multiply_panel(const Matrix& matrix, int panel, const Rows& x, int r
 
 void multiply(const Matrix& matrix, const float* x, float* y, int rows, int activation, QuantisedRows& quantised) {
     if (matrix.quantised) quantised.read(x, rows, matrix.inputs);
-    for (int panel = 0; panel < matrix.panels; ++panel)
+    const auto one_panel = [&](int panel) {
         if (matrix.quantised)
             multiply_panel(matrix, panel, quantised, rows, y);
         else
             multiply_panel(matrix, panel, x, rows, y);
+    };
+    if (static_cast<double>(matrix.outputs) * matrix.inputs * std::min(rows, MOST_ROWS) >= WORTH_SHARING)
+        Team::of_process().share(matrix.panels, one_panel);
+    else
+        for (int panel = 0; panel < matrix.panels; ++panel) one_panel(panel);
     for (int r = 0; r < rows; ++r) activate(y + static_cast<size_t>(r) * matrix.outputs, matrix.outputs, activation);
 }
 

@@ -20,6 +20,14 @@ static inline double minus_infinity() {
     return x;
 }
 
+// No number (NaN), for callers too.
+static inline float missing() {
+    const uint32_t bits = 0x7FC00000;
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 // e^x for x <= 88: 2^n times a polynomial (Cephes, expf). Smaller than -87 gives about 0. Unlike std::exp, it becomes
 // vector instructions.
 static inline float exponential(float x) {
