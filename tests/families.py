@@ -252,6 +252,14 @@ SIGNALS: dict[str, config.Table] = {
         {"type": "convolutional-attention", "heads": 2, "embedding": {"type": "map", "stages": [3, 4], **PICTURE}},
         transformer("none", norm="post", tie="target"),
     ),
+    "recurrent of clips": hearing(
+        {
+            "type": "frames",
+            "columns": 3,
+            "embedding": {"type": "map", "stages": [3], "height": 2, "channels": 1, "norm": "picture"},
+        },
+        recurrent(attending("luong", "dot")),
+    ),
 }
 """Those that read numbers: tests/test_laws.py, a row of them drawn for each id."""
 

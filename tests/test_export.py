@@ -68,6 +68,7 @@ EXPORTED = [
     "conformer of sound",
     "recurrent of columns",
     "transformer of a map, convolutional attention",
+    "recurrent of clips",
 ]
 """Families that together have each kind of state, and each protocol that an engine follows."""
 SEARCHES: dict[str, list[Any]] = {

@@ -47,12 +47,22 @@ class ClipEmbedding(nn.Module):
         self.embedding = embedding(vocabulary=vocabulary // columns, width=width, scaled=scaled)
 
     def embed(self, source: Padded) -> Padded:
-        mask_BS = source.mask
-        pictures_FWH = torch.unflatten(steps(source)[mask_BS], 1, (-1, self.columns)).transpose(1, 2)
-        lengths_F = torch.full((len(pictures_FWH),), self.columns, device=pictures_FWH.device)
-        vectors_FD = pool(self.embedding.embed(Padded(pictures_FWH, lengths_F)), self.pooling)
+        """Embeds the real frames only. A graph for another engine embeds the padding too: it has no shapes that follow
+        from lengths.
+        """
+        frames_BSD, mask_BS = steps(source), source.mask
+        if torch.compiler.is_compiling():
+            vectors_BSD = self._embedded(frames_BSD.flatten(0, 1)).view(*mask_BS.shape, self.width)
+            return Padded(vectors_BSD, source.lengths)  # readers pass over padding
+        vectors_FD = self._embedded(frames_BSD[mask_BS])
         nothing_BSD = vectors_FD.new_zeros(*mask_BS.shape, self.width)
         return Padded(nothing_BSD.index_put((mask_BS,), vectors_FD), source.lengths)
+
+    def _embedded(self, frames_FD: Tensor) -> Tensor:
+        """One vector [F, width] of each frame."""
+        pictures_FWH = torch.unflatten(frames_FD, 1, (-1, self.columns)).transpose(1, 2)
+        widths_F = torch.full(pictures_FWH.shape[:1], self.columns, device=pictures_FWH.device)
+        return pool(self.embedding.embed(Padded(pictures_FWH, widths_F)), self.pooling)
 
     def boxes(self, source: Padded) -> Tensor:
         """[B, S, 4]: each frame's interval of time, over the whole height, as in ``Placed``."""
