@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import math
+import multiprocessing
 import re
 import subprocess
 import sys
@@ -204,11 +205,7 @@ def test_two_plain_files_through_the_template(tmp_path: Path, call: Call) -> Non
             path = tmp_path / f"{split}.{side}"
             path.write_text("".join(f"{line}{suffix}\n" for line in lines), encoding="utf-8")
             splits.append(f"--set=data.{split}.{side}={path}")
-    small = [
-        f"--set=model.{side}.{key}"
-        for side in ("encoder", "decoder")
-        for key in ("width=8", "heads=2", "layers=1", "feedforward=8")
-    ]
+    small = [f"--set=model.{side}.{key}=8" for side in ("encoder", "decoder") for key in ("width", "embedding_width")]
     budget = ["--set=training.steps=2", "--set=training.validation.search.max_length=5", "--device=cpu"]
     run = tmp_path / "run"
     status, _, err = call("train", "translation", "--out", run, *splits, *small, *budget, "--set=search.max_length=5")
@@ -327,6 +324,7 @@ def test_what_is_set_holds_for_the_beam_that_is_asked_for(trained: Path, call: C
     for workers in (1, 2):
         given = "--beam=4", "--set=search.nbest=3", f"--workers={workers}"
         assert call("predict", trained, "--device=cpu", *given, stdin=LINES)[:2] == both[:2]
+    assert not multiprocessing.active_children()  # they end with their command
     one = call("predict", trained, "--device=cpu", "--beam=4", "--set=search.nbest=3", "--nbest=1", stdin=LINES)
     assert len(one[1].splitlines()) == 3
 
