@@ -52,7 +52,8 @@ def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
     pairs = [(f"ab c{'d' * (i % 3)}", f"x{'y' * (i % 2)} z") for i in range(30)]
     changes = ["data.units={source='bpe', target='characters'}", "model.tie='target'", "training.steps=1"]
     stacks = [f"model.{side}.{key}" for side in ("encoder", "decoder") for key in ("norm='post'", "width=8")]
-    transduce.train("translation", tmp_path / "run", settings=[*changes, *stacks], pairs=pairs, progress=False)
+    settings = [*changes, *stacks]
+    transduce.train("translation-transformer", tmp_path / "run", settings=settings, pairs=pairs, progress=False)
     folder, _ = export_run(tmp_path / "run", "marian")
     ours = transduce.load(tmp_path / "run")
     for side, tokenizer in (("source", ours.source_tokenizer), ("target", ours.target_tokenizer)):
