@@ -12,8 +12,8 @@ trained by imitation.
 The inflection folder has LANGUAGE.train-low.tsv.gz (100 pairs), LANGUAGE.train-medium.tsv.gz (1,000), LANGUAGE.valid
 and LANGUAGE.test of CoNLL-SIGMORPHON 2018, task 1: lemma, features, form. "edits" is the recipe ``inflection-small``
 or, with 1,000 pairs, ``inflection-medium``. "attention" is the model of the recipe ``inflection``, and "attention,
-invented" this model with the invented words of ``inflection-small``. Each has ``--minutes`` of the processor's clock and
-batches of the same size. The best checkpoint of each is chosen on validation. The figures are percent on test; in
+invented" this model with the invented words of ``inflection-small``. Each has ``--minutes`` of the processor's clock
+and batches of the same size. The best checkpoint of each is chosen on validation. The figures are percent on test; in
 parentheses, 95 % intervals by bootstrap over the words. The same command again goes on with what was interrupted.
 """
 

@@ -11,11 +11,12 @@ Exports of these weights in DIR/NAME (default RUN/exports/benchmark) are used ag
 
 Each engine reads the first sentences of the test split, text in to text out, at most 60 tokens each: --sentences of
 them in batches of 64, and --single of them one after the other, again until half a second has passed. "greedy" is the
-best path of a CTC model, and "beam 5" its prefix beam. All engines of a run take turns in one process, and each second
-round goes the other way round, so that what else the machine does falls on all. A ratio is the median of the rounds'
-own ratios. With --clock processor, speeds are per second of this process's processor time: right for one thread on a
-busy machine. "own API" is CTranslate2's Python API, which gets the tokens that our pipeline makes and whose tokens are
-not made text: the difference is the cost of our pipeline.
+best path of a CTC model, and "beam 5" its prefix beam. A model that writes all tokens at once has one length, or five.
+All engines of a run take turns in one process, and each second round goes the other way round, so that what else the
+machine does falls on all. A ratio is the median of the rounds' own ratios. With --clock processor, speeds are per
+second of this process's processor time: right for one thread on a busy machine. "own API" is CTranslate2's Python API,
+which gets the tokens that our pipeline makes and whose tokens are not made text: the difference is the cost of our
+pipeline.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ from transduce.compute.precision import Precision
 from transduce.engines.manifest import Manifest, checksum, is_export
 from transduce.errors import UserError
 from transduce.export.writing import export_run
-from transduce.protocols import Framewise, Joint, can
+from transduce.protocols import Framewise, Joint, Parallel, can
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
+from transduce.search.length_beam import LengthBeam
 from transduce.transducer import Transducer
 
 BATCH = 64
@@ -144,6 +146,8 @@ def searches(transducer: Transducer) -> dict[str, Any]:
     kind = type(transducer.model)
     if can(kind, Framewise) and not can(kind, Joint):
         return {"greedy": BestPath(), "beam 5": PrefixBeam(5, weight=0.0)}
+    if can(kind, Parallel):
+        return {"greedy": LengthBeam(1), "beam 5": LengthBeam(5)}
     return {"greedy": Greedy(LONGEST), "beam 5": Beam(5, max_length=LONGEST)}
 
 
