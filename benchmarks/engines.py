@@ -16,7 +16,7 @@ All engines of a run take turns in one process, and each second round goes the o
 machine does falls on all. A ratio is the median of the rounds' own ratios. With --clock processor, speeds are per
 second of this process's processor time: right for one thread on a busy machine. "own API" is CTranslate2's Python API,
 which gets the tokens that our pipeline makes and whose tokens are not made text: the difference is the cost of our
-pipeline.
+pipeline. "native int8, shortlist" searches among the words of RUN's shortlist (``transduce shortlist RUN``).
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ from transduce.engines.manifest import Manifest, checksum, is_export
 from transduce.errors import UserError
 from transduce.export.writing import export_run
 from transduce.protocols import Framewise, Joint, Parallel, can
+from transduce.runs.layout import SHORTLIST
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
+from transduce.search.shortlist import Shortlist
 from transduce.transducer import Transducer
 
 BATCH = 64
@@ -58,6 +60,7 @@ TORCH = "torch float32"
 PEER = "ctranslate2 int8"
 OWN = f"{PEER}, own API"
 OURS = "native int8"
+LISTED = f"{OURS}, shortlist"
 Decode = Callable[[Sequence[str], Any, int], list[str]]
 Clock = Callable[[], float]
 
@@ -142,6 +145,10 @@ def tokens(transducer: Transducer, sources: Sequence[str]) -> list[list[str]]:
     return [[SPECIALS[i] if i < len(SPECIALS) else str(i) for i in row] for row in rows]
 
 
+def listed(decode: Decode, shortlist: Path) -> Decode:
+    return lambda sources, search, batch: decode(sources, Shortlist(shortlist, search), batch)
+
+
 def searches(transducer: Transducer) -> dict[str, Any]:
     kind = type(transducer.model)
     if can(kind, Framewise) and not can(kind, Joint):
@@ -196,6 +203,8 @@ def measured(run: Path, asked: argparse.Namespace) -> Measured:
     given: dict[str, Sequence[Any]] = dict.fromkeys(loaded, sources)
     if PEER in loaded:
         engines[OWN], given[OWN] = own_api(loaded[PEER]), tokens(loaded[PEER], sources)
+    if OURS in loaded and (run / SHORTLIST).exists():
+        engines[LISTED], given[LISTED] = listed(engines[OURS], run / SHORTLIST), sources
     measure(found, engines, given, asked.rounds, CLOCKS[asked.clock])
     return found
 
@@ -229,11 +238,14 @@ def tables(run: str, found: Measured) -> list[str]:
 
 
 def summary(every: Mapping[str, Measured]) -> list[str]:
-    """Our own library in int8, all runs."""
+    """Our own library in int8, all runs; also with a shortlist, where there is one."""
     first = next(iter(every.values()))
     rows = [
         [run, *(found.ratios(OURS, TORCH) if OURS in found.speeds else ["refused"] * len(found.columns))]
         for run, found in every.items()
+    ]
+    rows += [
+        [f"{run}, shortlist", *found.ratios(LISTED, TORCH)] for run, found in every.items() if LISTED in found.speeds
     ]
     return table(f"{OURS}: times {TORCH}", ["run", *(each.name for each in first.columns)], rows)
 

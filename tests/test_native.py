@@ -20,7 +20,7 @@ from selection import mostly_slow
 from transduce import api, config, recipes
 from transduce.compute import library
 from transduce.engines.manifest import Manifest
-from transduce.engines.native.matrices import Matrix, quantised
+from transduce.engines.native.matrices import Matrix, Readout, quantised
 from transduce.engines.native.opening import open_native, read_model
 from transduce.errors import MissingPackageError, UserError
 from transduce.export.native.writing import write_native
@@ -99,6 +99,20 @@ def test_threads_share_a_product_and_change_no_number(three_threads: None, outpu
         functions.transduce_set_threads(3)
         for _ in range(50):
             assert torch.equal(product(functions, matrix, x_MI), alone_MO)
+
+
+@needs_library
+@pytest.mark.parametrize("scaled", [True, False])
+def test_a_shortlist_has_the_logits_that_all_words_have(scaled: bool) -> None:
+    generator = torch.Generator().manual_seed(2)
+    weight_VW, bias_V = torch.randn(300, 40, generator=generator), torch.randn(300, generator=generator)
+    weight_VW, scale_V = quantised(weight_VW) if scaled else (weight_VW, None)
+    readout = Readout(library.library(), weight_VW, scale_V, bias_V)
+    features_NW = torch.randn(5, 40, generator=generator)
+    every_NV = readout.logits(features_NW, None)
+    for words_C in (torch.tensor([0, 2, 299]), torch.tensor([7, 3]), torch.arange(70)):
+        for _ in range(2):  # packed, then kept
+            assert torch.equal(readout.logits(features_NW, words_C), every_NV[:, words_C])
 
 
 @needs_library

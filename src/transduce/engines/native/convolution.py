@@ -117,7 +117,7 @@ class NativeConvolutionDecoder:
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
-        self.matrix = parts.matrix("readout")
+        self.matrix = parts.readout("readout")
 
     def start(self, memory: Memory) -> NativeConvolutionState:
         lengths_B = memory.states.lengths.contiguous()

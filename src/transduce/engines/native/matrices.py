@@ -49,11 +49,6 @@ class Matrix:
         self._multiply(self.handle, rows.data_ptr(), y.data_ptr(), count, ACTIVATIONS[activation])
         return y
 
-    def logits(self, features: Tensor, candidates: Tensor | None) -> Tensor:
-        """The outputs for ``features`` [..., I], or only the outputs of ``candidates`` [C]: a model's ``readout``."""
-        every = self(features)
-        return every if candidates is None else every.index_select(-1, candidates)
-
     def of_real(self, x: Padded) -> Tensor:
         """The same for real positions of rows [B, S, I]; zeros elsewhere."""
         rows, lengths_B = x.values.float().contiguous(), x.lengths.contiguous()
@@ -61,6 +56,30 @@ class Matrix:
         pointers = rows.data_ptr(), y.data_ptr(), lengths_B.data_ptr()
         self._functions.transduce_multiply_real(self.handle, *pointers, *rows.shape[:2])
         return y
+
+
+class Readout(Matrix):
+    """The matrix of a model's ``readout``. It can multiply for a shortlist alone.
+
+    A shortlist is packed once, and kept until another one comes: the steps of a search have the same.
+    """
+
+    def __init__(self, functions: Any, weight_OI: Tensor, scale_O: Tensor | None, bias_O: Tensor | None) -> None:
+        super().__init__(functions, weight_OI, scale_O, bias_O)
+        self._weight_OI, self._of_outputs = weight_OI, (scale_O, bias_O)
+        self._listed: tuple[Tensor, Matrix] | None = None
+
+    def logits(self, features: Tensor, candidates: Tensor | None) -> Tensor:
+        """The outputs for ``features`` [..., I], or only the outputs of ``candidates`` [C]."""
+        return self(features) if candidates is None else self._only(candidates)(features)
+
+    def _only(self, candidates: Tensor) -> Matrix:
+        listed = self._listed
+        if listed is None or listed[0] is not candidates:
+            scale_C, bias_C = (None if each is None else each.index_select(0, candidates) for each in self._of_outputs)
+            packed = Matrix(self._functions, self._weight_OI.index_select(0, candidates), scale_C, bias_C)
+            listed = self._listed = candidates, packed
+        return listed[1]
 
 
 def _address(tensor: Tensor | None) -> int | None:

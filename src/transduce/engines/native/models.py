@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.ctc.prefixes import Prefixes
-from transduce.engines.native.matrices import Matrix
+from transduce.engines.native.matrices import Readout
 from transduce.engines.native.parts import Parts
 from transduce.models.autoregressive import EncoderDecoder, LanguageModel
 from transduce.models.classifier import Classifier
@@ -82,7 +82,7 @@ class NativeJointCTC(JointCTC):
 
 
 class NativeTagger(Tagger):
-    def __init__(self, encoder: Any, matrix: Matrix) -> None:
+    def __init__(self, encoder: Any, matrix: Readout) -> None:
         nn.Module.__init__(self)
         self.encoder, self.matrix = encoder, matrix
 
@@ -93,7 +93,7 @@ class NativeTagger(Tagger):
 class NativeClassifier(Classifier):
     """A classifier of the encoder's summary."""
 
-    def __init__(self, encoder: Any, matrix: Matrix) -> None:
+    def __init__(self, encoder: Any, matrix: Readout) -> None:
         nn.Module.__init__(self)
         self.encoder, self.matrix = encoder, matrix
 

@@ -59,8 +59,8 @@ MODELS: dict[str, Reader] = {
     "joint-ctc": lambda parts, notes: NativeJointCTC(
         _encoder(parts, notes), _decoder(parts, notes), NativeFrames(parts, notes["stretch"]), notes["weight"]
     ),
-    "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.matrix("labels")),
-    "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.matrix("labels")),
+    "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
+    "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.readout("labels")),
 }
 
 

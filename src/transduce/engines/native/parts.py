@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce.compute.library import DONE, NO_ROOM
-from transduce.engines.native.matrices import Matrix
+from transduce.engines.native.matrices import Matrix, Readout
 from transduce.errors import UserError
 from transduce.types import Padded
 
@@ -47,8 +47,14 @@ class Parts:
 
     def matrix(self, name: str) -> Matrix:
         """The matrix of the tensors NAME.weight, NAME.scale (if it is 8-bit) and NAME.bias (if it has one)."""
-        tensors = (self.tensors.get(f"{name}.{each}") for each in ("scale", "bias"))
-        return self.keep(Matrix(self.functions, self.tensors[f"{name}.weight"], *tensors))
+        return self.keep(Matrix(self.functions, *self._tensors(name)))
+
+    def readout(self, name: str) -> Readout:
+        """The same for a model's ``readout``."""
+        return self.keep(Readout(self.functions, *self._tensors(name)))
+
+    def _tensors(self, name: str) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        return self.tensors[f"{name}.weight"], self.tensors.get(f"{name}.scale"), self.tensors.get(f"{name}.bias")
 
     def handle(self, name: str) -> Any:
         """The address of the matrix for the library; None if the export has no such matrix."""

@@ -146,7 +146,7 @@ class NativeRecurrentDecoder:
         self.attends, self.bridge = notes["wiring"] != "plain", notes["bridge"]
         self.keys = parts.matrix("keys") if "keys.weight" in parts.tensors else None
         self.project = parts.matrix("bridge") if self.bridge == "linear" else None
-        self.matrix = parts.matrix("readout")
+        self.matrix = parts.readout("readout")
         self.table = Decoder(
             parts.embedding(notes),
             count,

@@ -148,7 +148,7 @@ class NativeTransformerDecoder:
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
         self.width = self.table.embedding.width
-        self.project, self.matrix = parts.matrix("memory"), parts.matrix("readout")
+        self.project, self.matrix = parts.matrix("memory"), parts.readout("readout")
 
     def start(self, memory: Memory) -> NativeState:
         memory_BSF = self.project.of_real(memory.states)
