@@ -11,10 +11,11 @@ trained by imitation.
 
 The inflection folder has LANGUAGE.train-low.tsv.gz (100 pairs), LANGUAGE.train-medium.tsv.gz (1,000), LANGUAGE.valid
 and LANGUAGE.test of CoNLL-SIGMORPHON 2018, task 1: lemma, features, form. "edits" is the recipe ``inflection-small``
-or, with 1,000 pairs, ``inflection-medium``. "attention" is the model of the recipe ``inflection``, and "attention,
-invented" this model with the invented words of ``inflection-small``. Each has ``--minutes`` of the processor's clock
-and batches of the same size. The best checkpoint of each is chosen on validation. The figures are percent on test; in
-parentheses, 95 % intervals by bootstrap over the words. The same command again goes on with what was interrupted.
+or, with 1,000 pairs, the edit transducer of ``inflection-medium`` alone. "attention" is the model of the recipe
+``inflection``, and "attention, invented" this model with the invented words of ``inflection-small``. Each has
+``--minutes`` of the processor's clock and batches of the same size. The best checkpoint of each is chosen on
+validation. The figures are percent on test; in parentheses, 95 % intervals by bootstrap over the words. The same
+command again goes on with what was interrupted.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+import tomli_w
 from report import Report, add_options, machine
 
 import transduce
@@ -37,7 +39,7 @@ Multilingual Grapheme-to-Phoneme Conversion"."""
 
 INFLECTED = ("arabic", "finnish", "german", "russian", "turkish")
 PARTS = {100: "train-low", 1000: "train-medium"}
-EDITS = {100: "inflection-small", 1000: "inflection-medium"}
+RECIPES = {100: "inflection-small", 1000: "inflection-medium"}
 MODELS = ("edits", "attention", "attention, invented")
 
 
@@ -57,6 +59,18 @@ def _without_sizes(recipe: str, run: Path) -> str:
     run.parent.mkdir(parents=True, exist_ok=True)
     file = run.parent / f"{recipe}.toml"
     file.write_text(f'base = "{recipe}"\n', encoding="utf-8")
+    return str(file)
+
+
+def _edits(recipe: str, runs: Path) -> str:
+    """The recipe, if it has edit transducers alone; otherwise a file with its edit transducer."""
+    if recipe != "inflection-medium":
+        return recipe
+    _, model = recipes.read(recipe)["model"]["models"]
+    table = {"base": "inflection", "model": model, "objective": {"type": "cross-entropy", "smoothing": 0.0}}
+    runs.mkdir(parents=True, exist_ok=True)
+    file = runs / "edits.toml"
+    file.write_text(tomli_w.dumps(table), encoding="utf-8")
     return str(file)
 
 
@@ -81,7 +95,7 @@ def inflection(
     share = recipes.read("inflection-small")["training"]["hallucination"]["share"]
     invented = {"attention, invented": [f"training.hallucination.share={share}"]}
     for pairs in parts:
-        batching = recipes.read(EDITS[pairs])["training"]["batching"]["tokens"]
+        edits, batching = _edits(RECIPES[pairs], runs), recipes.read(RECIPES[pairs])["training"]["batching"]["tokens"]
         totals = dict.fromkeys(MODELS, 0.0)
         for language in languages:
             files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("valid", "test")]
@@ -91,7 +105,7 @@ def inflection(
             files += ["training.validation.examples=300", "training.validation.times=4"]
             found = {}
             for model in MODELS:
-                recipe = EDITS[pairs] if model == "edits" else "inflection"
+                recipe = edits if model == "edits" else "inflection"
                 run, changes = runs / f"{language}-{pairs}-{model.replace(', ', '-')}", invented.get(model, [])
                 found[model] = measured(recipe, run, [*files, *changes], "exact", threads)
             totals = {model: totals[model] + found[model][0] for model in MODELS}

@@ -28,7 +28,7 @@ class Team {
     // has the team, this one works alone.
     template <class Work>
     void share(int parts, const Work& work) {
-        if (threads() == 1 || !members_.try_lock()) {
+        if (threads() == 1 || parts < 2 || !members_.try_lock()) {
             for (int part = 0; part < parts; ++part) work(part);
             return;
         }
