@@ -85,6 +85,7 @@ def test_pages_name_only_recipes_that_exist() -> None:
 
 def test_pages_name_no_recipe_that_is_gone() -> None:
     """Names without a hyphen are also words; the test above sees them in commands."""
+    assert not set(recipes.names()) & recipes.IN_PLACE.keys()
     named = {
         (page.name, name)
         for page in WRITTEN

@@ -9,7 +9,6 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -30,7 +29,7 @@ class Workers(Generic[M]):
 
     A call takes ``work``, a function of a model and a batch, and the batches. It yields the results in the order of the
     batches, and reads at most ``AHEAD`` batches per process ahead of them. The processes start at the first call, which
-    takes a few seconds, and stop with ``close`` or with the pool's last user. An exception in a process, also in
+    takes a few seconds, and stop with the program or with ``close``. An exception in a process, also in
     ``load``, is raised in the caller when the batch's turn comes. Raises StoppedError if a process dies, and UserError
     at construction if ``count`` or ``threads`` is less than 1.
     """
@@ -45,7 +44,6 @@ class Workers(Generic[M]):
             initializer=_start,
             initargs=(load, threads),
         )
-        weakref.finalize(self, self._pool.shutdown, cancel_futures=True)  # for callers who do not close
 
     def __call__(self, work: Callable[[M, B], R], batches: Iterable[B]) -> Iterator[R]:
         results: deque[Future[R]] = deque()

@@ -171,8 +171,7 @@ IN_PLACE = {
     "ptb": "ptb-lstm, or language-model for your own text",
     "ptb-characters-convs2s": "ptb-characters with the settings of convolutions in docs/language-models.md",
     "ptb-characters-gru": "ptb-characters --set model.decoder.cell=gru --set model.decoder.width=700",
-    "ptb-lstm-dropout": "ptb-lstm with the settings of the larger model in docs/language-models.md",
-    "ptb-transformer": "ptb-lstm with the settings of the Transformer in docs/language-models.md",
+    "ptb-lstm-dropout": "ptb-lstm-medium",
     "warpeace-char-transformer": "warpeace-char with the settings of the Transformer in docs/language-models.md",
     "xml": """cells-arithmetic --set 'data.origin={type="xml", pairs=50000, steps=16}' --set search.max_length=120""",
 }
