@@ -371,6 +371,7 @@ SHORTEST = {
 
 FAST = [
     "lstm, copied state, no attention",
+    "recurrent of clips",
     "bahdanau, gru, no bridge",
     "luong, gru, scaled dot, fed",
     "luong, layer norm, fed",
