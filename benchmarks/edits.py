@@ -63,14 +63,19 @@ def _without_sizes(recipe: str, run: Path) -> str:
 
 
 def _edits(recipe: str, runs: Path) -> str:
-    """The recipe, if it has edit transducers alone; otherwise a file with its edit transducer."""
-    if recipe != "inflection-medium":
+    """The recipe, if it has edit transducers alone. Of an ensemble, a file with its edit transducer."""
+    table = recipes.read(recipe)
+    if table["model"]["type"] != "ensemble":
         return recipe
-    _, model = recipes.read(recipe)["model"]["models"]
-    table = {"base": "inflection", "model": model, "objective": {"type": "cross-entropy", "smoothing": 0.0}}
+    alone = {
+        "base": "inflection",
+        "model": next(each for each in table["model"]["models"] if each["decoder"]["type"] == "edits"),
+        "objective": {"type": "cross-entropy", "smoothing": 0.0},
+        "training": {"schedule": table["training"]["schedule"]},
+    }
     runs.mkdir(parents=True, exist_ok=True)
     file = runs / "edits.toml"
-    file.write_text(tomli_w.dumps(table), encoding="utf-8")
+    file.write_text(tomli_w.dumps(alone), encoding="utf-8")
     return str(file)
 
 

@@ -29,9 +29,9 @@ class Workers(Generic[M]):
 
     A call takes ``work``, a function of a model and a batch, and the batches. It yields the results in the order of the
     batches, and reads at most ``AHEAD`` batches per process ahead of them. The processes start at the first call, which
-    takes a few seconds, and stop with the program or with ``close``. An exception in a process, also in
-    ``load``, is raised in the caller when the batch's turn comes. Raises StoppedError if a process dies, and UserError
-    at construction if ``count`` or ``threads`` is less than 1.
+    takes a few seconds, and stop with the program or with ``close``. An exception in a process, also in ``load``, is
+    raised in the caller when the batch's turn comes. Raises StoppedError if a process dies, and UserError at
+    construction if ``count`` or ``threads`` is less than 1.
     """
 
     def __init__(self, load: Callable[[], M], count: int, threads: int = 1) -> None:

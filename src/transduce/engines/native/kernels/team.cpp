@@ -3,12 +3,14 @@
 #include "team.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <thread>
 
 namespace transduce {
 
-static const int LOOKS = 20000;  // for work, before a helper sleeps: about a millisecond
+static const auto PATIENCE = std::chrono::milliseconds(1);  // how long a helper looks for work before it sleeps
+static const int LOOKS = 64;  // between two looks at the clock
 
 static inline void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -53,7 +55,7 @@ void Team::run(int parts, const void* work, void (*call)(const void*, int)) {
         if (looks < LOOKS)
             pause_briefly();
         else
-            std::this_thread::yield();  // the system runs something else in place of a helper
+            std::this_thread::yield();  // the system may run something else in place of a helper
 }
 
 // Does the parts that nobody has taken, those of `first_share` first.
@@ -82,10 +84,13 @@ void Team::help(int own_share) {
 // The number of work that was open and is not the `last`. It may be closed by now.
 unsigned Team::wait_for_work(unsigned last) {
     const auto is_new = [last](unsigned number) { return number % 2 == 1 && number != last; };
-    for (int looks = 0; looks < LOOKS; ++looks, pause_briefly()) {
-        const unsigned number = number_;
-        if (is_new(number)) return number;
-    }
+    const auto end = std::chrono::steady_clock::now() + PATIENCE;
+    do {  // a pause takes three to fifty nanoseconds, by the processor: only the clock knows when to end
+        for (int looks = 0; looks < LOOKS; ++looks, pause_briefly()) {
+            const unsigned number = number_;
+            if (is_new(number)) return number;
+        }
+    } while (std::chrono::steady_clock::now() < end);
     std::unique_lock<std::mutex> until_end(sleepers_);
     ++asleep_;
     wake_.wait(until_end, [&] { return is_new(number_); });
