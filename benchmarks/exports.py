@@ -41,7 +41,7 @@ from transduce.engines.native.opening import open_native
 from transduce.engines.onnx import open_onnx
 from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
-from transduce.export.native.writing import write_native
+from transduce.export.native import write_native
 from transduce.export.onnx import write_onnx
 from transduce.export.parity import TOLERANCE
 from transduce.export.quantisation import quantise

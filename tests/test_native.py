@@ -4,6 +4,7 @@ writes what PyTorch writes."""
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,7 +24,7 @@ from transduce.engines.manifest import Manifest
 from transduce.engines.native.matrices import Matrix, Readout, quantised
 from transduce.engines.native.opening import open_native, read_model
 from transduce.errors import MissingPackageError, UserError
-from transduce.export.native.writing import write_native
+from transduce.export.native import write_native
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.continuous import search_continuously
@@ -265,8 +266,8 @@ def test_a_run_is_exported_and_predicts(
     (tmp_path / "run.toml").write_text(config.write(table), encoding="utf-8")
     run, lines = tmp_path / "run", ["a b", "c a b", "d"]
     api.train(tmp_path / "run.toml", run, device="cpu", progress=False)
-    with pytest.raises(UserError, match=r"has no export for native: make it with `transduce export .* --to native`"):
-        transduce.load(run, engine="native")
+    assert transduce.load(run, engine="native")(lines) == transduce.load(run)(lines)  # without an export
+    without = transduce.load(run, precision="int8")
     for precision in ("float32", "int8"):
         status, out, err = call("export", run, "--to", "native", "--precision", precision)
         assert status == 0, err
@@ -275,7 +276,25 @@ def test_a_run_is_exported_and_predicts(
         found = transduce.load(run, engine="native")
         if precision == "float32":
             assert found(lines) == transduce.load(run)(lines)
+    assert found(lines) == without(lines)
     status, out, err = call("predict", run / "exports" / "native", stdin="\n".join(lines).encode())
     assert (status, out.splitlines()) == (0, found(lines)), err
     streamed = "".join(replace(found, search=Greedy(max_length=6)).stream("c a b"))
     assert streamed == replace(found, search=Greedy(max_length=6))("c a b")
+
+
+@needs_library
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"engine": "native", "device": "cuda"}, "the native engine runs on the cpu; leave --device out"),
+        ({"engine": "native", "precision": "bfloat16"}, "the native engine has float32 and int8"),
+        ({"engine": "torch", "precision": "int8"}, "for the native engine, and not for 'torch'"),
+        ({"engine": "onnx", "precision": "int8"}, "`transduce export RUN --to onnx --precision int8`"),
+    ],
+)
+def test_a_run_is_refused_for_an_engine_that_cannot_run_it_so(
+    trained: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        transduce.load(trained, **options)

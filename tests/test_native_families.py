@@ -17,7 +17,7 @@ from transduce import config
 from transduce.engines.manifest import Manifest
 from transduce.engines.native.opening import open_native, read_model
 from transduce.errors import UserError
-from transduce.export.native.writing import write_native
+from transduce.export.native import write_native
 from transduce.protocols import Model
 from transduce.search.beam import Beam
 from transduce.search.continuous import search_continuously

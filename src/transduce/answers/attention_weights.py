@@ -126,8 +126,8 @@ def attention_weights(
     found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
         raise UserError(
-            f"this {type(model).__name__} does not attend to its source, so there is nothing to see; "
-            'attention comes with model.decoder.wiring = "luong" or "bahdanau", or with the decoder "transformer"'
+            f"this {type(model).__name__} does not attend to its source, or another engine than PyTorch runs it; use "
+            '--engine torch, and model.decoder.wiring = "luong" or "bahdanau", or the decoder "transformer"'
         )
     across = next(iter(found.values()))[0].shape[-1]
     return AttentionWeights(

@@ -31,7 +31,10 @@ BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 
 BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Precision = Annotated[
-    str, typer.Option(help="float32; float16: faster on CPUs; bfloat16: fast where native, less exact.")
+    str,
+    typer.Option(
+        help="float32; int8: the native engine, fastest on a CPU; float16: one line on a CPU; bfloat16: large batches."
+    ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
 RecordPath = Annotated[
@@ -72,7 +75,10 @@ class LoadingOptions:
     ] = False
     precision: Precision = "float32"
     engine: Annotated[
-        str | None, typer.Option(help="torch, or native, onnx or ctranslate2: what `transduce export` made of the run.")
+        str | None,
+        typer.Option(
+            help="torch; native: the package's own kernels, for CPUs; onnx or ctranslate2: an export of the run."
+        ),
     ] = None
     workers: Annotated[
         int, typer.Option(min=1, help="Worker processes; each has --threads threads, by default one.")

@@ -17,7 +17,7 @@ from transduce.compute.packing import ONEDNN, HalfPacking, OneDNNPacking, multip
 from transduce.compute.processor import multiplies_tiles
 from transduce.errors import UserError
 
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]  # the last: of the native engine alone
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 
 FASTER = 0.7  # "auto" takes bfloat16 if a product needs less than this share of the time in float32

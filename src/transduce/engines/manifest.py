@@ -103,12 +103,12 @@ def is_export(folder: Path) -> bool:
 
 
 def find_export(run: Path, engine: str | None) -> Path | None:
-    """The folder of the export to predict with. None if PyTorch runs the model itself.
+    """The folder of the export to predict with. None if the weights of the run are used.
 
     ``run`` is a run directory or the folder of an export. If ``engine`` is None, an export runs with its own engine,
-    and a run with PyTorch. Raises UserError if ``engine`` is unknown, if it is not the engine of the given export, if
-    that export is for Hugging Face's transformers or its export.json is damaged, or if the run has no export for the
-    engine. Checks no checksums.
+    and a run with PyTorch. Our own engine needs no export. Raises UserError if ``engine`` is unknown, if it is not the
+    engine of the given export, if that export is for Hugging Face's transformers or its export.json is damaged, or if
+    the run has no export for another engine. Checks no checksums.
     """
     if engine is not None and engine not in ENGINES:
         raise UserError(f"engine {engine!r}: {', '.join(ENGINES)} were expected")
@@ -123,6 +123,8 @@ def find_export(run: Path, engine: str | None) -> Path | None:
         return None
     folder = run / FOLDER / str(engine)
     if not is_export(folder):
+        if engine == "native":
+            return None
         raise UserError(f"{run} has no export for {engine}: make it with `transduce export {run} --to {engine}`")
     return folder
 

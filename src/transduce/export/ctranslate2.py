@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from transduce.engines.transformers import activation, check_transformer, epsilon, kind
 from transduce.errors import MissingPackageError
-from transduce.export.transformers import activation, check_transformer, epsilon, kind
 from transduce.types import BOS, EOS, SPECIALS, UNK
 
 MOST_POSITIONS = 4096  # rows of the table of sinusoids

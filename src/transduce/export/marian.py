@@ -14,8 +14,8 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from transduce.data.tokenizers.storage import TEXT
+from transduce.engines.transformers import activation, check_transformer, check_value, epsilon, inner
 from transduce.errors import UserError
-from transduce.export.transformers import activation, check_transformer, check_value, epsilon, inner
 from transduce.foreign.marian import BIAS, EMBEDDINGS, READOUT, SHARED, feature_order, parts, to_theirs
 from transduce.foreign.original import Original
 from transduce.foreign.writing import write_original

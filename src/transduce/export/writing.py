@@ -17,7 +17,7 @@ from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
 from transduce.export.graphs import CAPACITY, HYPOTHESES
 from transduce.export.marian import MarianModel, write_marian
-from transduce.export.native.writing import write_native
+from transduce.export.native import write_native
 from transduce.export.onnx import LONGER, write_onnx
 from transduce.export.parity import Parity, Quality, check, compare, compare_quality
 from transduce.files import replace_folder
@@ -78,9 +78,9 @@ def export_run(
             first = [each.source for each in sample[:SAMPLE]]
             notes = write_onnx(transducer.model, example(transducer, first), scratch, precision)
         elif to in WRITERS:
-            notes = WRITERS[to](transducer.model, _table(run, "model", Model), scratch, precision)
+            notes = WRITERS[to](transducer.model, run.complete("model", Model), scratch, precision)
         else:
-            tables = _table(run, "model", Model), _table(run, "search", Search)
+            tables = run.complete("model", Model), run.complete("search", Search)
             notes = write_marian(transducer.model, *tables, run.tokenizers, scratch)
         weights = checksum(run.weights(checkpoint))
         manifest = Manifest(to, precision, weights, checkpoint, notes)
@@ -100,11 +100,6 @@ def export_run(
     _check_free(folder)
     replace_folder(folder, fill)
     return folder, found[0]
-
-
-def _table(run: Run, name: str, expected: Any) -> config.Table:
-    """A table of the run's settings with all defaults."""
-    return config.resolve(run.settings.get(name, {}), expected, run.tokenizers.facts, name)
 
 
 def _greedy(transducer: Transducer) -> Greedy:

@@ -11,11 +11,12 @@ from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
 from transduce.data.preparation import Tokenizers
 from transduce.engines.manifest import Manifest, checksum, find_export
+from transduce.engines.native.opening import native_model
 from transduce.engines.opening import open_model
 from transduce.errors import UserError
 from transduce.models.chain_fusion import ChainFusion
 from transduce.models.mixtures import Ensemble, Fusion
-from transduce.protocols import Chain, can
+from transduce.protocols import Chain, Model, can
 from transduce.runs.layout import Checkpoint, members
 from transduce.runs.run import Run
 from transduce.transducer import Transducer
@@ -38,35 +39,46 @@ def load(
     their log-linear mixture. It uses the same ``checkpoint`` of each, and the search, the context and the settings of
     the first. One of them may be a language model, which reads no source (shallow fusion: Gulcehre et al. 2015).
 
-    ``device`` is cpu, cuda, mps or auto. ``precision`` is float32, bfloat16 or float16. bfloat16 is several times as
-    fast in large batches on a processor that multiplies it natively, and its outputs may differ. float16 keeps matrices
-    in half precision and computes in float32, only on the CPU. It is faster where few rows are computed, such as one
-    sentence, and outputs hardly ever differ. ``settings`` (``{"search.size": 10}`` or ``["search.size=10"]``) and
-    ``size`` change the search, as in ``Transducer.changed``.
+    ``device`` is cpu, cuda, mps or auto. ``precision`` is float32, bfloat16, float16 or int8. bfloat16 is several times
+    as fast in large batches on a processor that multiplies it natively, and its outputs may differ. float16 keeps
+    matrices in half precision and computes in float32, only on the CPU. It is faster where few rows are computed, such
+    as one sentence, and outputs hardly ever differ. int8 keeps matrices as 8-bit integers for the engine "native",
+    which it chooses. ``settings`` (``{"search.size": 10}`` or ``["search.size=10"]``) and ``size`` change the search,
+    as in ``Transducer.changed``.
 
-    ``engine`` "native", "onnx" or "ctranslate2" runs the export that ``transduce export`` made of the run; "torch" runs
-    the run itself. ``run`` can also be the folder of an export, which then runs with its own engine. An export runs on
-    the CPU.
+    ``engine`` "torch" (PyTorch) runs the run itself. "onnx" and "ctranslate2" run the export that ``transduce export``
+    made of the run. "native", the package's own kernels, does so if there is one and ``precision`` is float32;
+    otherwise it converts the weights when it loads them. ``run`` can also be the folder of an export, which then runs
+    with its own engine. Only "torch" runs on another device than the CPU.
 
     If ``mapped`` is True, the weights stay in the pages of their file, which processes share: for many processes with
     one model. Nobody may then write into the file; a training replaces it and does not write into it.
 
     Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
-    runs have different vocabularies.
+    runs have different vocabularies, or if the engine cannot run a model. Raises MissingPackageError if the engine is
+    not installed.
     """
     paths = members(run)
     check_precision(precision)
-    folders = [find_export(path, engine) for path in paths]
+    engine = _engine_for(precision, engine)
+    folders = [find_export(path, None if precision == "int8" else engine) for path in paths]
     if any(folders):
-        check_exported(device, precision)
+        check_exported(precision)
+    if any(folders) or engine == "native":
+        check_on_cpu(device, "an export" if any(folders) else "the native engine")
     where = choose_device(device)
-    loaded = [
-        Run.open(path).transducer(checkpoint, where, mapped) if folder is None else exported(path, folder, checkpoint)
-        for path, folder in zip(paths, folders, strict=True)
-    ]
+    loaded = []
+    for path, folder in zip(paths, folders, strict=True):
+        if folder is not None:
+            loaded.append(exported(path, folder, checkpoint))
+        elif engine == "native":
+            loaded.append(converted(path, checkpoint, precision))
+        else:
+            loaded.append(Run.open(path).transducer(checkpoint, where, mapped))
     alone = len(loaded) == 1 and fusion is None
     transducer = loaded[0] if alone else mix(paths, loaded, fusion)
-    hold_matrices(precision, transducer.model)
+    if engine in (None, "torch"):
+        hold_matrices(precision, transducer.model)
     changed = replace(transducer, precision=precision).changed(settings, size)
     return changed.with_search(changed.search)
 
@@ -88,12 +100,44 @@ def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:
     return Run.read(folder).around(open_model(folder, manifest))
 
 
-def check_exported(device: str, precision: Precision) -> None:
-    """Raises UserError unless an export can run on this device in this precision."""
-    if device not in ("auto", "cpu"):
-        raise UserError(f"device {device!r}: an export runs on the cpu; leave --device out, or use --engine torch")
+def converted(run: Path, checkpoint: Checkpoint, precision: Precision) -> Transducer:
+    """The model of a run for our own engine, without an export. ``precision`` is float32 or int8.
+
+    Raises UserError, which names the setting, for a model that the engine does not have, and MissingPackageError if the
+    engine was not built.
+    """
+    opened = Run.open(run)
+    return opened.around(native_model(opened.model(checkpoint), opened.complete("model", Model), precision))
+
+
+def _engine_for(precision: Precision, engine: str | None) -> str | None:
+    """The engine to load for: only our own has products of int8 without an export. Raises UserError if ``engine`` is
+    another one.
+    """
+    if precision in ("bfloat16", "float16") and engine == "native":
+        raise UserError(f"precision {precision!r}: the native engine has float32 and int8; or leave --engine out")
+    if precision != "int8" or engine == "native":
+        return engine
+    if engine in ("onnx", "ctranslate2"):
+        raise UserError(
+            f"precision 'int8': this is set when a run is exported (`transduce export RUN --to {engine} --precision "
+            "int8`); leave it out"
+        )
+    if engine is not None:
+        raise UserError(f"precision 'int8' is for the native engine, and not for {engine!r}: leave --engine out")
+    return "native"
+
+
+def check_exported(precision: Precision) -> None:
+    """Raises UserError if an export is to run in another precision than its own."""
     if precision != "float32":
         raise UserError(f"precision {precision!r}: this is set when a run is exported; leave it out")
+
+
+def check_on_cpu(device: str, what: str) -> None:
+    """Raises UserError if ``device`` is another one than the CPU. ``what`` is the subject of the message."""
+    if device not in ("auto", "cpu"):
+        raise UserError(f"device {device!r}: {what} runs on the cpu; leave --device out, or use --engine torch")
 
 
 def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | None) -> Transducer:

@@ -186,6 +186,10 @@ class Run:
                     "name the examples with --source and --target, or with --pairs"
                 )
 
+    def complete(self, name: str, expected: Any) -> config.Table:
+        """The table ``name`` of the settings with all defaults of an ``expected`` type, such as ``Model``."""
+        return config.resolve(self.settings.get(name, {}), expected, self.tokenizers.facts, name)
+
     # ------------------------------------------------------------- weights
 
     @property

@@ -1,6 +1,6 @@
-"""Opens an export for our own engine.
+"""Opens a model for our own engine: an export, or a model in memory.
 
-The notes of export.json name the kind of model and the type of each part; a table below has the class of each.
+The notes name the kind of model and the type of each part; a table below has the class of each.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
 from transduce.compute.library import library
 from transduce.engines.manifest import Manifest
+from transduce.engines.native.conversion.conversion import convert
 from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
 from transduce.engines.native.models import (
     NativeClassifier,
@@ -68,9 +70,20 @@ def open_native(folder: Path, manifest: Manifest) -> Any:
     """The model of the export in ``folder``. Its products of matrices have as many threads as PyTorch now. Raises
     MissingPackageError if the library was not built, and UserError for an export of another version.
     """
+    return read_model(_library_with_threads(), folder, manifest.graphs)
+
+
+def native_model(model: Any, settings: Mapping[str, Any], precision: str = "float32") -> Any:
+    """A model of ours for our own engine, without an export. The arguments and the errors are those of ``convert``. It
+    keeps nothing of ``model``. Its products have as many threads as PyTorch now.
+    """
+    return assemble(_library_with_threads(), *convert(model, settings, precision))
+
+
+def _library_with_threads() -> Any:
     functions = library()
     functions.transduce_set_threads(torch.get_num_threads())
-    return read_model(functions, folder, manifest.graphs)
+    return functions
 
 
 def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> Any:
@@ -80,4 +93,9 @@ def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> Any:
             f"{folder} is an export of a {notes['model']!r}, and this version of the native engine opens "
             f"{', '.join(MODELS)}: export the run again"
         )
-    return MODELS[notes["model"]](Parts(functions, load_file(folder / WEIGHTS)), notes).eval()
+    return assemble(functions, load_file(folder / WEIGHTS), notes)
+
+
+def assemble(functions: Any, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Any:
+    """The model that ``convert`` described by ``tensors`` and ``notes``."""
+    return MODELS[notes["model"]](Parts(functions, tensors), notes).eval()

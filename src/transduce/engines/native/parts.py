@@ -69,7 +69,7 @@ class Parts:
         return Norm(self.address(f"{name}.weight"), self.address(f"{name}.bias"))
 
     def embedding(self, notes: Mapping[str, Any]) -> Embedding:
-        """The embedding that an encoder's or a decoder's notes describe (``export.native.weights``)."""
+        """The embedding that an encoder's or a decoder's notes describe (``conversion.weights``)."""
         vocabulary, width = self.tensors[notes["embedding"]].shape
         positions = self.tensors.get(notes["positions"]) if "positions" in notes else None
         most = notes.get("most_positions", ANY_POSITION) if positions is None else len(positions)

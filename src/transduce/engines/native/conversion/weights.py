@@ -1,4 +1,4 @@
-"""The tensors of an export for our own engine, by name."""
+"""The tensors of a model for our own engine, by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_POSITIONS = 2048  # of sinusoids
 
 
 class Weights:
-    """The tensors of an export by name. Matrices are 8-bit integers with a scale for each output if ``integers``;
+    """The tensors of a model by name. Matrices are 8-bit integers with a scale for each output if ``integers``;
     embeddings, norms and biases stay float32.
     """
 

@@ -1,4 +1,4 @@
-"""Checks and writes the tensors of each type of model outside its encoder and decoder, for our own engine."""
+"""Checks and adds the tensors of each type of model outside its encoder and decoder, for our own engine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from transduce.decoders.ctc import BARRED
-from transduce.export.native.weights import Weights
-from transduce.export.transformers import check_value, kind
+from transduce.engines.native.conversion.weights import Weights
+from transduce.engines.transformers import check_value, kind
 from transduce.types import BOS, EOS
 
 ENGINE = "the native engine"
@@ -22,25 +22,25 @@ def check_classifier(settings: Mapping[str, Any]) -> None:
     check_value("pooling", kind(settings["pooling"]), ("last",), ENGINE)
 
 
-def write_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     weights.matrix("labels", model.projection.weight, model.projection.bias)
     return {}
 
 
-def write_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return _write_frames(weights, model.decoder)
+def add_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return _add_frames(weights, model.decoder)
 
 
 def joint_part(model: Any, side: str) -> Any:
     return model.mixture.models[0] if side == "decoder" else model.encoder
 
 
-def write_joint_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_joint_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     _, frames = model.mixture.models
-    return _write_frames(weights, frames) | {"weight": model.weights[1]}
+    return _add_frames(weights, frames) | {"weight": model.weights[1]}
 
 
-def _write_frames(weights: Weights, frames: Any) -> dict[str, Any]:
+def _add_frames(weights: Weights, frames: Any) -> dict[str, Any]:
     """The readout of CTC. BOS and EOS get the logit ``BARRED`` by their biases."""
     if frames.split is not None:
         weights.matrix("frames.split", frames.split.weight, frames.split.bias)

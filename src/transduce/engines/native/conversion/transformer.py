@@ -1,4 +1,4 @@
-"""Writes a Transformer's encoder or decoder for our own engine, from its settings and parameters."""
+"""Converts a Transformer's encoder or decoder for our own engine, from its settings and parameters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.export.native.weights import MOST_POSITIONS, Weights
-from transduce.export.transformers import ACTIVATIONS, activation, check_value, inner, kind
+from transduce.engines.native.conversion.weights import MOST_POSITIONS, Weights
+from transduce.engines.transformers import ACTIVATIONS, activation, check_value, inner, kind
 
 POSITIONS, NORMS = ("sinusoidal", "learned", "none"), ("pre", "post")
 KERNELS = ("lightweight", "dynamic")
@@ -34,12 +34,12 @@ def check_transformer(settings: Mapping[str, Any], side: str, engine: str) -> No
         check_value(f"{side}.mixer.relative", kind(inner(mixer, "relative", "none")), tuple(RELATIVE), engine)
 
 
-def write_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return _write_stack(weights, "encoder", encoder, settings)
+def add_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return _add_stack(weights, "encoder", encoder, settings)
 
 
-def write_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    notes = _write_stack(weights, "decoder", decoder, settings)
+def add_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    notes = _add_stack(weights, "decoder", decoder, settings)
     projections = [layer.memory.project for layer in decoder.layers]
     weight, bias = (torch.cat([getattr(each, part) for each in projections]) for part in ("weight", "bias"))
     weights.matrix("memory", weight, bias)
@@ -47,15 +47,15 @@ def write_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -
     return notes
 
 
-def _write_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _add_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Adds the tensors of a stack. Returns the notes that describe it."""
     mixers = settings.get("mixer", "attention")
     mixers = mixers if isinstance(mixers, list) else [mixers] * len(stack.layers)
     for number, layer in enumerate(stack.layers):
-        _write_layer(weights, f"{side}.{number}", layer)
+        _add_layer(weights, f"{side}.{number}", layer)
     pairs = zip(stack.layers, mixers, strict=True)
     described = [
-        _write_mixer(weights, f"{side}.{number}", layer.mixer, kind(mixer), kind(inner(mixer, "relative", "none")))
+        _add_mixer(weights, f"{side}.{number}", layer.mixer, kind(mixer), kind(inner(mixer, "relative", "none")))
         for number, (layer, mixer) in enumerate(pairs)
     ]
     pre_norm = kind(settings["norm"]) == "pre"
@@ -74,7 +74,7 @@ def _write_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str,
     }
 
 
-def _write_layer(weights: Weights, name: str, layer: Any) -> None:
+def _add_layer(weights: Weights, name: str, layer: Any) -> None:
     """Adds the tensors of a layer outside its mixer."""
     parts = {"widen": layer.feedforward.widen, "narrow": layer.feedforward.narrow}
     norms = {"mixer_norm": layer.mixer_residual.norm, "feedforward_norm": layer.feedforward_residual.norm}
@@ -87,7 +87,7 @@ def _write_layer(weights: Weights, name: str, layer: Any) -> None:
         weights.norm(f"{name}.{each}", norm)
 
 
-def _write_mixer(weights: Weights, name: str, mixer: Any, of: str, relative: str) -> dict[str, int]:
+def _add_mixer(weights: Weights, name: str, mixer: Any, of: str, relative: str) -> dict[str, int]:
     """Adds the tensors of self-attention or of a convolution in its place. Returns the notes that describe it."""
     if of not in KERNELS:
         weights.matrix(f"{name}.project", mixer.project.weight, mixer.project.bias)
@@ -102,11 +102,11 @@ def _write_mixer(weights: Weights, name: str, mixer: Any, of: str, relative: str
     return {"kernel": mixer.kernel}
 
 
-def _write_nothing(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+def _add_nothing(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
     return {}
 
 
-def _write_turns(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+def _add_turns(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
     """The cosines and sines of rotary positions: what a query of ones and zeros becomes."""
     half = mixer.features // 2
     ones_11PD = torch.cat([torch.ones(1, 1, MOST_POSITIONS, half), torch.zeros(1, 1, MOST_POSITIONS, half)], -1)
@@ -115,7 +115,7 @@ def _write_turns(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
     return {}
 
 
-def _write_bias(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+def _add_bias(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
     """The numbers that T5 and ALiBi add to energies, of each head and distance: those of the last query's place."""
     far = MOST_POSITIONS - 1
     ahead = 0 if mixer.causal else far
@@ -126,16 +126,16 @@ def _write_bias(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
     return {"far": far, "ahead": ahead}
 
 
-def _write_shaw(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
+def _add_shaw(weights: Weights, name: str, mixer: Any) -> dict[str, int]:
     weights.floats(f"{name}.keys", mixer.relative.key)
     weights.floats(f"{name}.values", mixer.relative.value)
     return {"far": mixer.relative.distance, "ahead": mixer.relative.ahead}
 
 
 RELATIVE: dict[str, Callable[[Weights, str, Any], dict[str, int]]] = {
-    "none": _write_nothing,
-    "rotary": _write_turns,
-    "t5": _write_bias,
-    "alibi": _write_bias,
-    "shaw": _write_shaw,
+    "none": _add_nothing,
+    "rotary": _add_turns,
+    "t5": _add_bias,
+    "alibi": _add_bias,
+    "shaw": _add_shaw,
 }

@@ -1,4 +1,4 @@
-"""Writes a recurrent encoder or decoder for our own engine, from its settings and parameters.
+"""Converts a recurrent encoder or decoder for our own engine, from its settings and parameters.
 
 The engine has cells that are elementwise after the products with the input and with the state. A gate that a cell does
 not have gets a bias that opens it.
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.export.native.weights import Weights
-from transduce.export.transformers import check_value, inner, kind
+from transduce.engines.native.conversion.weights import Weights
+from transduce.engines.transformers import check_value, inner, kind
 
 OPEN = 1e4  # a bias: the sigmoid of the gate is exactly 1
 BRIDGES, WIRINGS = ("linear", "copy", "zero"), ("plain", "bahdanau", "luong")
@@ -38,12 +38,12 @@ def check_decoder(settings: Mapping[str, Any], side: str, engine: str) -> None:
         check_value(f"{side}.wiring.attention.energy", kind(attention["energy"]), ENERGIES, engine)
 
 
-def write_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    write = CELLS[kind(settings["cell"])].write
+def add_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    add = CELLS[kind(settings["cell"])].add
     for number, layer in enumerate(encoder.layers):
         for way, cell in (("forward", layer.forward_cell), ("backward", layer.backward_cell)):
             if cell is not None:
-                found = write(weights, f"encoder.{number}.{way}", cell, settings["cell"])
+                found = add(weights, f"encoder.{number}.{way}", cell, settings["cell"])
     cell = encoder.layers[0].forward_cell or encoder.layers[0].backward_cell
     return weights.embedding("encoder", encoder.embedding) | {
         "cell": found,
@@ -54,10 +54,10 @@ def write_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -
     }
 
 
-def write_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    wiring, writer = decoder.wiring, CELLS[kind(settings["cell"])]
+def add_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    wiring, cell_tensors = decoder.wiring, CELLS[kind(settings["cell"])]
     for number, cell in enumerate(wiring.stack.cells):
-        found = writer.write(weights, f"decoder.{number}", cell, settings["cell"])
+        found = cell_tensors.add(weights, f"decoder.{number}", cell, settings["cell"])
     bridge = kind(settings["bridge"])
     if bridge == "linear":
         weights.matrix("bridge", decoder.bridge.linear.weight, decoder.bridge.linear.bias)
@@ -69,12 +69,12 @@ def write_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -
         "luong": (getattr(wiring, "feed", None), getattr(wiring, "mix", None)),
     }[name]
     if second is not None:
-        weights.matrix("second", writer.gates(wiring.stack.first, second.weight), None)
+        weights.matrix("second", cell_tensors.gates(wiring.stack.first, second.weight), None)
     if mix is not None:
         weights.matrix("mix", mix.weight, mix.bias)
     attention = {"key_width": 0, "value_width": 0, "scale": 1.0}
     if name != "plain":
-        attention = _write_attention(weights, wiring.attention, kind(settings["wiring"]["attention"]["energy"]))
+        attention = _add_attention(weights, wiring.attention, kind(settings["wiring"]["attention"]["energy"]))
     return (
         weights.embedding("decoder", decoder.embedding)
         | attention
@@ -90,7 +90,7 @@ def write_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -
     )
 
 
-def _write_attention(weights: Weights, attention: Any, name: str) -> dict[str, Any]:
+def _add_attention(weights: Weights, attention: Any, name: str) -> dict[str, Any]:
     energy = attention.energy
     if name != "dot":
         weights.matrix("keys", energy.key.weight, energy.key.bias)
@@ -156,20 +156,20 @@ def _same(cell: Any, gates: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class CellWriter:
-    """``write`` adds a cell's tensors and returns the engine's name of its kind. ``gates`` arranges the rows of another
+class CellTensors:
+    """``add`` adds a cell's tensors and returns the engine's name of its kind. ``gates`` arranges the rows of another
     matrix, which is added to the product with the input, as the engine's cell has them.
     """
 
-    write: Callable[[Weights, str, Any, Any], str]
+    add: Callable[[Weights, str, Any, Any], str]
     gates: Callable[[Any, Tensor], Tensor] = _same
 
 
 CELLS = {
-    "lstm": CellWriter(_fused),
-    "gru": CellWriter(_fused),
-    "elman": CellWriter(_elman),
-    "lstm-peephole": CellWriter(_peephole),
-    "lstm-without": CellWriter(_without, _complete),
-    "ssru": CellWriter(_ssru),
+    "lstm": CellTensors(_fused),
+    "gru": CellTensors(_fused),
+    "elman": CellTensors(_elman),
+    "lstm-peephole": CellTensors(_peephole),
+    "lstm-without": CellTensors(_without, _complete),
+    "ssru": CellTensors(_ssru),
 }

@@ -1,0 +1,1 @@
+"""Converts models for our own engine: a module for each family."""

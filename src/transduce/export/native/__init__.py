@@ -1,1 +1,0 @@
-"""Writes models for our own engine: a module for each family."""
