@@ -1,4 +1,4 @@
-"""Dropout by random bytes: how much is dropped, what is expected, and when nothing happens."""
+"""Dropout by the compiled library or by random bytes: how much is dropped, and when nothing happens."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from transduce.compute import kernels, library
 from transduce.modules.dropout import Dropout
 
 MANY = 400_000
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 
 
+@pytest.fixture(params=["library", "bytes"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether the library drops; without it, bytes do."""
+    if request.param == "library" and not library.built():
+        pytest.skip("no C++ compiler was found when transduce was installed")
+    if request.param == "bytes":
+        monkeypatch.setattr(kernels, "_functions", lambda: None)
+    return str(request.param)
+
+
 @TYPES
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_a_share_of_p_is_dropped_and_the_expectation_kept(p: float, dtype: torch.dtype) -> None:
+def test_a_share_of_p_is_dropped_and_the_expectation_kept(way: str, p: float, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    rounded = round(p * 256) / 256
+    exact = way == "library" and dtype != torch.float64
+    rounded = p if exact else round(p * 256) / 256
     y = Dropout(p)(torch.ones(MANY, dtype=dtype))
     assert y.dtype == dtype
     dropped = (y == 0).double().mean().item()
@@ -27,6 +39,7 @@ def test_a_share_of_p_is_dropped_and_the_expectation_kept(p: float, dtype: torch
     assert kept.item() == pytest.approx(1 / (1 - rounded), rel=torch.finfo(dtype).eps)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("p", [0.001, 0.003, 0.02, 0.99, 0.999])
 def test_a_p_that_a_byte_would_round_too_much_is_exact(p: float) -> None:
     torch.manual_seed(0)
@@ -36,6 +49,7 @@ def test_a_p_that_a_byte_would_round_too_much_is_exact(p: float) -> None:
     assert y.max().item() == pytest.approx(1 / (1 - p))
 
 
+@pytest.mark.usefixtures("way")
 def test_neighbours_are_dropped_independently() -> None:
     """Bytes of one 64-bit draw lie side by side: no pair of them may agree more than by chance."""
     torch.manual_seed(0)
@@ -45,6 +59,7 @@ def test_neighbours_are_dropped_independently() -> None:
     assert (kept.mean(0) - 0.5).abs().max() < 5 * 0.5 / len(kept) ** 0.5
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (8,), (9, 1, 3), (0,), (2, 0, 3)])
 def test_any_size(shape: tuple[int, ...]) -> None:
     y = Dropout(0.5)(torch.ones(shape))
@@ -52,8 +67,9 @@ def test_any_size(shape: tuple[int, ...]) -> None:
     assert set(y.flatten().tolist()) <= {0.0, 2.0}
 
 
-def test_gradients_pass_where_values_did() -> None:
-    x = torch.randn(5, 11, dtype=torch.float64).requires_grad_()
+@TYPES
+def test_gradients_pass_where_values_did(dtype: torch.dtype) -> None:
+    x = torch.randn(5, 11).to(dtype).requires_grad_()
     y = Dropout(0.4)(x)
     y.sum().backward()
     assert_close(y, x * x.grad)
@@ -67,6 +83,7 @@ def test_evaluation_and_p_of_zero_are_the_identity(dtype: torch.dtype) -> None:
     assert Dropout(0.0)(x) is x
 
 
+@pytest.mark.usefixtures("way")
 def test_the_seed_decides() -> None:
     x, dropout = torch.ones(1000), Dropout(0.5)
     masks = []

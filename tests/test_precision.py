@@ -187,5 +187,5 @@ def test_workers_predict_in_it(trained: Path, fast: transduce.Transducer) -> Non
 
 
 def test_a_precision_that_is_none_is_answered(trained: Path) -> None:
-    with pytest.raises(ValueError, match="precision 'half': expected float32, bfloat16 or float16"):
+    with pytest.raises(ValueError, match="precision 'half': expected float32, bfloat16, float16 or int8"):
         transduce.load(trained, device="cpu", precision="half")  # type: ignore[arg-type]

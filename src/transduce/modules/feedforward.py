@@ -30,13 +30,14 @@ class PlainFeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.widen = projection(width, hidden)
-        # In place, to save memory: nothing else uses the input, and the backward pass needs only the output.
-        self.activation = torch.relu_ if activation == "relu" else ACTIVATIONS[activation]
+        self.activation = None if activation == "relu" else ACTIVATIONS[activation]
         self.dropout = Dropout(dropout)
         self.narrow = projection(hidden, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = self.narrow(self.dropout(self.activation(self.widen(x))))
+        wide = self.widen(x)  # nothing else uses it: ReLU may change it in place
+        hidden = self.dropout.of_relu(wide) if self.activation is None else self.dropout(self.activation(wide))
+        y: Tensor = self.narrow(hidden)
         return y
 
 

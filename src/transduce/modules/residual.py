@@ -29,7 +29,7 @@ class PostNorm(nn.Module):
         return x
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        total: Tensor = self.norm(x + self.dropout(y))
+        total: Tensor = self.norm(self.dropout.added_to(x, y))
         return total
 
     def final(self) -> nn.Module:
@@ -54,8 +54,7 @@ class PreNorm(nn.Module):
         return normal
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:
-        total: Tensor = x + self.dropout(y)
-        return total
+        return self.dropout.added_to(x, y)
 
     def final(self) -> nn.Module:
         return self.norm

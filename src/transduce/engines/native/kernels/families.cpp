@@ -7,4 +7,5 @@
 #include "matrix.cpp"
 #include "recurrent.cpp"
 #include "team.cpp"
+#include "training.cpp"
 #include "transformer.cpp"

@@ -1,0 +1,263 @@
+"""What the compiled library computes for training on the CPU: attention with dropout, and dropout.
+
+engines/native/kernels/training.h describes the functions. Without the library, ``fits`` is False, and PyTorch's own
+operators compute the same.
+
+B rows, H heads, T queries, S keys, D features.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, byref, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from transduce.compute.library import declare, optional_library
+
+TYPES = (torch.float32, torch.bfloat16)
+OPENMP = ("libgomp.so.1", "libiomp5.so", "libomp.so")  # the libraries that PyTorch's threads may come from
+LANES = 16  # the library pads rows of weights to a multiple
+BARRED = -1e30  # in place of minus infinity, which the library does not know
+WHOLE = 2**32
+
+
+class Dropped(Structure):
+    _fields_ = (("seed", c_uint64), ("dropped", c_uint32), ("scale", c_float))
+
+
+class Numbers(Structure):
+    _fields_ = (("data", c_void_p), ("halves", c_int32))
+
+
+class Vectors(Structure):
+    _fields_ = (("data", c_void_p), ("row", c_int64), ("head", c_int64), ("place", c_int64))
+
+
+class Attention(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("rows", "heads", "queries", "keys", "features")),
+        ("halves", c_int32),
+        ("threads", c_int32),
+        ("scale", c_float),
+        *((name, Vectors) for name in ("query", "key", "value", "context")),
+        ("bias", c_void_p),
+        *((name, c_int64) for name in ("bias_row", "bias_head", "bias_query")),
+        ("weights", c_void_p),
+        ("dropped", Dropped),
+    )
+
+
+def fits(*tensors: Tensor) -> bool:
+    """True if the library computes with these tensors: float32 or bfloat16 on the CPU, of one type."""
+    return (
+        all(each.device.type == "cpu" and each.dtype == tensors[0].dtype for each in tensors)
+        and tensors[0].dtype in TYPES
+        and not torch.compiler.is_compiling()
+        and _functions() is not None
+    )
+
+
+def drop(x: Tensor, p: float) -> Tensor:
+    """Dropout of a tensor that ``fits``: each element becomes 0 with probability ``p``, and the others are multiplied
+    by 1 / (1 - p). PyTorch's generator of random numbers decides, by one number a call.
+    """
+    y: Tensor = _Dropout.apply(x, _dropped(p))  # type: ignore[no-untyped-call]
+    return y
+
+
+def drop_rectified(x: Tensor, p: float) -> Tensor:
+    """dropout(relu(x)) of a tensor that ``fits``, in one pass."""
+    y: Tensor = _RectifiedDropout.apply(x, _dropped(p))  # type: ignore[no-untyped-call]
+    return y
+
+
+def add_dropped(base: Tensor, x: Tensor, p: float) -> Tensor:
+    """base + dropout(x) of two tensors of one shape that ``fit``, each by itself, in one pass. The result has the type
+    of ``base``.
+    """
+    y: Tensor = _Sum.apply(base, x, _dropped(p))  # type: ignore[no-untyped-call]
+    return y
+
+
+def attend(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor, p: float) -> Tensor:
+    """dropout(softmax(q k' / sqrt(D) + bias)) v, [B, H, T, D], of tensors that ``fits``. ``bias`` broadcasts to [B, H,
+    T, S] and has no gradient; minus infinity bars a key. A query without a key reads zeros. ``p`` is dropout's.
+    """
+    y: Tensor = _Attention.apply(query_BHTD, key_BHSD, value_BHSD, bias, _dropped(p))  # type: ignore[no-untyped-call]
+    return y
+
+
+class _Dropout(torch.autograd.Function):
+    """Draws the random numbers again in the backward pass, like the other functions here, and keeps no mask."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dropped: Dropped) -> Tensor:
+        ctx.dropped = dropped
+        return _drop(x, x.dtype, dropped)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _drop(gradient, gradient.dtype, ctx.dropped), None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, base: Tensor, x: Tensor, dropped: Dropped) -> Tensor:
+        ctx.dropped, ctx.type = dropped, x.dtype
+        return _drop(x, base.dtype, dropped, base.contiguous())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        return gradient, _drop(gradient, ctx.type, ctx.dropped), None
+
+
+class _RectifiedDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dropped: Dropped) -> Tensor:
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        described = byref(_numbers(x)), byref(_numbers(y)), x.numel(), torch.get_num_threads(), byref(dropped)
+        _functions().transduce_drop_rectified(*described)
+        ctx.save_for_backward(y)
+        ctx.dropped = dropped
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (y,) = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        for_x = torch.empty_like(y)
+        arrays = (byref(_numbers(each)) for each in (gradient, y, for_x))
+        _functions().transduce_drop_rectified_backward(*arrays, y.numel(), torch.get_num_threads(), byref(ctx.dropped))
+        return for_x, None
+
+
+def _drop(x: Tensor, to: torch.dtype, dropped: Dropped, base: Tensor | None = None) -> Tensor:
+    """dropout(x), or ``base`` + dropout(x), in the type ``to``, which is that of the base."""
+    x = x.contiguous()
+    y = torch.empty_like(x, dtype=to)
+    below = None if base is None else byref(_numbers(base))
+    _functions().transduce_drop(
+        byref(_numbers(x)), below, byref(_numbers(y)), x.numel(), torch.get_num_threads(), byref(dropped)
+    )
+    return y
+
+
+def _numbers(x: Tensor) -> Numbers:
+    return Numbers(x.data_ptr(), x.dtype == torch.bfloat16)
+
+
+class _Attention(torch.autograd.Function):
+    """Saves the softmax, and draws the random numbers of dropout again in the backward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor, dropped: Dropped
+    ) -> Tensor:
+        parts = tuple(_with_features_together(each) for each in (query_BHTD, key_BHSD, value_BHSD))
+        (B, H, T, D), S = query_BHTD.shape, key_BHSD.shape[2]
+        context_BHTD = query_BHTD.new_empty(B, T, H, D).transpose(1, 2)  # so that the heads are merged without a copy
+        weights_BHTS = query_BHTD.new_empty(B, H, T, -(-S // LANES) * LANES, dtype=torch.float32)
+        bias_BHTS = bias.float().clamp(min=BARRED).contiguous().expand(B, H, T, S)
+        described = _described(parts, context_BHTD, bias_BHTS, weights_BHTS, dropped)
+        _functions().transduce_attend(byref(described))
+        ctx.save_for_backward(*parts, weights_BHTS)
+        ctx.dropped = dropped
+        return context_BHTD
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient_BHTD: Tensor) -> tuple[Tensor | None, ...]:
+        *parts, weights_BHTS = ctx.saved_tensors
+        gradient_BHTD = _with_features_together(gradient_BHTD)
+        described = _described(parts, gradient_BHTD, weights_BHTS, weights_BHTS, ctx.dropped)  # it reads no bias
+        gradients = _places_like(*parts)
+        _functions().transduce_attend_backward(byref(described), *(byref(_vectors(each)) for each in gradients))
+        return (*gradients, None, None)
+
+
+def _described(parts: Sequence[Tensor], context: Tensor, bias: Tensor, weights: Tensor, dropped: Dropped) -> Attention:
+    """The structure of training.h. ``parts`` are the queries, keys and values."""
+    query, key, _ = parts
+    vectors = (_vectors(each) for each in (*parts, context))
+    return Attention(
+        *query.shape[:3],
+        key.shape[2],
+        query.shape[3],
+        query.dtype == torch.bfloat16,
+        torch.get_num_threads(),
+        query.shape[3] ** -0.5,
+        *vectors,
+        bias.data_ptr(),
+        *bias.stride()[:3],
+        weights.data_ptr(),
+        dropped,
+    )
+
+
+def _vectors(x: Tensor) -> Vectors:
+    return Vectors(x.data_ptr(), *x.stride()[:3])
+
+
+def _with_features_together(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _places_like(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+    """Memory for the three gradients. If one linear layer wrote all parts, its gradient is this memory, without a copy
+    (``split_heads``).
+    """
+    B, H, T, D = query.shape
+    if query.stride() == key.stride() == value.stride() == (3 * T * H * D, D, 3 * H * D, 1):
+        return query.new_empty(B, T, 3, H, D).permute(2, 0, 3, 1, 4).unbind(0)
+    return tuple(each.new_empty(B, each.shape[2], H, D).transpose(1, 2) for each in (query, key, value))
+
+
+def _dropped(p: float) -> Dropped:
+    if p == 0:
+        return Dropped(0, 0, 1.0)
+    seed = int(torch.empty((), dtype=torch.int64).random_())
+    dropped = round(p * WHOLE)
+    return Dropped(seed, dropped, WHOLE / (WHOLE - dropped))
+
+
+@cache
+def _functions() -> Any:
+    """The library, ``declared``; None if it was not built."""
+    functions = optional_library()
+    return None if functions is None else declared(functions)
+
+
+def declared(functions: Any) -> Any:
+    """A variant of the library, with the functions of training.h declared, and with PyTorch's threads."""
+    signatures: dict[str, list[Any]] = {
+        "set_parallel": [c_void_p],
+        "attend": [POINTER(Attention)],
+        "attend_backward": [POINTER(Attention)] + [POINTER(Vectors)] * 3,
+        "drop": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
+        "drop_rectified": [POINTER(Numbers)] * 2 + [c_int64, c_int32, POINTER(Dropped)],
+        "drop_rectified_backward": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
+    }
+    declare(functions, signatures, None)
+    functions.transduce_set_parallel(_parallel())
+    return functions
+
+
+def _parallel() -> Any:
+    """The address of GOMP_parallel in the OpenMP library that PyTorch has loaded; None if there is no such function."""
+    for name in OPENMP:
+        try:
+            return ctypes.cast(ctypes.CDLL(name, os.RTLD_NOLOAD | os.RTLD_NOW).GOMP_parallel, c_void_p)
+        except (OSError, AttributeError):
+            continue
+    return None
