@@ -99,3 +99,13 @@ def test_the_seed_decides() -> None:
 def test_what_is_no_probability_is_refused(p: float) -> None:
     with pytest.raises(ValueError, match=rf"dropout = {p}: .*at least 0 and less than 1"):
         Dropout(p)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_p_next_to_1_drops_everything_and_a_sum_keeps_its_type() -> None:
+    assert (Dropout(1 - 1e-15)(torch.ones(1000)) == 0).all()
+    torch.manual_seed(0)
+    dropout, base, x = Dropout(0.5), torch.ones(1000), torch.ones(1000)
+    assert set(dropout.added_to(base, x).tolist()) == {1.0, 3.0}
+    assert dropout.added_to(base.bfloat16(), x).dtype == torch.float32  # as PyTorch's sum of these
+    assert set(dropout.of_relu(torch.tensor([-1.0, 1.0]).repeat(500)).tolist()) == {0.0, 2.0}

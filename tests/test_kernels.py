@@ -165,6 +165,24 @@ def test_dropout_with_relu_and_in_a_sum_are_dropout_after_and_before_them(dtype:
             assert_close(one, other, **CLOSE[dtype])
 
 
+@pytest.mark.usefixtures("variant")
+@pytest.mark.parametrize("dtype", SHARED)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("words", [1, 7, 50])
+def test_cross_entropy_and_its_gradient_are_those_of_pytorch(words: int, smoothing: float, dtype: torch.dtype) -> None:
+    torch.manual_seed(9)
+    logits = (20 * torch.randn(9, words) + 30).to(dtype)
+    target = torch.arange(9) % words
+    nll, smooth, gradient = kernels.cross_entropy(logits, target, smoothing)
+    exact = logits.double().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(exact, target, reduction="sum", label_smoothing=smoothing)
+    (expected,) = torch.autograd.grad(loss, exact)
+    assert_close((1 - smoothing) * nll + smoothing * smooth, loss.detach(), rtol=1e-6, atol=1e-5)
+    assert_close(nll, torch.nn.functional.cross_entropy(exact, target, reduction="sum").detach(), rtol=1e-6, atol=1e-5)
+    assert gradient.dtype == dtype
+    assert_close(gradient.double(), expected, **CLOSE[dtype])
+
+
 def test_double_precision_and_mixed_types_do_not_fit() -> None:
     one = torch.ones(2)
     assert kernels.fits(one)

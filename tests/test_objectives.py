@@ -57,10 +57,10 @@ def test_its_gradient_is_its_derivative(smoothing: float) -> None:
     assert_close(gradient.flatten(), (ahead - behind) / 2e-5, rtol=0, atol=1e-8)
 
 
-def test_its_gradient_is_made_in_place_and_only_once() -> None:
+def test_its_gradient_is_multiplied_in_place_and_only_once() -> None:
     logits, target = some_logits()
     total, _ = smoothed_cross_entropy(logits, target, 0.1)
-    total.backward(retain_graph=True)
+    (2 * total).backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         total.backward()
 

@@ -1,9 +1,9 @@
-"""What the compiled library computes for training on the CPU: attention with dropout, and dropout.
+"""What the compiled library computes for training on the CPU: attention, dropout and cross-entropy.
 
 engines/native/kernels/training.h describes the functions. Without the library, ``fits`` is False, and PyTorch's own
 operators compute the same.
 
-B rows, H heads, T queries, S keys, D features.
+B rows, H heads, T queries, S keys, D features; N positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -92,6 +92,27 @@ def attend(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tenso
     """
     y: Tensor = _Attention.apply(query_BHTD, key_BHSD, value_BHSD, bias, _dropped(p))  # type: ignore[no-untyped-call]
     return y
+
+
+def cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
+    """For logits that ``fit``, and targets from 0 to V - 1: the sum of -log p(target), the sum of the means of -log p
+    over the vocabulary, and the gradient [N, V] of (1 - smoothing) times the first plus smoothing times the second.
+    Both sums are float64 scalars.
+    """
+    logits_NV, target_N = logits_NV.contiguous(), target_N.contiguous()
+    gradient_NV = torch.empty_like(logits_NV)
+    losses_2N = torch.empty(2, len(logits_NV), dtype=torch.float64)
+    _functions().transduce_cross_entropy(
+        byref(_numbers(logits_NV)),
+        target_N.data_ptr(),
+        *logits_NV.shape,
+        smoothing,
+        torch.get_num_threads(),
+        byref(_numbers(gradient_NV)),
+        *(each.data_ptr() for each in losses_2N),
+    )
+    nll, smooth = losses_2N.sum(1)
+    return nll, smooth, gradient_NV
 
 
 class _Dropout(torch.autograd.Function):
@@ -227,7 +248,7 @@ def _dropped(p: float) -> Dropped:
     if p == 0:
         return Dropped(0, 0, 1.0)
     seed = int(torch.empty((), dtype=torch.int64).random_())
-    dropped = round(p * WHOLE)
+    dropped = min(round(p * WHOLE), WHOLE - 1)
     return Dropped(seed, dropped, WHOLE / (WHOLE - dropped))
 
 
@@ -245,6 +266,10 @@ def declared(functions: Any) -> Any:
         "attend": [POINTER(Attention)],
         "attend_backward": [POINTER(Attention)] + [POINTER(Vectors)] * 3,
         "drop": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
+        "cross_entropy": [
+            *(POINTER(Numbers), c_void_p, c_int64, c_int64, c_float, c_int32),
+            *(POINTER(Numbers), c_void_p, c_void_p),
+        ],
         "drop_rectified": [POINTER(Numbers)] * 2 + [c_int64, c_int32, POINTER(Dropped)],
         "drop_rectified_backward": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
     }

@@ -50,7 +50,8 @@ class Dropout(nn.Module):
 
     def added_to(self, base: Tensor, x: Tensor) -> Tensor:
         """base + dropout(x), for a residual connection."""
-        if self.training and self.p > 0 and base.shape == x.shape and kernels.fits(base) and kernels.fits(x):
+        alike = base.shape == x.shape and torch.promote_types(base.dtype, x.dtype) == base.dtype
+        if self.training and self.p > 0 and alike and kernels.fits(base) and kernels.fits(x):
             return kernels.add_dropped(base, x, self.p)
         total: Tensor = base + self(x)
         return total

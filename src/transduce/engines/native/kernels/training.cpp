@@ -1,4 +1,4 @@
-// Attention and dropout for training, and the threads of PyTorch.
+// Attention, dropout and cross-entropy for training, and the threads of PyTorch.
 
 #include "training.h"
 
@@ -363,6 +363,40 @@ static void drop_rectified_backward(
     });
 }
 
+// ---------------------------------------------------------------- cross-entropy
+
+template <class Number>
+static void cross_entropy(
+    const Numbers& logits, int64_t row, int64_t target, int words, float smoothing, const Numbers& gradient,
+    double& loss, double& smooth) {
+    static thread_local std::vector<float> room;
+    const int width = padded(words);
+    if (room.size() < static_cast<size_t>(width)) room.resize(width);
+    float* __restrict x = room.data();
+    const Number* in = from<Number>(logits, row * words);
+    for (int i = 0; i < words; ++i) x[i] = wide(in[i]);
+    Sixteen most = Sixteen{} + x[0];
+    int i = 0;
+    for (; i + SIXTEEN <= words; i += SIXTEEN) {
+        const Sixteen some = load(x + i);
+        most = some > most ? some : most;
+    }
+    float largest = x[0];
+    for (int lane = 0; lane < SIXTEEN; ++lane) largest = most[lane] > largest ? most[lane] : largest;
+    for (; i < words; ++i) largest = x[i] > largest ? x[i] : largest;
+    const float mean = moment<1>(x, largest, words) / words;  // of the differences, which are smaller
+    const float of_target = x[target] - largest;
+    for (int j = 0; j < words; ++j) x[j] = exponential(x[j] - largest);
+    const float total = moment<1>(x, 0.0f, words), scale = 1.0f / total, everywhere = smoothing / words;
+    const double normaliser = std::log(static_cast<double>(total));
+    loss = normaliser - of_target;
+    smooth = normaliser - mean;
+    Number* __restrict out = from<Number>(gradient, row * words);
+    const float there = x[target] * scale - everywhere - (1.0f - smoothing);
+    for (int j = 0; j < words; ++j) out[j] = narrow<Number>(x[j] * scale - everywhere);
+    out[target] = narrow<Number>(there);
+}
+
 }  // namespace transduce
 
 using namespace transduce;
@@ -400,4 +434,14 @@ void transduce_drop_rectified_backward(
     const Numbers* gradient, const Numbers* y, const Numbers* to, int64_t count, int32_t threads, const Dropped* of) {
     const auto work = y->halves ? drop_rectified_backward<Half> : drop_rectified_backward<float>;
     work(*gradient, *y, *to, count, threads, of->scale);
+}
+
+void transduce_cross_entropy(
+    const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words, float smoothing, int32_t threads,
+    const Numbers* gradient, double* losses, double* smooth) {
+    const auto work = logits->halves ? cross_entropy<Half> : cross_entropy<float>;
+    share(rows, threads, [=](int64_t row) {
+        const int size = static_cast<int>(words);
+        work(*logits, row, targets[row], size, smoothing, *gradient, losses[row], smooth[row]);
+    });
 }

@@ -1,5 +1,5 @@
-// What training computes faster here than as PyTorch's operators: attention with dropout, forward and backward, and
-// dropout. Numbers are float32 or bfloat16; everything is computed in float32.
+// What training computes faster here than as PyTorch's operators: attention with dropout, dropout, and the cross-entropy
+// of a large vocabulary, each with its gradient. Numbers are float32 or bfloat16; everything is computed in float32.
 //
 // Each of PyTorch's operators reads and writes all numbers once, and there are a dozen of them. Here one pair of a row and
 // a head stays in the cache from the first product to the last.
@@ -67,5 +67,12 @@ TRANSDUCE_PUBLIC void transduce_drop_rectified(
 // The gradient `to` of x, by the gradient of y: where y is 0, it is 0 too, for either reason. All have one type.
 TRANSDUCE_PUBLIC void transduce_drop_rectified_backward(
     const Numbers* gradient, const Numbers* y, const Numbers* to, int64_t count, int32_t threads, const Dropped* dropped);
+
+// For `rows` of `logits` [rows, words] and their targets: `losses` [rows] receives -log p(target), `smooth` [rows] the
+// mean of -log p over all words. `gradient`, of the type of the logits, receives that of (1 - smoothing) losses +
+// smoothing smooth: p - (1 - smoothing) [word = target] - smoothing / words.
+TRANSDUCE_PUBLIC void transduce_cross_entropy(
+    const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words, float smoothing, int32_t threads,
+    const Numbers* gradient, double* losses, double* smooth);
 
 #endif
