@@ -63,7 +63,7 @@ def _without_sizes(recipe: str, run: Path) -> str:
 
 
 def _edits(recipe: str, runs: Path) -> str:
-    """The recipe, if it has edit transducers alone. Of an ensemble, a file with its edit transducer."""
+    """The recipe, if it has edit transducers alone. Otherwise a file with the ensemble's edit transducer."""
     table = recipes.read(recipe)
     if table["model"]["type"] != "ensemble":
         return recipe

@@ -15,7 +15,7 @@ TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bf
 
 @pytest.fixture(params=["library", "bytes"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whether the library drops; without it, bytes do."""
+    """Who computes dropout: the library, or random bytes without it."""
     if request.param == "library" and not library.built():
         pytest.skip("no C++ compiler was found when transduce was installed")
     if request.param == "bytes":

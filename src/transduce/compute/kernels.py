@@ -1,4 +1,4 @@
-"""What the compiled library computes for training on the CPU: attention, dropout and cross-entropy.
+"""Attention, dropout and cross-entropy of a training on the CPU, by the compiled library.
 
 engines/native/kernels/training.h describes the functions. Without the library, ``fits`` is False, and PyTorch's own
 operators compute the same.

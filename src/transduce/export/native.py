@@ -13,8 +13,8 @@ from transduce.engines.native.opening import WEIGHTS
 
 
 def write_native(model: Any, settings: Mapping[str, Any], folder: Path, precision: str = "float32") -> dict[str, Any]:
-    """Writes weights.safetensors into ``folder``. Returns the notes for export.json. The other arguments and the errors
-    are those of ``convert``.
+    """Writes weights.safetensors into ``folder``. Returns the notes for export.json. ``convert`` describes the other
+    arguments and the errors.
     """
     tensors, notes = convert(model, settings, precision)
     save_file(tensors, folder / WEIGHTS)

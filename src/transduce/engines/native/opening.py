@@ -74,7 +74,7 @@ def open_native(folder: Path, manifest: Manifest) -> Any:
 
 
 def native_model(model: Any, settings: Mapping[str, Any], precision: str = "float32") -> Any:
-    """A model of ours for our own engine, without an export. The arguments and the errors are those of ``convert``. It
+    """A model of ours for our own engine, without an export. ``convert`` describes the arguments and the errors. It
     keeps nothing of ``model``. Its products have as many threads as PyTorch now.
     """
     return assemble(_library_with_threads(), *convert(model, settings, precision))
