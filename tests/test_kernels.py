@@ -14,6 +14,7 @@ from torch.testing import assert_close
 from test_native import needs_library, usable
 from transduce.compute import kernels, library
 from transduce.modules.attention.heads import Heads, merge_heads, split_heads
+from transduce.objectives.cross_entropy import smoothed_cross_entropy
 
 pytestmark = needs_library
 SIZES = [(3, 2, 5, 7, 8), (2, 3, 33, 40, 24), (1, 1, 1, 1, 1), (2, 2, 18, 16, 80), (4, 2, 1, 17, 64)]
@@ -181,6 +182,29 @@ def test_cross_entropy_and_its_gradient_are_those_of_pytorch(words: int, smoothi
     assert_close(nll, torch.nn.functional.cross_entropy(exact, target, reduction="sum").detach(), rtol=1e-6, atol=1e-5)
     assert gradient.dtype == dtype
     assert_close(gradient.double(), expected, **CLOSE[dtype])
+
+
+def test_a_barred_word_counts_only_with_smoothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, target = torch.tensor([[1.0, -torch.inf, 0.0]]), torch.tensor([0])
+    expected = torch.tensor(0.31326166)
+    with_library = smoothed_cross_entropy(logits, target, 0.0)
+    monkeypatch.setattr(kernels, "_functions", lambda: None)
+    for total, nll in (with_library, smoothed_cross_entropy(logits, target, 0.0)):
+        assert_close(total, expected)
+        assert_close(nll, expected)
+
+
+@pytest.mark.parametrize("target", [-1, 3])
+def test_a_target_outside_the_vocabulary_is_refused(target: int) -> None:
+    with pytest.raises(IndexError, match=f"target {target} is outside a vocabulary of 3"):
+        kernels.cross_entropy(torch.zeros(2, 3), torch.tensor([0, target]), 0.0)
+
+
+def test_keys_that_all_rows_share_are_for_plain_operators() -> None:
+    query, key, value, bias = numbers(3, 2, 5, 7, 8, torch.float32)
+    key, value = key[:1], value[:1]
+    assert not kernels.fits_attention(query, key, value, bias)
+    assert_close(Heads(0.0)(query.requires_grad_(), key, value, bias), plain(query, key, value, bias))
 
 
 def test_double_precision_and_mixed_types_do_not_fit() -> None:

@@ -26,6 +26,7 @@ from transduce.engines.native.opening import open_native, read_model
 from transduce.errors import MissingPackageError, UserError
 from transduce.export.native import write_native
 from transduce.protocols import Model
+from transduce.runs.identity import identity
 from transduce.search.beam import Beam
 from transduce.search.continuous import search_continuously
 from transduce.search.greedy import Greedy
@@ -277,6 +278,9 @@ def test_a_run_is_exported_and_predicts(
         if precision == "float32":
             assert found(lines) == transduce.load(run)(lines)
     assert found(lines) == without(lines)
+    assert identity(run, engine="native", precision="int8") == identity(run) != identity(run, engine="native")
+    status, out, err = call("predict", run, "--precision", "int8", stdin="\n".join(lines).encode())
+    assert (status, out.splitlines()) == (0, without(lines)), err
     status, out, err = call("predict", run / "exports" / "native", stdin="\n".join(lines).encode())
     assert (status, out.splitlines()) == (0, found(lines)), err
     streamed = "".join(replace(found, search=Greedy(max_length=6)).stream("c a b"))

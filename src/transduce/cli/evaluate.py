@@ -133,7 +133,7 @@ def _shards_measured(
 
     if sharded.cluster is None:
         settings = asdict(trained) | asdict(measured) | {"device": str(transducer.device)}
-        settings["run"] = identity(trained.run, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+        settings["run"] = identity(trained.run, *trained.identity_options)
         write_shards(shards, out, answered, json.loads(json.dumps(settings, default=str)))
     if sharded.shard is not None:
         return None

@@ -33,7 +33,8 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Precision = Annotated[
     str,
     typer.Option(
-        help="float32; int8: the native engine, fastest on a CPU; float16: one line on a CPU; bfloat16: large batches."
+        help="float32; int8: our own kernels, usually the fastest on a CPU; float16: for one line after another on a "
+        "CPU; bfloat16: for large batches."
     ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
@@ -84,6 +85,11 @@ class LoadingOptions:
         int, typer.Option(min=1, help="Worker processes; each has --threads threads, by default one.")
     ] = 1
     plugin: Plugins = None
+
+    @property
+    def identity_options(self) -> tuple[Any, Any, Any]:
+        """What decides which weights of a run are used: checkpoint, engine and precision (``runs.identity``)."""
+        return self.checkpoint, self.engine, self.precision
 
     def prepare(self) -> None:
         """Loads the plugins and, if ``threads`` is given, sets PyTorch's number of threads."""

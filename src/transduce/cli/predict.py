@@ -154,9 +154,9 @@ def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, Any
     from transduce.runs.identity import identity
 
     settings = asdict(trained) | asdict(extra_options)
-    settings["run"] = identity(trained.run, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+    settings["run"] = identity(trained.run, *trained.identity_options)
     if extra_options.aligner is not None:
-        settings["aligner"] = identity(extra_options.aligner, trained.checkpoint, trained.engine)  # type: ignore[arg-type]
+        settings["aligner"] = identity(extra_options.aligner, *trained.identity_options)
     if extra_options.dictionary is not None:
         settings["dictionary"] = checksum(extra_options.dictionary)
     return settings

@@ -20,9 +20,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from transduce.compute.library import declare, optional_library
+from transduce.compute.processor import multiplies_tiles
 
 TYPES = (torch.float32, torch.bfloat16)
 OPENMP = ("libgomp.so.1", "libiomp5.so", "libomp.so")  # the libraries that PyTorch's threads may come from
+FEW = 64  # keys in bfloat16: with more, the products of AMX gain more than one kernel saves
 LANES = 16  # the library pads rows of weights to a multiple
 BARRED = -1e30  # in place of minus infinity, which the library does not know
 WHOLE = 2**32
@@ -64,42 +66,55 @@ def fits(*tensors: Tensor) -> bool:
     )
 
 
+def fits_attention(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor) -> bool:
+    """True if ``attend`` computes with these tensors, and faster than PyTorch's operators: they have the
+    same rows, heads and features, ``fits`` allows them, and the bias needs no gradient.
+    """
+    B, H, _, D = query_BHTD.shape
+    alike = key_BHSD.shape == value_BHSD.shape == (B, H, key_BHSD.shape[2], D)
+    few = key_BHSD.shape[2] <= FEW or key_BHSD.dtype != torch.bfloat16 or not multiplies_tiles()
+    return alike and few and not bias.requires_grad and fits(query_BHTD, key_BHSD, value_BHSD)
+
+
 def drop(x: Tensor, p: float) -> Tensor:
-    """Dropout of a tensor that ``fits``: each element becomes 0 with probability ``p``, and the others are multiplied
-    by 1 / (1 - p). PyTorch's generator of random numbers decides, by one number a call.
+    """Dropout of a tensor that ``fits`` allows: each element becomes 0 with probability ``p``, and the others are
+    multiplied by 1 / (1 - p). PyTorch's generator of random numbers decides, by one number a call.
     """
     y: Tensor = _Dropout.apply(x, _dropped(p))  # type: ignore[no-untyped-call]
     return y
 
 
 def drop_rectified(x: Tensor, p: float) -> Tensor:
-    """dropout(relu(x)) of a tensor that ``fits``, in one pass."""
+    """dropout(relu(x)) of a tensor that ``fits`` allows, in one pass."""
     y: Tensor = _RectifiedDropout.apply(x, _dropped(p))  # type: ignore[no-untyped-call]
     return y
 
 
 def add_dropped(base: Tensor, x: Tensor, p: float) -> Tensor:
-    """base + dropout(x) of two tensors of one shape that ``fit``, each by itself, in one pass. The result has the type
-    of ``base``.
+    """base + dropout(x) of two tensors of one shape, in one pass. ``fits`` must allow each of them alone. The result
+    has the type of ``base``.
     """
     y: Tensor = _Sum.apply(base, x, _dropped(p))  # type: ignore[no-untyped-call]
     return y
 
 
 def attend(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor, p: float) -> Tensor:
-    """dropout(softmax(q k' / sqrt(D) + bias)) v, [B, H, T, D], of tensors that ``fits``. ``bias`` broadcasts to [B, H,
-    T, S] and has no gradient; minus infinity bars a key. A query without a key reads zeros. ``p`` is dropout's.
+    """dropout(softmax(q k' / sqrt(D) + bias)) v, [B, H, T, D], of tensors that ``fits_attention`` allows. ``bias``
+    broadcasts to [B, H, T, S]; minus infinity bars a key. A query without a key reads zeros. ``p`` is dropout's.
     """
     y: Tensor = _Attention.apply(query_BHTD, key_BHSD, value_BHSD, bias, _dropped(p))  # type: ignore[no-untyped-call]
     return y
 
 
 def cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-    """For logits that ``fit``, and targets from 0 to V - 1: the sum of -log p(target), the sum of the means of -log p
-    over the vocabulary, and the gradient [N, V] of (1 - smoothing) times the first plus smoothing times the second.
-    Both sums are float64 scalars.
+    """For logits that ``fits`` allows, and targets [N]: the sum of -log p(target), the sum of the means of -log p over
+    the vocabulary, and the gradient [N, V] of (1 - smoothing) times the first plus smoothing times the second. Both
+    sums are float64 scalars. Raises IndexError for a target that is not from 0 to V - 1.
     """
-    logits_NV, target_N = logits_NV.contiguous(), target_N.contiguous()
+    logits_NV, target_N = logits_NV.contiguous(), target_N.long().contiguous()
+    outside = target_N[(target_N < 0) | (target_N >= logits_NV.shape[1])]
+    if len(outside):  # the library would write outside its memory
+        raise IndexError(f"target {int(outside[0])} is outside a vocabulary of {logits_NV.shape[1]}")
     gradient_NV = torch.empty_like(logits_NV)
     losses_2N = torch.empty(2, len(logits_NV), dtype=torch.float64)
     _functions().transduce_cross_entropy(

@@ -102,13 +102,14 @@ def is_export(folder: Path) -> bool:
     return (folder / MANIFEST).exists()
 
 
-def find_export(run: Path, engine: str | None) -> Path | None:
+def find_export(run: Path, engine: str | None, precision: str = "float32") -> Path | None:
     """The folder of the export to predict with. None if the weights of the run are used.
 
     ``run`` is a run directory or the folder of an export. If ``engine`` is None, an export runs with its own engine,
-    and a run with PyTorch. Our own engine needs no export. Raises UserError if ``engine`` is unknown, if it is not the
-    engine of the given export, if that export is for Hugging Face's transformers or its export.json is damaged, or if
-    the run has no export for another engine. Checks no checksums.
+    and a run with PyTorch. Our own engine needs no export, and with ``precision`` int8 it uses none of a run. Raises
+    UserError if ``engine`` is unknown, if it is not the engine of the given export, if that export is for Hugging
+    Face's transformers or its export.json is damaged, or if the run has no export for another engine. Checks no
+    checksums.
     """
     if engine is not None and engine not in ENGINES:
         raise UserError(f"engine {engine!r}: {', '.join(ENGINES)} were expected")
@@ -119,7 +120,7 @@ def find_export(run: Path, engine: str | None) -> Path | None:
         if engine not in (None, own):
             raise UserError(f"{run} is an export for {own}: leave --engine {engine} out, or name the run itself")
         return run
-    if engine in (None, "torch"):
+    if engine in (None, "torch") or precision == "int8":
         return None
     folder = run / FOLDER / str(engine)
     if not is_export(folder):

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors.torch import save_file
 
-from transduce.engines.native.conversion.conversion import convert
+from transduce.engines.native.conversion.converting import convert
 from transduce.engines.native.opening import WEIGHTS
 
 

@@ -16,8 +16,8 @@ class Dropout(nn.Module):
     """In training, sets each element to 0 with probability ``p`` and multiplies the others by 1 / (1 - p). Otherwise
     returns its input.
 
-    Srivastava et al. 2014. The compiled library computes it on the CPU, for float32 and bfloat16. It is several times
-    as fast as ``torch.nn.functional.dropout``, and keeps no mask for the backward pass. Without the library, and for
+    Srivastava et al. 2014. The compiled library computes it on the CPU, for float32 and bfloat16. It is faster
+    than ``torch.nn.functional.dropout``, and keeps no mask for the backward pass. Without the library, and for
     float64, one random *byte* decides about an element on the CPU. There ``p`` is rounded to a multiple of 1/256, and
     the scale with it, so the expectation stays exact. Everything else uses PyTorch's function: other devices, and a
     ``p`` closer to 0 or 1 than 1/32, which a byte would round too much. Raises UserError unless 0 <= p < 1.
@@ -42,7 +42,7 @@ class Dropout(nn.Module):
         return x * kept.to(x.dtype).mul_(256 / (256 - dropped))
 
     def of_relu(self, x: Tensor) -> Tensor:
-        """dropout(relu(x)). Changes x, unless gradients need it."""
+        """dropout(relu(x)). May change x."""
         if self.training and self.p > 0 and kernels.fits(x):
             return kernels.drop_rectified(x, self.p)
         dropped: Tensor = self(torch.relu_(x))

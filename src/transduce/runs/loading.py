@@ -61,7 +61,7 @@ def load(
     paths = members(run)
     check_precision(precision)
     engine = _engine_for(precision, engine)
-    folders = [find_export(path, None if precision == "int8" else engine) for path in paths]
+    folders = [find_export(path, engine, precision) for path in paths]
     if any(folders):
         check_exported(precision)
     if any(folders) or engine == "native":

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transduce.compute.library import library
 from transduce.engines.manifest import Manifest
-from transduce.engines.native.conversion.conversion import convert
+from transduce.engines.native.conversion.converting import convert
 from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
 from transduce.engines.native.models import (
     NativeClassifier,

@@ -15,14 +15,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from transduce.compute import kernels
-from transduce.compute.processor import multiplies_tiles
 from transduce.errors import UserError
 from transduce.modules.attention.pruning import keep_inputs, keep_outputs, places
 from transduce.modules.dropout import Dropout
 from transduce.modules.linear import linear, projection
 from transduce.types import Memory
-
-FEW = 64  # keys: from here on, AMX gains more in the products than one kernel saves
 
 
 class Heads(nn.Module):
@@ -32,10 +29,9 @@ class Heads(nn.Module):
     ``bias`` must broadcast to [B, H, T, S]. ``also`` maps the weights [B, H, T, S], after dropout, to a term [B, H, T,
     D] that is added to the result. A forward hook on the submodule ``weights`` receives the weights before dropout.
 
-    If there is no hook and no ``also``, one kernel computes everything: PyTorch's, or with gradients on the CPU our
-    own (``compute.kernels``), which is several times as fast for sentences. It has no gradient of ``bias``. Otherwise
-    two products and a softmax compute the result, and also for many keys in bfloat16 on a processor with AMX, whose
-    products are then faster.
+    If there is no hook and no ``also``, one kernel computes everything. It is PyTorch's; with gradients on the CPU it
+    is our own, up to twice as fast for sentences, where ``kernels.fits_attention`` allows it. Otherwise two products
+    and a softmax compute the result.
     """
 
     def __init__(self, dropout: float) -> None:
@@ -58,8 +54,7 @@ class Heads(nn.Module):
             return nn.functional.scaled_dot_product_attention(
                 query_BHTD, key_BHSD, value_BHSD, bias.to(query_BHTD.dtype), dropout_p=p
             )
-        few = key_BHSD.shape[2] <= FEW or key_BHSD.dtype != torch.bfloat16 or not multiplies_tiles()
-        if few and not bias.requires_grad and kernels.fits(query_BHTD, key_BHSD, value_BHSD):
+        if kernels.fits_attention(query_BHTD, key_BHSD, value_BHSD, bias):
             return kernels.attend(query_BHTD, key_BHSD, value_BHSD, bias, p)
         return self.read(self.weigh(query_BHTD, key_BHSD, bias), value_BHSD)
 
