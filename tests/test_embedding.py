@@ -59,12 +59,12 @@ def test_candidates_are_columns_in_the_order_asked() -> None:
     assert_close(readout(features, wanted), whole[..., wanted])
 
 
-@pytest.mark.parametrize(("tie", "tables"), [("none", 3), ("target", 2), ("all", 1)])
+@pytest.mark.parametrize(("tie", "tables"), [("none", 3), ("target", 2), ("embeddings", 2), ("all", 1)])
 def test_tied_tables_are_one_parameter(tie: str, tables: int) -> None:
     model = build(tie)
     encoder, decoder = model.encoder.embedding, model.decoder.embedding
-    assert (model.decoder.projection.weight is decoder.weight) is (tie != "none")
-    assert (encoder.weight is decoder.weight) is (tie == "all")
+    assert (model.decoder.projection.weight is decoder.weight) is (tie in ("target", "all"))
+    assert (encoder.weight is decoder.weight) is (tie in ("embeddings", "all"))
     assert len({id(p) for p in model.parameters() if p.shape == (9, 8)}) == tables
     assert sum(tensor.shape == (9, 8) for tensor in weights(model).values()) == tables  # saved once, too
 
@@ -88,8 +88,9 @@ def test_a_tied_table_learns_from_all_its_uses() -> None:
 
 
 def test_unequal_tables_are_not_tied() -> None:
-    with pytest.raises(ValueError, match=r"source embedding.*\(9, 8\) and \(11, 8\).*joint"):
-        build("all", FACTS)
+    for tie in ("embeddings", "all"):
+        with pytest.raises(ValueError, match=r"source embedding.*\(9, 8\) and \(11, 8\).*joint"):
+            build(tie, FACTS)
     table = transformer(tie="all") | {"encoder": transformer()["encoder"] | {"width": 16}}
     with pytest.raises(ValueError, match=r"\(9, 16\) and \(9, 8\)"):
         config.build(table, Model, JOINT, "model")

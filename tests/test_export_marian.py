@@ -67,6 +67,17 @@ def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
         transduce.load(folder)
 
 
+def test_embeddings_that_share_no_readout_are_exported(tmp_path: Path) -> None:
+    pairs = [(f"ab c{'d' * (i % 3)}", f"ba d{'c' * (i % 2)} b") for i in range(30)]
+    changes = ["data.units={joint='characters'}", "model.tie='embeddings'", "training.steps=1"]
+    stacks = [f"model.{side}.{key}" for side in ("encoder", "decoder") for key in ("norm='post'", "width=8")]
+    settings = [*changes, *stacks]
+    transduce.train("translation-transformer", tmp_path / "run", settings=settings, pairs=pairs, progress=False)
+    for engine in ("marian", "native"):
+        _, parity = export_run(tmp_path / "run", engine, sources=["ab", "cd ab"])
+        assert "2 of 2 outputs are equal" in str(parity)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -29,7 +29,10 @@ RECIPES: dict[Family, tuple[str, dict[str, Any]]] = {
         "multi30k-de-en-transformer",  # post-norm, as Marian is
         {"model.encoder.norm": "post", "model.decoder.norm": "post"},
     ),
-    "recurrent": ("multi30k-de-en-recurrent", {"model.decoder.wiring.input_feeding": True}),
+    "recurrent": (
+        "multi30k-de-en-recurrent",
+        {"model.decoder.wiring.input_feeding": True, "model.tie": "embeddings"},  # as the other toolkits do
+    ),
 }
 EXPORTS = ("native-float32", "native-int8", "onnx-float32", "ctranslate2-float32", "ctranslate2-int8", "marian")
 

@@ -24,6 +24,7 @@ from transduce.types import BOS, EOS, PAD, SPECIALS, Hypothesis, Padded
 
 POSITIONS = 1024  # that the model of transformers has vectors for
 ENGINE = "Hugging Face's Marian"
+TIED = ("target", "all")  # values of ``model.tie`` that share the readout; equal embeddings are written twice
 
 
 def write_marian(
@@ -74,7 +75,7 @@ def _tensors(model: Any, tie: str, order_D: Tensor) -> Iterator[tuple[str, Tenso
     else:
         for side in ("encoder", "decoder"):
             yield EMBEDDINGS[side], getattr(model, side).embedding.weight.float()[:, inverse_D]
-    if tie == "none":
+    if tie not in TIED:
         yield READOUT, model.decoder.projection.weight.float()[:, inverse_D]
     yield BIAS, model.decoder.projection.bias.float()[None]
 
@@ -93,7 +94,7 @@ def _config(settings: Mapping[str, Any], sizes: list[int]) -> dict[str, Any]:
         "max_position_embeddings": POSITIONS,
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": settings["tie"] == "all",
-        "tie_word_embeddings": settings["tie"] != "none",
+        "tie_word_embeddings": settings["tie"] in TIED,
         "pad_token_id": PAD,
         "bos_token_id": BOS,
         "eos_token_id": EOS,

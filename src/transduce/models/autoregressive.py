@@ -17,26 +17,26 @@ from transduce.types import Factory, MemoryWidths
 class EncoderDecoder(nn.Module):
     """p(y | x): a decoder that starts from an encoder's memory of x.
 
-    ``tie`` shares tables. "target" makes the decoder's embedding and readout one parameter (Press and Wolf 2017). "all"
-    shares it with the encoder's embedding too, which needs a joint vocabulary. ``kept_heads`` are the heads of a pruned
-    Transformer (``keep_heads``), as ``transduce heads --save`` writes them: the name of an attention with the numbers
-    of its heads that stay. Other attentions keep all. Raises UserError if a part has no table to share, if the tables'
-    shapes differ, or for heads that are not there.
+    ``tie`` shares tables. "target" makes the decoder's embedding and readout one parameter (Press and Wolf 2017).
+    "embeddings" makes the encoder's and the decoder's embedding one parameter, and "all" all three. Both need a joint
+    vocabulary. ``kept_heads`` are the heads of a pruned Transformer (``keep_heads``), as ``transduce heads --save``
+    writes them: the name of an attention with the numbers of its heads that stay. Other attentions keep all. Raises
+    UserError if a part has no table to share, if the tables' shapes differ, or for heads that are not there.
     """
 
     def __init__(
         self,
         encoder: Encoder,
         decoder: Factory[Decoder[Any]],
-        tie: Literal["none", "target", "all"] = "none",
+        tie: Literal["none", "target", "embeddings", "all"] = "none",
         kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder(memory=memory_widths(encoder))
-        if tie != "none":
+        if tie in ("target", "all"):
             share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
-        if tie == "all":
+        if tie in ("embeddings", "all"):
             share(cast(Any, encoder).embedding, self.decoder.embedding, "the source embedding with the target's")
         keep_heads(self, kept_heads or {})
 

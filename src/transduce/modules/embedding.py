@@ -96,6 +96,6 @@ def share(taker: Table, giver: Table, what: str) -> None:
     if theirs != ours:
         raise UserError(
             f"tie: cannot share {what}: they are {theirs} and {ours} [vocabulary, width]; make the widths equal, and "
-            "for tie = 'all' learn one vocabulary (data.units.joint)"
+            "for tie = 'embeddings' or 'all' learn one vocabulary (data.units.joint)"
         )
     taker.weight = giver.weight
