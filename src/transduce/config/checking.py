@@ -97,7 +97,8 @@ def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table,
     for key in given:
         if key not in parameters:
             what = f"{constructor.__name__} takes no such key"
-            raise ConfigError(join(path, key), what + names.alternatives(key, parameters))
+            known = [*parameters] if name is None else [*parameters, "type"]
+            raise ConfigError(join(path, key), what + names.alternatives(key, known))
     arguments = {}
     for key, parameter in parameters.items():
         fact = facts.get(key, UNKNOWN)
