@@ -410,7 +410,7 @@ def test_a_constructors_refusal_says_where_its_table_stands() -> None:
         ({"colours": [{"type": "named", "nam": 1}]}, ("colours[0].nam: Named takes no such key",)),
         ({"shape": {"type": "circle", "radios": 1}}, ("shape.radios", 'did you mean "radius"?')),
         ({"shape": {"type": "circle", "typ": 1}}, ("shape.typ", 'did you mean "type"?')),
-        ({"shape": {"type": "bare", "x": 1}}, ("shape.x: Bare takes no such key. Known: none",)),
+        ({"shape": {"type": "bare", "x": 1}}, ("shape.x: Bare takes no such key. Known: type",)),
     ],
 )
 def test_an_error_names_the_place_the_value_and_what_was_expected(
