@@ -2,7 +2,7 @@
 
     pip install -e '.[recipes]' names wordfreq
     python benchmarks/beyond_dictionary.py TEACHER FOLDER [--listed 1000000] [--invented 0] [--beam 3] [--workers 1]
-    transduce train g2p --minutes 60 --teacher TEACHER --set data.train.path=FOLDER/pairs.tsv
+    transduce train g2p-attention --minutes 60 --teacher TEACHER --set data.train.path=FOLDER/pairs.tsv
 
 TEACHER is a run of pronunciation, or several (RUN+RUN). FOLDER/pairs.tsv will have the pairs that the first of them was
 trained on, and behind them words that are in none of its splits, each with the teacher's best output: the surnames and

@@ -5,7 +5,7 @@
     transduce compare RUNS/* RUNS/lstm-attention+RUNS/joint-ngram
         --record benchmarks/results/records/families-TASK.json
 
-TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p`` or ``inflection`` with the
+TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p-attention`` or ``inflection`` with the
 model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the processor's clock. The
 same command again continues an interrupted run. Counted families have passes and no minutes. Translation needs
 nothing of this: its families are the recipes ``multi30k-de-en-FAMILY``. benchmarks/results/families.toml says which
@@ -20,7 +20,7 @@ from pathlib import Path
 from transduce import api, config
 
 MODELS = Path(__file__).parent / "families"
-BASES = {"pronunciation": "g2p", "inflection": "inflection"}
+BASES = {"pronunciation": "g2p-attention", "inflection": "inflection"}
 
 
 def families() -> list[str]:

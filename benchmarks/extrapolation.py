@@ -81,7 +81,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as work:
-        data = config.build(recipes.read("g2p")["data"], Data, path="data")
+        data = config.build(recipes.read("g2p-attention")["data"], Data, path="data")
         train = within(examples(data, "train", Path(work)), (1, given.longest))
         pairs = [(example.source, reference) for example in train for reference in example.references]
         test = examples(data, "test", Path(work))
@@ -105,7 +105,7 @@ def main() -> None:
             for seed in given.seeds:
                 runs.append(Path(work) / f"{positions}-{seed}")
                 transducer = transduce.train(
-                    "g2p",
+                    "g2p-attention",
                     runs[-1],
                     settings(positions, given.steps, seed),
                     pairs,

@@ -61,7 +61,7 @@ def kill_after(step: int, pause: float, process: subprocess.Popen[bytes], run: P
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("recipe", nargs="?", default="g2p")
+    parser.add_argument("recipe", nargs="?", default="g2p-attention")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[])

@@ -43,7 +43,7 @@ def test_only_recipes_are_pinned(script: ModuleType) -> None:
     [
         ("digits-joint", "objective.type", "ctc"),
         ("captions", "objective.smoothing", 0.0),
-        ("g2p", "model.encoder.cell", "gru"),
+        ("g2p-attention", "model.encoder.cell", "gru"),
         ("tagging", "metrics", ["exact"]),
     ],
 )

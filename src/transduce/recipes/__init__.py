@@ -153,7 +153,7 @@ def _bytes(name: str) -> bytes:
 IN_PLACE = {
     "arithmetic": "cells-arithmetic --set data.origin.digits=4 --set data.origin.distractors=2",
     "digits-attention": "digits-joint --set objective.weight=0 --set model.weight=0",
-    "g2p-large": "g2p --minutes 60 --set model.encoder.layers=2 --set model.encoder.dropout=0.2 "
+    "g2p-large": "g2p-attention --minutes 60 --set model.encoder.layers=2 --set model.encoder.dropout=0.2 "
     "--set model.decoder.dropout=0.2",
     "multi30k-de-en-dynamic": """multi30k-de-en-transformer --set 'model.encoder.mixer={type="dynamic", kernel=7}' """
     """--set 'model.decoder.mixer={type="dynamic", kernel=7}'""",
