@@ -5,11 +5,11 @@
     transduce compare RUNS/* RUNS/lstm-attention+RUNS/joint-ngram
         --record benchmarks/results/records/families-TASK.json
 
-TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p-attention`` or ``inflection`` with the
-model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the processor's clock. The
-same command again continues an interrupted run. Counted families have passes and no minutes. Translation needs
-nothing of this: its families are the recipes ``multi30k-de-en-FAMILY``. benchmarks/results/families.toml says which
-record fills which cell of the table.
+TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p-attention`` or
+``inflection`` with the model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the
+processor's clock. The same command again continues an interrupted run. Counted families have passes and no minutes.
+Translation needs nothing of this: its families are the recipes ``multi30k-de-en-FAMILY``.
+benchmarks/results/families.toml says which record fills which cell of the table.
 """
 
 from __future__ import annotations
