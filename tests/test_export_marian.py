@@ -48,12 +48,16 @@ def test_an_import_survives_the_way_back(kind: str, model: Path, tmp_path: Path)
             assert mine == beams
 
 
-def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
+def barely_trained(run: Path, *changes: str) -> None:
+    """Trains a small Transformer with post-norm for one update."""
     pairs = [(f"ab c{'d' * (i % 3)}", f"x{'y' * (i % 2)} z") for i in range(30)]
-    changes = ["data.units={source='bpe', target='characters'}", "model.tie='target'", "training.steps=1"]
     stacks = [f"model.{side}.{key}" for side in ("encoder", "decoder") for key in ("norm='post'", "width=8")]
-    settings = [*changes, *stacks]
-    transduce.train("translation-transformer", tmp_path / "run", settings=settings, pairs=pairs, progress=False)
+    settings = ["training.steps=1", *changes, *stacks]
+    transduce.train("translation-transformer", run, settings=settings, pairs=pairs, progress=False)
+
+
+def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
+    barely_trained(tmp_path / "run", "data.units={source='bpe', target='characters'}", "model.tie='target'")
     folder, _ = export_run(tmp_path / "run", "marian")
     ours = transduce.load(tmp_path / "run")
     for side, tokenizer in (("source", ours.source_tokenizer), ("target", ours.target_tokenizer)):
@@ -68,11 +72,7 @@ def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
 
 
 def test_embeddings_that_share_no_readout_are_exported(tmp_path: Path) -> None:
-    pairs = [(f"ab c{'d' * (i % 3)}", f"ba d{'c' * (i % 2)} b") for i in range(30)]
-    changes = ["data.units={joint='characters'}", "model.tie='embeddings'", "training.steps=1"]
-    stacks = [f"model.{side}.{key}" for side in ("encoder", "decoder") for key in ("norm='post'", "width=8")]
-    settings = [*changes, *stacks]
-    transduce.train("translation-transformer", tmp_path / "run", settings=settings, pairs=pairs, progress=False)
+    barely_trained(tmp_path / "run", "data.units={joint='characters'}", "model.tie='embeddings'")
     for engine in ("marian", "native"):
         _, parity = export_run(tmp_path / "run", engine, sources=["ab", "cd ab"])
         assert "2 of 2 outputs are equal" in str(parity)
