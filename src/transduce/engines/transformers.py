@@ -53,8 +53,8 @@ def check_value(key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> 
     if value not in allowed:
         expected = " or ".join(map(repr, allowed))
         raise UserError(
-            f"model.{key} = {value!r}: {engine} runs {expected} here; export with --to onnx, or predict with --engine "
-            "torch"
+            f"model.{key} = {value!r}: {engine} runs {expected} here; predict with --engine torch, or try to export "
+            "with --to onnx"
         )
 
 
