@@ -495,7 +495,7 @@ def facts(table: config.Table) -> Facts:
         return KNOWN if "word_width" in embedding else FACTS
     if kind not in ("tokens", "vectors"):
         return SIGNAL
-    joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") in ("embeddings", "all")
+    joint = table.get("decoder", {}).get("type") == "pointer" or table.get("tie") == "all"
     return JOINT if joint else FACTS
 
 

@@ -52,3 +52,7 @@ def test_what_decides_a_result_is_essential(name: str, key: str, value: object, 
     changed = config.assign(own, key, value)
     assert changed != own
     assert script.essential(changed) != script.essential(own)
+
+
+def test_g2p_has_the_lstm_of_g2p_attention() -> None:
+    assert recipes.read("g2p")["model"]["model"] == recipes.read("g2p-attention")["model"]

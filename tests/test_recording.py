@@ -31,7 +31,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize("search", [Greedy(6), Beam(3, max_length=6)], ids=["greedy", "beam"])
-@pytest.mark.parametrize("family", ATTENDING)
+@pytest.mark.parametrize("family", [*ATTENDING, "ensemble"])
 def test_the_matrix_that_is_shown_is_the_one_that_the_search_used(family: str, search: Any) -> None:
     model = transducer(family)
     shown = attention(model, SOURCE, model.with_search(search)(SOURCE))
