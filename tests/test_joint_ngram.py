@@ -22,14 +22,18 @@ from torch.testing import assert_close
 import transduce
 from families import COUNTED, FACTS, build, paired, sources
 from test_cli import told
+from test_native import needs_library, usable
 from transduce import config
 from transduce.answers.answer import Output
+from transduce.compute.library import VARIANTS
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import UserError
 from transduce.inspect.units import UnitReading
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
-from transduce.statistical.readings import _BEST, LEFT_OUT, ROUNDING, Reader, Readings
+from transduce.statistical.readings import compiled
+from transduce.statistical.readings.lattice import Readings
+from transduce.statistical.readings.reader import _BEST, LEFT_OUT, ROUNDING, Reader
 from transduce.sweeps.measurement import Conditions, measure
 from transduce.training.begin import train
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
@@ -170,6 +174,35 @@ def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
     for beam in distance_Q[torch.isfinite(distance_Q) & (distance_Q < 30)].unique()[::30].tolist():
         sums_BQ = chances(Reader(single.units, 2, single.ngrams, max(beam - ROUNDING, 0.0), 10**6)(source))
         assert_close(sums_BQ[sums_BQ != 0], torch.ones_like(sums_BQ[sums_BQ != 0]), atol=1e-3, rtol=0)
+
+
+@needs_library
+@pytest.mark.parametrize("variant", range(len(VARIANTS)), ids=VARIANTS)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beam": 3.0, "width": 12}, {"beam": math.inf, "width": 5}, {"source_tokens": 3, "target_tokens": 3}],
+    ids=str,
+)
+def test_the_compiled_library_finds_the_same(
+    options: dict[str, Any], variant: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same lattices and steps as plain operators find, also of tokens that no unit has, of nothing, and
+    after tokens that no reading writes.
+    """
+    if variant >= len(usable()):
+        pytest.skip("this processor does not run the variant, or it was not built")
+    functions = compiled.declared(usable()[variant])
+    monkeypatch.setattr(compiled, "_functions", lambda: functions)
+    model = build(EVERYTHING | options).float()
+    source = padded([[4, UNK, 6, 5, EOS], [7, 4, 8, 5, 5, 6, 4, EOS], [EOS], [4, 4, 4, EOS]])
+    tokens_NT = torch.tensor([[BOS, 5, 9, 4], [BOS, 6, EOS, 5], [BOS, 10, 10, 10], [BOS, 4, 4, 4]])
+    own, state = model.extend(tokens_NT, model.start(source))
+    monkeypatch.setattr(compiled, "fits", lambda numbers: False)
+    expected, by_operators = model.extend(tokens_NT, model.start(source))
+    for name, table in vars(state.readings.value).items():
+        assert_close(table, getattr(by_operators.readings.value, name), rtol=1e-9, atol=1e-12)
+    assert_close(own, expected)
+    assert_close((state.next_NE, state.ending_N), (by_operators.next_NE, by_operators.ending_N))
 
 
 def test_what_no_unit_has_is_left_out(model: Any) -> None:

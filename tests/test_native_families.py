@@ -15,7 +15,7 @@ from test_export import EVERY
 from test_native import needs_library, opened, usable, written
 from transduce import config
 from transduce.engines.manifest import Manifest
-from transduce.engines.native.opening import open_native, read_model
+from transduce.engines.native.opening import native_model, open_native, read_model
 from transduce.errors import UserError
 from transduce.export.native import write_native
 from transduce.protocols import Model
@@ -35,6 +35,11 @@ TABLES: dict[str, config.Table] = {
     "luong, elman of sigmoids": recurrent(
         attending("luong", "general"), {"type": "elman", "activation": "sigmoid"}, direction="forward"
     ),
+    "recurrent with counts": {
+        "type": "with-counts",
+        "model": recurrent(attending("luong", "dot")),
+        "counted": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
+    },
 }
 RECURRENT = [
     "gru, no attention",
@@ -52,6 +57,7 @@ RECURRENT = [
     "elman, reversed source, no attention",
     "transformer to recurrent",
     "language model, gru, no attention",
+    "recurrent with counts",
 ]
 FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
 LABELS = ["tagger, lstm", "classifier, gru, last state"]
@@ -61,7 +67,7 @@ FAST = [
     "luong, gru, scaled dot, fed",
     "luong, ssru, residual",
 ]
-FAST += ["luong, elman of sigmoids", "luong, additive, fed", "ctc and attention", *LABELS]
+FAST += ["luong, elman of sigmoids", "luong, additive, fed", "recurrent with counts", "ctc and attention", *LABELS]
 
 
 def searches(table: config.Table) -> list[Any]:
@@ -148,12 +154,23 @@ def test_frames_are_the_same_in_every_company(precision: str, tmp_path: Path) ->
         ("classifier, transformer, attention", "model.pooling = 'attention'"),
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
         ("crf, lstm", "model.type = 'crf'"),
+        ("edits with counts", "model.model.decoder.type = 'edits': the native engine runs"),
     ],
 )
 def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:
     table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
     with pytest.raises(UserError, match=setting):
         write_native(None, table, tmp_path)
+
+
+def test_a_mixture_without_counts_is_the_trained_model_alone() -> None:
+    table = TABLES["recurrent with counts"]
+    uncounted: Any = config.build(table, Model, facts(table), "model").eval()
+    settings = config.resolve(table, Model, facts(table), "model")
+    source, search = sources([5, 9, 2, 4]), Greedy(max_length=8)
+    expected = search(uncounted.models[0], source)
+    found = search(native_model(uncounted, settings), source)
+    assert [each[0].tokens for each in found] == [each[0].tokens for each in expected]
 
 
 def test_it_refuses_ids_that_it_has_not(tmp_path: Path) -> None:

@@ -48,14 +48,27 @@ def check_stack(
         check_value(f"{side}.{key}", value, allowed, engine)
 
 
-def check_value(key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:
-    """Raises UserError unless ``value`` of the setting ``model.key`` is one of ``allowed``."""
-    if value not in allowed:
+class UnsupportedError(UserError):
+    """The ``value`` of a setting of the table ``model`` is none of those that an engine runs."""
+
+    def __init__(self, key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:
+        self.given = value, allowed, engine
+        self.key = key
         expected = " or ".join(map(repr, allowed))
-        raise UserError(
+        super().__init__(
             f"model.{key} = {value!r}: {engine} runs {expected} here; predict with --engine torch, or try to export "
             "with --to onnx"
         )
+
+    def inside(self, table: str) -> UnsupportedError:
+        """The error of a model whose settings are in ``table``, a table of the outer model."""
+        return UnsupportedError(f"{table}.{self.key}", *self.given)
+
+
+def check_value(key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:
+    """Raises UserError unless ``value`` of the setting ``model.key`` is one of ``allowed``."""
+    if value not in allowed:
+        raise UnsupportedError(key, value, allowed, engine)
 
 
 def activation(stack: Mapping[str, Any]) -> str:

@@ -1,14 +1,12 @@
 """Joint n-gram models: p(x, y) as an n-gram model of units that have a source piece and a target piece.
 
-B sources, K hypotheses of each, N = B * K rows; T tokens, V target vocabulary, E arcs and Q nodes of a lattice
-(statistical/readings.py).
+N rows, T tokens, V target vocabulary.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,22 +19,10 @@ from transduce.statistical.cosegmentation import Cosegmentation
 from transduce.statistical.counted import check_tokens, empty
 from transduce.statistical.cut import Cut, cut
 from transduce.statistical.kneser_ney import estimate
-from transduce.statistical.readings import Reader, Readings
-from transduce.tree import Shared
-from transduce.types import BOS, EOS, PAD, Padded
-
-
-@dataclass(frozen=True)
-class JointState:
-    """Probabilities given the tokens so far. ``next_NE``: that each arc is the next one that writes a token.
-    ``ending_N``: that nothing more follows.
-
-    All are 0 if no segmentation of the source that pruning kept writes these tokens.
-    """
-
-    next_NE: Tensor
-    ending_N: Tensor
-    readings: Shared[Readings]
+from transduce.statistical.readings import compiled
+from transduce.statistical.readings.lattice import JointState, begin, log_probs, written
+from transduce.statistical.readings.reader import Reader
+from transduce.types import Padded
 
 
 class JointNgram(nn.Module):
@@ -53,8 +39,8 @@ class JointNgram(nn.Module):
     smooths the n-grams of the best segmentations. Two limits prune the segmentations of a source. ``beam`` removes
     those whose log-probability (natural logarithm) is more than this below the best at the same place or at the end.
     ``width`` keeps that many of the best at each place. ``escape`` is the probability that the next token is in no
-    segmentation. All tokens except PAD and BOS are then equally probable, so that none of them is impossible.
-    ``readout`` returns log p.
+    segmentation. All tokens except PAD and BOS are then equally probable, so that none of them is impossible; these two
+    have minus infinity. ``readout`` returns log p.
     """
 
     def __init__(
@@ -103,16 +89,13 @@ class JointNgram(nn.Module):
             raise UserError(
                 "this joint n-gram model has not been counted: train it by itself, then mix it with others (RUN+RUN)"
             )
-        readings = Reader(self.units, self.longest[0], self.ngrams, self.beam, self.width)(source)
-        at_BKQ = torch.zeros_like(readings.ending_BQ)[:, None]
-        at_BKQ[..., 0] = 1.0
-        return _onward(at_BKQ, readings)
+        return begin(Reader(self.units, self.longest[0], self.ngrams, self.beam, self.width)(source))
 
     def extend(self, tokens_BT: Tensor, state: JointState) -> tuple[Tensor, JointState]:
         outputs = []
         for token_N in tokens_BT.unbind(1):
-            state = _written(token_N, state)
-            outputs.append(self._log_probs(state))
+            output_NV, state = self._step(token_N, state)
+            outputs.append(output_NV)
         return torch.stack(outputs, 1), state
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -121,60 +104,12 @@ class JointNgram(nn.Module):
     def cut(self, source: Sequence[int], target: Sequence[int]) -> Cut | None:
         return cut(self.units, self.longest[0], self.ngrams, source, target)
 
-    def _log_probs(self, state: JointState) -> Tensor:
-        """[N, V]: log p(next token | tokens so far, source) of each row of ``state``.
-
-        With probability ``escape``, the next token is drawn evenly from all except PAD and BOS, which have minus
-        infinity. It always is if no segmentation writes the tokens so far.
-        """
-        token_BKE = _hypotheses(state.readings.value.token_BE, len(state.ending_N))
-        next_BKE = state.next_NE.view(token_BKE.shape)
-        probability_BKV = next_BKE.new_zeros(*token_BKE.shape[:2], self.target_vocabulary)
-        probability_NV = probability_BKV.scatter_add_(2, token_BKE, next_BKE).flatten(0, 1)
-        probability_NV[:, EOS] += state.ending_N
-        possible_N1 = probability_NV.sum(1, keepdim=True) > 0
-        escaped_V = torch.full_like(probability_NV[0], 1 / (self.target_vocabulary - 2))
-        escaped_V[[PAD, BOS]] = 0.0
-        mixed_NV = (1 - self.escape) * probability_NV + self.escape * escaped_V
-        return torch.where(possible_N1, mixed_NV, escaped_V).log()
-
-
-def _written(token_N: Tensor, state: JointState) -> JointState:
-    """The state after a token: the arcs that write it have been taken, and the probabilities are normalised again. For
-    BOS, the same probabilities as before.
-    """
-    readings, begins_N = state.readings.value, token_N == BOS
-    token_BKE = _hypotheses(readings.token_BE, len(token_N))
-    (B, K, _), Q = token_BKE.shape, readings.ending_BQ.shape[1]
-    taken_BKE = state.next_NE.view(token_BKE.shape) * (token_BKE == token_N.view(B, K, 1))
-    at_BKQ = taken_BKE.new_zeros(B, K, Q)
-    at_BKQ.scatter_add_(2, readings.end_BE[:, None].expand_as(token_BKE), taken_BKE)
-    total_BK1 = at_BKQ.sum(2, keepdim=True)
-    after = _onward(at_BKQ / torch.where(total_BK1 > 0, total_BK1, 1.0), readings)
-    next_NE = torch.where(begins_N[:, None], state.next_NE, after.next_NE)
-    return replace(after, next_NE=next_NE, ending_N=torch.where(begins_N, state.ending_N, after.ending_N))
-
-
-def _onward(at_BKQ: Tensor, readings: Readings) -> JointState:
-    """The state of hypotheses that are at each node with probability ``at_BKQ``: through silent arcs to the arcs that
-    write next.
-    """
-    B, K, Q = at_BKQ.shape
-    silent_B1Q, silent_end_BKQ = readings.silent_BQ[:, None], readings.silent_end_BQ[:, None].expand(B, K, Q)
-    reached_BKQ = at_BKQ
-    for _ in range(readings.depth):
-        at_BKQ = torch.zeros_like(at_BKQ).scatter_add_(2, silent_end_BKQ, at_BKQ * silent_B1Q)
-        reached_BKQ = reached_BKQ + at_BKQ
-    start_BKE = _hypotheses(readings.start_BE, B * K)
-    next_BKE = reached_BKQ.gather(2, start_BKE) * readings.chance_BE[:, None]
-    ending_BK = (reached_BKQ * readings.ending_BQ[:, None]).sum(2)
-    return JointState(next_BKE.flatten(0, 1), ending_BK.flatten(), Shared(readings))
-
-
-def _hypotheses(values_BE: Tensor, N: int) -> Tensor:
-    """[B, K, E] for N = B * K rows: a view that repeats each source's values for its hypotheses."""
-    B, E = values_BE.shape
-    return values_BE[:, None].expand(B, N // B, E)
+    def _step(self, token_N: Tensor, state: JointState) -> tuple[Tensor, JointState]:
+        """The log-probabilities [N, V] of the token after this one, and the state after this one."""
+        if compiled.fits(self.ngrams.log_prob):
+            return compiled.step(token_N, state, self.target_vocabulary, self.escape)
+        state = written(token_N, state)
+        return log_probs(state, self.target_vocabulary, self.escape).to(self.ngrams.log_prob.dtype), state
 
 
 class JointCounts:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from transduce.statistical.back_off import BackOff
-from transduce.statistical.readings import LEFT_OUT
+from transduce.statistical.readings.reader import LEFT_OUT
 
 Piece = tuple[int, ...]
 

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from transduce import config
 from transduce.compute.library import library
 from transduce.engines.manifest import Manifest
 from transduce.engines.native.conversion.converting import convert
@@ -30,6 +31,9 @@ from transduce.engines.native.parts import Parts
 from transduce.engines.native.recurrent import NativeRecurrentDecoder, NativeRecurrentEncoder
 from transduce.engines.native.transformer import NativeTransformerDecoder, NativeTransformerEncoder
 from transduce.errors import UserError
+from transduce.models.mixtures import Fusion
+from transduce.models.weights import set_weights
+from transduce.protocols import Model
 
 WEIGHTS = "weights.safetensors"
 
@@ -54,6 +58,16 @@ def _decoder(parts: Parts, notes: Mapping[str, Any]) -> Any:
     return DECODERS[notes["decoder"]["type"]](parts, notes["decoder"])
 
 
+def _with_counts(parts: Parts, notes: Mapping[str, Any]) -> Any:
+    """A trained model beside a counted one, which is the package's own; the trained one alone if it has no counts."""
+    trained = MODELS[notes["around"]["model"]](parts, notes["around"])
+    if "counted" not in notes:
+        return trained
+    counted: Any = config.build(notes["counted"], Model, path="model.counted")
+    set_weights(counted, parts.under("counted"), WEIGHTS, mapped=True)
+    return Fusion([trained, counted], [1 - notes["weight"], notes["weight"]])
+
+
 MODELS: dict[str, Reader] = {
     "encoder-decoder": lambda parts, notes: NativeEncoderDecoder(_encoder(parts, notes), _decoder(parts, notes)),
     "language-model": lambda parts, notes: NativeLanguageModel(_decoder(parts, notes)),
@@ -63,6 +77,7 @@ MODELS: dict[str, Reader] = {
     ),
     "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
     "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.readout("labels")),
+    "with-counts": _with_counts,
 }
 
 

@@ -1,4 +1,4 @@
-"""What all families of models are made of: matrices, norms and embeddings of an export, as the library's structures."""
+"""The parts of all families of models: matrices, norms and embeddings of an export, as the library's structures."""
 
 from __future__ import annotations
 
@@ -55,6 +55,10 @@ class Parts:
 
     def _tensors(self, name: str) -> tuple[Tensor, Tensor | None, Tensor | None]:
         return self.tensors[f"{name}.weight"], self.tensors.get(f"{name}.scale"), self.tensors.get(f"{name}.bias")
+
+    def under(self, name: str) -> dict[str, Tensor]:
+        """The tensors NAME.OTHER by their other names."""
+        return {key[len(name) + 1 :]: value for key, value in self.tensors.items() if key.startswith(f"{name}.")}
 
     def handle(self, name: str) -> Any:
         """The address of the matrix for the library; None if the export has no such matrix."""

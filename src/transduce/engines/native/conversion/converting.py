@@ -13,7 +13,7 @@ from transduce.compute.library import library
 from transduce.engines.native.conversion import convolution, models, recurrent, transformer
 from transduce.engines.native.conversion.models import ENGINE
 from transduce.engines.native.conversion.weights import Weights
-from transduce.engines.transformers import check_value
+from transduce.engines.transformers import UnsupportedError, check_value
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,14 @@ PARTS = {"encoder": ENCODERS, "decoder": DECODERS}
 @dataclass(frozen=True)
 class Kind:
     """A type of model: its ``parts``, what else to check, and ``add`` for its other tensors and notes. ``part`` finds
-    the part with a name of ``parts`` in a model.
+    the part with a name of ``parts`` in a model. A mixture that is ``around`` another model has it as the part "model".
     """
 
-    parts: tuple[str, ...]
+    parts: tuple[str, ...] = ()
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     add: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]] = lambda weights, model, settings: {}
     part: Callable[[Any, str], Any] = getattr
+    around: bool = False
 
 
 MODELS = {
@@ -61,11 +62,12 @@ MODELS = {
     "joint-ctc": Kind(("encoder", "decoder"), add=models.add_joint_ctc, part=models.joint_part),
     "tagger": Kind(("encoder",), add=models.add_labels),
     "classifier": Kind(("encoder",), models.check_classifier, models.add_labels),
+    "with-counts": Kind(add=models.add_counts, part=models.trained_part, around=True),
 }
 
 
-def check(settings: Mapping[str, Any]) -> Kind:
-    """The kind of the table ``model``. Raises UserError for the first setting that the engine does not have."""
+def check(settings: Mapping[str, Any]) -> None:
+    """Raises UserError for the first setting of the table ``model`` that the engine does not have."""
     check_value("type", settings["type"], tuple(MODELS), ENGINE)
     kind = MODELS[settings["type"]]
     check_value("kept_heads", settings.get("kept_heads"), (None,), ENGINE)
@@ -73,8 +75,12 @@ def check(settings: Mapping[str, Any]) -> Kind:
         of = settings[side]["type"]
         check_value(f"{side}.type", of, tuple(PARTS[side]), ENGINE)
         PARTS[side][of].check(settings, side, ENGINE)
+    if kind.around:
+        try:
+            check(settings["model"])
+        except UnsupportedError as error:
+            raise error.inside("model") from None
     kind.check(settings)
-    return kind
 
 
 def convert(
@@ -83,17 +89,25 @@ def convert(
     """The tensors of a model for the engine, by name, and the notes that describe it.
 
     ``settings`` is the table ``model`` of the run, with all defaults. With ``precision`` int8, matrices are 8-bit
-    integers with a scale for each output; embeddings and norms stay float32. Raises UserError for a model that the
-    engine does not have, and MissingPackageError if the engine was not built.
+    integers with a scale for each output; embeddings, norms and counts do not change. Raises UserError for a model
+    that the engine does not have, and MissingPackageError if the engine was not built.
     """
     library()
-    kind = check(settings)
+    check(settings)
     weights = Weights(precision == "int8")
-    notes: dict[str, Any] = {"model": settings["type"]}
     with torch.no_grad():
-        for side in kind.parts:
-            table = settings[side]
-            part = PARTS[side][table["type"]]
-            notes[side] = {"type": table["type"]} | part.add(weights, kind.part(model, side), table)
-        notes |= kind.add(weights, model, settings)
+        notes = _described(weights, model, settings)
     return weights.tensors, notes
+
+
+def _described(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the tensors of a model. Returns its notes."""
+    kind = MODELS[settings["type"]]
+    notes: dict[str, Any] = {"model": settings["type"]}
+    for side in kind.parts:
+        table = settings[side]
+        part = PARTS[side][table["type"]]
+        notes[side] = {"type": table["type"]} | part.add(weights, kind.part(model, side), table)
+    if kind.around:
+        notes["around"] = _described(weights, kind.part(model, "model"), settings["model"])
+    return notes | kind.add(weights, model, settings)

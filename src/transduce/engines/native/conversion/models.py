@@ -40,6 +40,18 @@ def add_joint_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> 
     return _add_frames(weights, frames) | {"weight": model.weights[1]}
 
 
+def trained_part(model: Any, side: str) -> Any:
+    return model.models[0]
+
+
+def add_counts(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The counted model beside a trained one, and its weight; nothing if it has no counts."""
+    if len(model.used()) == 1:
+        return {}
+    weights.counts("counted", model.models[1])
+    return {"counted": settings["counted"], "weight": settings["weight"]}
+
+
 def _add_frames(weights: Weights, frames: Any) -> dict[str, Any]:
     """The readout of CTC. BOS and EOS get the logit ``BARRED`` by their biases."""
     if frames.split is not None:

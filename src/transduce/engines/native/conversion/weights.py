@@ -48,6 +48,11 @@ class Weights:
         self.floats(f"{side}.positions", table_PW)
         return notes | {"positions": f"{side}.positions"}
 
+    def counts(self, name: str, model: Any) -> None:
+        """Adds all parameters of a counted model, unchanged."""
+        for own, parameter in model.named_parameters():
+            self.tensors[f"{name}.{own}"] = parameter.detach().clone()
+
     def floats(self, name: str, tensor: Tensor) -> None:
         self.tensors[name] = tensor.detach().float().clone().contiguous()
 

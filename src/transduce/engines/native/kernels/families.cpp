@@ -5,6 +5,7 @@
 #include "convolution.cpp"
 #include "interface.cpp"
 #include "matrix.cpp"
+#include "readings.cpp"
 #include "recurrent.cpp"
 #include "team.cpp"
 #include "training.cpp"

@@ -1,8 +1,7 @@
-"""Readings: the ways to segment a source into units, as a pruned lattice.
+"""Segments sources into the units of a joint n-gram model.
 
 B sources of up to I tokens, U units, V source vocabulary, E arcs and Q nodes. While a lattice is built, E and Q count
-the arcs and nodes of all sources. They count the arcs and nodes of the largest source in ``Readings``. A node is a
-place in a source together with a history of the n-gram model of units.
+the arcs and nodes of all sources. A node is a place in a source together with a history of the n-gram model of units.
 """
 
 from __future__ import annotations
@@ -18,32 +17,13 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.statistical.back_off import BackOff
+from transduce.statistical.readings import compiled
+from transduce.statistical.readings.lattice import Readings
 from transduce.types import PAD, Padded
 
 T = TypeVar("T")
 LEFT_OUT = -9.0  # log-probability of skipping a token that has no unit alone, so that each source has a reading
 ROUNDING = 1e-6  # relative to a reading's log-probability, summed from either side in double precision
-
-
-@dataclass(frozen=True)
-class Readings:
-    """A random process that writes an output for each source: it starts at node 0 of the source and takes arc after
-    arc. A silent arc writes no token.
-
-    Arcs that write a token have ``start``, ``end``, ``token`` and ``chance`` [B, E]; nodes are numbered within their
-    source. Each node [B, Q] has at most one ``silent`` arc, to ``silent_end``, and the chance ``ending`` to stop. At
-    each node these chances sum to 1. ``depth`` is the largest number of silent arcs that follow each other. Sources
-    with fewer nodes or arcs are padded with chance 0.
-    """
-
-    start_BE: Tensor
-    end_BE: Tensor
-    token_BE: Tensor
-    chance_BE: Tensor
-    silent_BQ: Tensor  # the chance
-    silent_end_BQ: Tensor
-    ending_BQ: Tensor
-    depth: int
 
 
 @dataclass(frozen=True)
@@ -60,8 +40,8 @@ class _Nodes:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Arcs before pruning: their first node and its source, their unit (U for none), the next history, their
-    log-probability, and ``reached_E``: the log-sum of all paths that end with the arc.
+    """Arcs before pruning: their first node and its source, their unit (U for none), the next history, and their
+    log-probability. ``reached_E`` is the log-sum of all paths that end with the arc.
     """
 
     start_E: Tensor
@@ -98,6 +78,13 @@ class Reader:
 
     def __call__(self, source: Padded) -> Readings:
         lengths_B = source.lengths - 1  # without EOS
+        if compiled.fits(self.ngrams.log_prob):
+            settings = self.units, self.source_tokens, self.ngrams, self.beam, self.width
+            return compiled.read_sources(*settings, source.values, lengths_B)
+        return self.by_operators(source, lengths_B)
+
+    def by_operators(self, source: Padded, lengths_B: Tensor) -> Readings:
+        """The lattice on every device and for every type of numbers. ``lengths_B`` do not count EOS."""
         nodes, arcs = self._near(*self._graph(source.values, lengths_B), lengths_B)
         ahead_Q = self._ahead(nodes, arcs, lengths_B, _SUM)
         return self._packed(nodes, tree.join(arcs), ahead_Q, lengths_B)
@@ -183,9 +170,12 @@ class Reader:
     # ------------------------------------------------------------ from right to left
 
     def _near(self, nodes: _Nodes, arcs: Sequence[_Arcs], lengths_B: Tensor) -> tuple[_Nodes, list[_Arcs]]:
-        """Removes the arcs that are in no reading near the best of their source, and the nodes that only they reach."""
+        """Removes the arcs that are in no reading near the best of their source, and the nodes that only they reach.
+        The numbers of the others become float64.
+        """
         wide = partial(tree.map, lambda leaf: leaf.double() if leaf.is_floating_point() else leaf)
-        near = self._near_best(wide(nodes), wide(tuple(arcs)), lengths_B)
+        nodes, arcs = wide(nodes), wide(tuple(arcs))
+        near = self._near_best(nodes, arcs, lengths_B)
         # rounding may separate an arc from its reading: keep only arcs that lead from the beginning to an end
         onward_Q = nodes.place_Q == lengths_B[nodes.row_Q]
         for come, kept_E in zip(reversed(arcs), reversed(near), strict=True):
