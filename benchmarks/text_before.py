@@ -1,0 +1,67 @@
+"""What is the text before a line worth to a language model? Perplexity on test, each line alone and after its text.
+
+    python benchmarks/text_before.py RUN [RUN+RUN ...] [--threads 1] [--record FILE.json]
+
+The text before a line is read as the first run's own ``context`` says: with a carried state, or a window. An n-gram
+model, whose recipe reads each line alone, gets a carried state. RUN+RUN is the mean of both models' probabilities.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from report import Report, add_options, machine
+
+import transduce
+from transduce.metrics.base import metric
+from transduce.records.making import effort_of
+from transduce.runs.run import Run
+from transduce.search.contexts import context
+from transduce.transducer import Transducer
+
+COLUMNS = ("model", "parameters, M", "target tokens of training, M", "text before a line", "each line alone", "with it")
+
+
+def perplexity(transducer: Transducer, run: Run) -> float:
+    return transducer.evaluate(run.examples("test"), [metric("perplexity")]).scores["perplexity"]
+
+
+def row(paths: list[Path]) -> list[str]:
+    transducer, runs = transduce.load("+".join(map(str, paths)), device="cpu"), [Run.open(path) for path in paths]
+    alone = replace(transducer, context=context("line"))
+    own = transducer.settings.get("context", {}).get("type", "line")
+    after = replace(transducer, context=context("carried")) if own == "line" else transducer
+    numbers = sum(parameter.numel() for parameter in transducer.model.parameters())
+    read = " + ".join(_tokens(path) for path in paths)
+    found = (f"{perplexity(each, runs[0]):.1f}" for each in (alone, after))
+    name = " + ".join(path.name for path in paths)
+    return [name, f"{numbers / 1e6:.1f}", read, "carried" if own == "line" else own, *found]
+
+
+def _tokens(run: Path) -> str:
+    effort = effort_of(run)
+    return "–" if effort is None or effort.tokens is None else f"{effort.tokens / 1e6:.1f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="RUN")
+    parser.add_argument("--threads", type=int, default=1)
+    add_options(parser)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    paths = [[Path(part) for part in name.split("+")] for name in arguments.runs]
+    lines = ["# Perplexity with the text before a line, and without", "", machine(), ""]
+    lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+    print("\n".join(lines))
+    for each in paths:
+        lines.append(f"| {' | '.join(row(each))} |")
+        print(lines[-1], flush=True)
+    Report.asked(arguments).write(lines, [part for each in paths for part in each])
+
+
+if __name__ == "__main__":
+    main()
