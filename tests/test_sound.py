@@ -113,6 +113,24 @@ def test_without_the_library_for_other_rates(monkeypatch):
 # ------------------------------------------------------------------------ unit
 
 
+def test_energies_far_below_the_loudest_are_raised(tmp_path):
+    loud_then_silent = np.concatenate([tone(500), np.zeros(2000, np.float32)])
+    path = record(tmp_path / "a.wav", loud_then_silent)
+    every, near = Sound(RATE, mels=20).read(path), Sound(RATE, mels=20, range=30.0).read(path)
+    least = every.max() - 3 * math.log(10)  # 30 decibels are three powers of ten
+    assert every.min() < least - 1
+    np.testing.assert_allclose(near, np.maximum(every, least), rtol=1e-6)
+
+
+def test_loudness_has_one_scale_for_all_bands(tmp_path):
+    path = record(tmp_path / "a.wav", tone(500))
+    energies, (found,) = (
+        Sound(RATE, mels=20).read(path),
+        Sound(RATE, mels=20, normalisation="loudness").learn([]).encode([path]),
+    )
+    np.testing.assert_allclose(found, (energies - energies.mean()) / energies.std(), atol=2e-3)
+
+
 def test_recordings_are_read(tmp_path):
     unit = Sound(RATE, mels=20)
     for name, options in (("a.wav", {}), ("a.flac", {}), ("b.wav", {"subtype": "FLOAT"})):
@@ -226,6 +244,7 @@ def test_without_the_library(tmp_path, monkeypatch):
         ({"window": 1e9}, "window = 1000000000.0: expected seconds"),
         ({"seconds": math.nan}, "seconds = nan"),
         ({"emphasis": 2}, "emphasis = 2"),
+        ({"range": 0.0}, "range = 0.0: expected decibels"),
     ],
 )
 def test_options_that_make_no_sense(options, problem):

@@ -28,10 +28,14 @@ class Sound:
 
     There are ``mels`` bands for a ``window`` in seconds, every ``hop`` seconds, after a pre-``emphasis`` of high
     frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. A recording with another rate
-    is unreadable, or is converted with ``resample``. Channels are averaged. ``normalisation`` makes each band have mean
-    0 and standard deviation 1: over the recording ("utterance"), over the training set ("corpus"), or not at all
-    ("none"). It divides by at least 0.001. Lengths count frames. A recording longer than ``seconds`` is unreadable, and
-    is not decoded. Raises DataError for a value that is not allowed.
+    is unreadable, or is converted with ``resample``. Channels are averaged. ``range`` is in decibels: energies that are
+    further below the loudest one of the recording are raised to this distance. So the noise of a room or a microphone
+    does not matter, nor does digital silence. None keeps all energies.
+
+    ``normalisation`` makes each band have mean 0 and standard deviation 1: over the recording ("utterance"), over the
+    training set ("corpus"), or not at all ("none"). "loudness" does so for all bands of a recording together, which
+    keeps the differences between bands. It divides by at least 0.001. Lengths count frames. A recording longer than
+    ``seconds`` is unreadable, and is not decoded. Raises DataError for a value that is not allowed.
     """
 
     rate: int = 16000
@@ -39,18 +43,22 @@ class Sound:
     window: float = 0.025
     hop: float = 0.01
     emphasis: float = 0.0
-    normalisation: Literal["utterance", "corpus", "none"] = "utterance"
+    normalisation: Literal["utterance", "loudness", "corpus", "none"] = "utterance"
     resample: bool = False
     seconds: float = 60.0
+    range: float | None = None
 
     signal = True
     tokenizer = SignalTokenizer
     spectral = True
-    size = 1
 
     def __post_init__(self) -> None:
-        if self.normalisation not in ("utterance", "corpus", "none"):
-            raise DataError(f'normalisation = "{self.normalisation}": expected "utterance", "corpus" or "none"')
+        if self.normalisation not in ("utterance", "loudness", "corpus", "none"):
+            raise DataError(
+                f'normalisation = "{self.normalisation}": expected "utterance", "loudness", "corpus" or "none"'
+            )
+        if self.range is not None and not self.range > 0:
+            raise DataError(f"range = {self.range}: expected decibels, more than 0, or nothing to keep all energies")
         for name in ("rate", "mels", "seconds"):
             if not getattr(self, name) > 0:  # False for nan
                 raise DataError(f"{name} = {getattr(self, name)}: expected more than 0")
@@ -67,7 +75,11 @@ class Sound:
 
     @property
     def channels(self) -> int:
-        return self.mels
+        return 1 if self.normalisation == "loudness" else self.mels
+
+    @property
+    def size(self) -> int:
+        return self.mels // self.channels
 
     def read(self, path: str) -> Steps:
         """The log-mel energies of the recording in a file, [S, M], not normalised. Raises SignalError if it is
@@ -80,7 +92,11 @@ class Sound:
                 f"has {rate} samples a second, and rate = {self.rate} of the unit was expected: set that, or resample "
                 "= true",
             )
-        return self._mel(resampled(x_N, self.rate / rate))
+        energies_SM = self._mel(resampled(x_N, self.rate / rate))
+        if self.range is None:
+            return energies_SM
+        least = energies_SM.max() - self.range * math.log(10) / 10  # energies are natural logarithms of a power
+        return np.maximum(energies_SM, np.float32(least))
 
     def place(self, step: int) -> str:
         return f"{step * self.hop:.2f} s"
