@@ -109,6 +109,7 @@ def wide(wiring: object, cell: str) -> config.Table:
 WIDE: dict[str, tuple[config.Table, Any]] = {
     "lstm": (wide(attending("luong", "additive", input_feeding=True), "lstm"), Beam(size=5, nbest=2, max_length=8)),
     "gru": (wide(attending("bahdanau", "general"), "gru"), Greedy(max_length=8)),
+    "counts": (TABLES["recurrent with counts"], Beam(size=3, max_length=8)),
 }
 MANY = [3, 11, 5, 1, 8, 2, 4] * 8  # lengths of more sentences than an encoder reads together
 
