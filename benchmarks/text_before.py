@@ -1,4 +1,4 @@
-"""What is the text before a line worth to a language model? Perplexity on test, each line alone and after its text.
+"""The perplexity of language models on test: of each line alone, and of each line after the text before it.
 
     python benchmarks/text_before.py RUN [RUN+RUN ...] [--threads 1] [--record FILE.json]
 

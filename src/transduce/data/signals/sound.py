@@ -28,14 +28,15 @@ class Sound:
 
     There are ``mels`` bands for a ``window`` in seconds, every ``hop`` seconds, after a pre-``emphasis`` of high
     frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. A recording with another rate
-    is unreadable, or is converted with ``resample``. Channels are averaged. ``range`` is in decibels: energies that are
-    further below the loudest one of the recording are raised to this distance. So the noise of a room or a microphone
-    does not matter, nor does digital silence. None keeps all energies.
+    is unreadable, or is converted with ``resample``. Channels are averaged. ``range`` is a number of decibels. Energies
+    that are more than this below the loudest energy of the recording are raised to this distance. This hides the noise
+    of a microphone. None keeps all energies.
 
-    ``normalisation`` makes each band have mean 0 and standard deviation 1: over the recording ("utterance"), over the
-    training set ("corpus"), or not at all ("none"). "loudness" does so for all bands of a recording together, which
-    keeps the differences between bands. It divides by at least 0.001. Lengths count frames. A recording longer than
-    ``seconds`` is unreadable, and is not decoded. Raises DataError for a value that is not allowed.
+    ``normalisation`` gives the energies mean 0 and standard deviation 1. "utterance" does so for each band of a
+    recording, and "corpus" for each band of the training set. "loudness" does so for all bands of a recording together,
+    which keeps the differences between bands. "none" changes nothing. It divides by at least 0.001. Lengths count
+    frames. A recording longer than ``seconds`` is unreadable, and is not decoded. Raises DataError for a value that is
+    not allowed.
     """
 
     rate: int = 16000

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce import tree
 from transduce.compute.library import declare, optional_library
 from transduce.statistical.back_off import BackOff
 from transduce.statistical.readings.lattice import JointState, Readings
@@ -77,16 +78,7 @@ def step(token_N: Tensor, state: JointState, vocabulary: int, escape: float) -> 
     ``lattice.written``.
     """
     readings = state.readings.value
-    tensors = (
-        readings.start_BE,
-        readings.end_BE,
-        readings.token_BE,
-        readings.chance_BE,
-        readings.silent_BQ,
-        readings.silent_end_BQ,
-        readings.ending_BQ,
-    )
-    held = [each.contiguous() for each in tensors]
+    held = [each.contiguous() for each in tree.leaves(readings)]
     read = [each.contiguous() for each in (token_N, state.next_NE, state.ending_N)]
     next_NE, ending_N = torch.empty_like(read[1]), torch.empty_like(read[2])
     log_probs_NV = torch.empty(len(token_N), vocabulary)

@@ -11,10 +11,10 @@
 
 namespace transduce {
 
-const float LEFT_OUT = -9.0f;        // as in statistical/readings
-const double ROUNDING = 1e-6;        // likewise
-const double NOTHING = -1e300;       // the logarithm of 0: finite, because the compiler may assume that numbers are
-const float LEAST = -1e30f;          // likewise of 0, for one unit
+const float LEFT_OUT = -9.0f;   // as in statistical/readings/reader.py
+const double ROUNDING = 1e-6;   // as there
+const double NOTHING = -1e300;  // the logarithm of 0: finite, because the compiler may assume that numbers are
+const float LEAST = -1e30f;     // the same for the log-probability of one unit
 const int64_t PADDING = 0, NO_UNIT = -1, NO_NODE = -1;
 
 static inline float bounded(float log_prob) { return log_prob < LEAST ? LEAST : log_prob; }
