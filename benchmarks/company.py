@@ -1,42 +1,38 @@
-"""Are predictions the same whatever company a sentence keeps? Every line of a test set, by several batch sizes.
+"""Are predictions the same whatever company a source keeps? Every line of a test set, by several batch sizes.
 
-    python benchmarks/company.py RUN [--export DIR] [--limit N] [--out benchmarks/results/FILE.md] [--record FILE.json]
+    python benchmarks/company.py RUN[=EXPORT] [...] [--limit N] [--threads 1] [--out FILE.md] [--record FILE.json]
 
-Predicts a run's test split in float32, or with an export of the run (--export DIR). The batches have 1, 7 and 64
-sentences, in the given order and shuffled. The searches are greedy and a beam of 5, and again with the run's shortlist
-where it has one (`transduce shortlist RUN`). Each output is compared with the output of its line alone. If a line
-differs, the margin printed is the difference of its two outputs' scores, which the run's own model computes in float64.
+Predicts each run's test split in float32, or with an export of the run. The batches have 1, 7 and 64 sources, in the
+given order and shuffled. The searches are those of benchmarks/engines.py, and again with the run's shortlist where it
+has one (`transduce shortlist RUN`). Each output is compared with the output of its source alone, and a source counts
+once, however often it differs. The margin is how far the scores of its two outputs lie apart at most. The run's own
+model computes it in float64.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from engines import searches
 from report import Report, add_options, machine
 
 import transduce
-from transduce import config
-from transduce.data.preparation import examples
-from transduce.data.settings import Data
 from transduce.engines.manifest import Manifest
-from transduce.protocols import Search
+from transduce.protocols import Autoregressive, can
 from transduce.runs.layout import SHORTLIST
-from transduce.runs.run import cache_folder
-from transduce.search.beam import Beam
-from transduce.search.forcing import force
-from transduce.search.greedy import Greedy
+from transduce.runs.run import Run
 from transduce.search.shortlist import ListedModel, Shortlist
 from transduce.transducer import Transducer
 
-SIZES = (1, 7, 64)
+SIZES = (7, 64)
+COLUMNS = ["run", "engine", "search", "sources", "that differ in company", "largest margin in float64"]
 
 
-def outputs(transducer: Transducer, sources: list[str], search: Search[Any], size: int, shuffled: bool) -> list[str]:
+def outputs(transducer: Transducer, sources: list[str], search: Any, size: int, shuffled: bool) -> list[str]:
     order = list(range(len(sources)))
     if shuffled:
         random.Random(size).shuffle(order)
@@ -47,68 +43,70 @@ def outputs(transducer: Transducer, sources: list[str], search: Search[Any], siz
     return texts
 
 
-def margin(
-    transducer: Transducer, source: str, texts: list[str], beam: Beam | None, shortlist: Shortlist | None
-) -> float:
-    """The difference of two outputs' scores in float64, by the model that was searched: the listed words', if so."""
-    transducer.model.double()
-    padded = transducer.padded(transducer.source_tokenizer.encode([source] * 2))
+def differing(transducer: Transducer, sources: list[str], search: Any) -> list[tuple[str, str, str]]:
+    """A source, its output alone and another output that it had in company; one for each different output."""
+    alone = outputs(transducer, sources, search, 1, shuffled=False)
+    found = dict[tuple[str, str, str], None]()
+    for size in SIZES:
+        for shuffled in (False, True):
+            every = zip(sources, alone, outputs(transducer, sources, search, size, shuffled), strict=True)
+            found.update((each, None) for each in every if each[1] != each[2])
+    return list(found)
+
+
+def margin(transducer: Transducer, source: str, texts: list[str], search: Any) -> float:
+    """How far the scores of two outputs lie apart in float64, by the model that was searched: the listed words', if
+    so.
+    """
+    model: Any = transducer.model.double()
+    padded = transducer.padded(transducer.source_tokenizer.encode([source] * len(texts)))
     targets = transducer.padded(transducer.target_tokenizer.encode(texts))
-    model = transducer.model
-    if shortlist is not None:
-        lists = shortlist.candidates.of(padded)
+    if isinstance(search, Shortlist):
+        lists = search.candidates.of(padded)
         model, targets = ListedModel(model, lists), lists.columns(targets)
-    length = int(padded.lengths[0])
-    scores = [
-        beam.ranking(found.log_prob, len(found.tokens), length) if beam else found.log_prob
-        for found in force(model, padded, targets)
-    ]
+    one, other = (each.score for each in search.force(model, padded, targets))
     transducer.model.float()
-    return abs(scores[0] - scores[1])
+    return float(abs(one - other))
+
+
+def rows(run: Path, export: Path | None, limit: int | None) -> list[list[str]]:
+    """The lines of the table for one run."""
+    transducer = transduce.load(run, device="cpu")
+    engine, name = transducer, "torch float32"
+    if export is not None:
+        engine, manifest = transduce.load(export), Manifest.read(export)
+        name = f"{manifest.engine} {manifest.precision}"
+    sources = [each.source for each in Run.open(run).examples("test")][:limit]
+    ways = searches(transducer)
+    if (path := run / SHORTLIST).exists() and can(type(transducer.model), Autoregressive):
+        ways |= {f"{way}, shortlist": Shortlist(path, search) for way, search in ways.items()}
+    found = []
+    for way, search in ways.items():
+        pairs = differing(engine, sources, search)
+        margins = [margin(transducer, source, [alone, other], search) for source, alone, other in pairs]
+        count = len({source for source, _, _ in pairs})
+        shown = f"{max(margins):.1e}" if margins else "–"
+        found.append([run.name, name, way, f"{len(sources):,}", f"{count:,}", shown])
+        print(" | ".join(found[-1]), flush=True)
+    return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--export", type=Path)
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="RUN[=EXPORT]")
+    parser.add_argument("--limit", type=int, help="only the first sources of the test split")
+    parser.add_argument("--threads", type=int, default=1)
     add_options(parser)
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    transducer = transduce.load(arguments.run, device="cpu")
-    engine, numbers = transducer, "float32"
-    if arguments.export is not None:
-        engine, manifest = transduce.load(arguments.export), Manifest.read(arguments.export)
-        numbers = f"{manifest.engine}, {manifest.precision}"
-    data = config.build(transducer.settings["data"], Data, path="data")
-    sources = [e.source for e in examples(data, "test", cache_folder(data, arguments.run))][: arguments.limit]
-    beam: Any = transducer.search
-    searches: dict[str, Any] = {"greedy": Greedy(beam.max_length), "beam 5": replace(beam, size=5)}
-    if (path := arguments.run / SHORTLIST).exists():
-        searches |= {f"{name}, shortlist": Shortlist(path, search) for name, search in searches.items()}
-    lines = [
-        f"# {arguments.run.name}: {len(sources):,} sentences in different company, {numbers}",
-        "",
-        machine(),
-        "",
-        "| search | batch | order | differing lines | their margins in float64 |",
-        "|---|---|---|---|---|",
-    ]
-    for name, search in searches.items():
-        alone = outputs(engine, sources, search, 1, shuffled=False)
-        for size in SIZES[1:]:
-            for shuffled in (False, True):
-                found = outputs(engine, sources, search, size, shuffled)
-                differing = [i for i, (one, other) in enumerate(zip(alone, found, strict=True)) if one != other]
-                beam = searches["beam 5"] if name.startswith("beam") else None
-                listed = search if name.endswith("shortlist") else None
-                margins = [margin(transducer, sources[i], [alone[i], found[i]], beam, listed) for i in differing]
-                shown = ", ".join(f"{each:.1e}" for each in margins) or "–"
-                order = "shuffled" if shuffled else "as given"
-                lines.append(f"| {name} | {size} | {order} | {len(differing)} of {len(sources):,} | {shown} |")
-                print(lines[-1], flush=True)
-    Report.asked(arguments).write(lines, [arguments.run])
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    report, found, measured = Report.asked(asked), list[list[str]](), list[Path]()
+    for given in asked.runs:
+        run, _, export = given.partition("=")
+        found += rows(Path(run), Path(export) if export else None, asked.limit)
+        measured += [] if Path(run) in measured else [Path(run)]
+        lines = ["# Sources in different company", "", machine(), "", f"| {' | '.join(COLUMNS)} |"]
+        lines += ["|---" * len(COLUMNS) + "|", *(f"| {' | '.join(row)} |" for row in found)]
+        report.write(lines, measured)
 
 
 if __name__ == "__main__":

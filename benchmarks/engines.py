@@ -12,6 +12,7 @@ Exports of these weights in DIR/NAME (default RUN/exports/benchmark) are used ag
 Each engine reads the first sentences of the test split, text in to text out, at most 60 tokens each: --sentences of
 them in batches of 64, and --single of them one after the other, again until half a second has passed. "greedy" is the
 best path of a CTC model, and "beam 5" its prefix beam. A model that writes all tokens at once has one length, or five.
+A phrase-based model has stacks of one hypothesis, or of its default.
 All engines of a run take turns in one process, and each second round goes the other way round, so that what else the
 machine does falls on all. A ratio is the median of the rounds' own ratios. With --clock processor, speeds are per
 second of this process's processor time: right for one thread on a busy machine. "own API" is CTranslate2's Python API,
@@ -41,7 +42,7 @@ from transduce.compute.precision import Precision
 from transduce.engines.manifest import Manifest, checksum, is_export
 from transduce.errors import UserError
 from transduce.export.writing import export_run
-from transduce.protocols import Framewise, Joint, Parallel, can
+from transduce.protocols import Deriving, Framewise, Joint, Parallel, can
 from transduce.runs.layout import SHORTLIST
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
@@ -49,6 +50,7 @@ from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
+from transduce.search.phrases.stack import StackSearch
 from transduce.search.shortlist import Shortlist
 from transduce.transducer import Transducer
 
@@ -155,6 +157,8 @@ def searches(transducer: Transducer) -> dict[str, Any]:
         return {"greedy": BestPath(), "beam 5": PrefixBeam(5, weight=0.0)}
     if can(kind, Parallel):
         return {"greedy": LengthBeam(1), "beam 5": LengthBeam(5)}
+    if can(kind, Deriving):
+        return {"greedy": StackSearch(1, pool=1), "beam 5": StackSearch()}
     return {"greedy": Greedy(LONGEST), "beam 5": Beam(5, max_length=LONGEST)}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from families import FAMILIES, attending, ctc, facts, recurrent, sources
+from families import FAMILIES, INSTANT, attending, ctc, facts, recurrent, sources
 from selection import mostly_slow
 from test_export import EVERY
 from test_native import needs_library, opened, usable, written
@@ -19,12 +19,14 @@ from transduce.engines.native.opening import native_model, open_native, read_mod
 from transduce.errors import UserError
 from transduce.export.native import write_native
 from transduce.protocols import Model
+from transduce.search.base import Continuous
 from transduce.search.beam import Beam
 from transduce.search.continuous import search_continuously
 from transduce.search.frames.best_path import BestPath
 from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
+from transduce.search.length_beam import LengthBeam
 from transduce.types import Padded
 
 pytestmark = needs_library
@@ -61,6 +63,8 @@ RECURRENT = [
 ]
 FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
 LABELS = ["tagger, lstm", "classifier, gru, last state"]
+AT_ONCE = ["instant, transformer, tied", "instant, gru to mixed layers, post-norm"]
+EVERY_KIND = [*RECURRENT, *FRAMEWISE, *LABELS, *AT_ONCE]
 FAST = [
     "bahdanau, peepholes, residual",
     "bahdanau, no input gate",
@@ -68,16 +72,19 @@ FAST = [
     "luong, ssru, residual",
 ]
 FAST += ["luong, elman of sigmoids", "luong, additive, fed", "recurrent with counts", "ctc and attention", *LABELS]
+FAST += AT_ONCE
 
 
 def searches(table: config.Table) -> list[Any]:
     if table["type"] in ("tagger", "classifier"):
         return [LabelSearch()]
+    if table["type"] == "instant":
+        return [LengthBeam(), LengthBeam(size=3, nbest=2)]
     frames = [BestPath(), PrefixBeam(size=3)] if "ctc" in str(table["type"]) else []
     return [Greedy(max_length=12), Beam(size=3, nbest=2, max_length=12), *frames]
 
 
-@pytest.mark.parametrize("family", mostly_slow([*RECURRENT, *FRAMEWISE, *LABELS], fast=FAST))
+@pytest.mark.parametrize("family", mostly_slow(EVERY_KIND, fast=FAST))
 def test_it_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> None:
     model, exported = opened(TABLES[family], tmp_path, "float32")
     source = sources([5, 9, 2, 4])
@@ -89,7 +96,7 @@ def test_it_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> N
             assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
 
 
-@pytest.mark.parametrize("family", mostly_slow([*RECURRENT, *FRAMEWISE, *LABELS], fast=["bahdanau, no input gate"]))
+@pytest.mark.parametrize("family", mostly_slow(EVERY_KIND, fast=["bahdanau, no input gate"]))
 def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
     model, exported = opened(TABLES[family], tmp_path, "int8")
     source, search = sources([5, 9, 2, 4]), searches(TABLES[family])[0]
@@ -110,6 +117,11 @@ WIDE: dict[str, tuple[config.Table, Any]] = {
     "lstm": (wide(attending("luong", "additive", input_feeding=True), "lstm"), Beam(size=5, nbest=2, max_length=8)),
     "gru": (wide(attending("bahdanau", "general"), "gru"), Greedy(max_length=8)),
     "counts": (TABLES["recurrent with counts"], Beam(size=3, max_length=8)),
+    "instant": (
+        TABLES["instant, gru to mixed layers, post-norm"]
+        | {"decoder": INSTANT | {"max_length": 6, "width": 32, "feedforward": 40}},
+        LengthBeam(size=3, nbest=2),
+    ),
 }
 MANY = [3, 11, 5, 1, 8, 2, 4] * 8  # lengths of more sentences than an encoder reads together
 
@@ -127,6 +139,8 @@ def test_a_sentence_has_the_same_output_in_every_company(name: str, precision: s
     alone = [search(exported, Padded.of([row]))[0] for row in rows[:7]]
     for model in [exported] if precision == "float32" else [exported, *others]:
         assert search(model, Padded.of(rows))[:7] == alone
+    if not isinstance(search, Continuous):
+        return
     staggered = dict(search_continuously(search, exported, rows[:7], 3, lambda some: (Padded.of(some), None)))
     assert [staggered[row] for row in range(7)] == alone
 
@@ -155,6 +169,7 @@ def test_frames_are_the_same_in_every_company(precision: str, tmp_path: Path) ->
         ("classifier, transformer, attention", "model.pooling = 'attention'"),
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
         ("crf, lstm", "model.type = 'crf'"),
+        ("instant, lstm to dense", "model.decoder.type = 'dense': the native engine runs 'transformer' here"),
         ("edits with counts", "model.model.decoder.type = 'edits': the native engine runs"),
     ],
 )

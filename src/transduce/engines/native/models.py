@@ -14,8 +14,10 @@ from transduce.engines.native.parts import Parts
 from transduce.models.autoregressive import EncoderDecoder, LanguageModel
 from transduce.models.classifier import Classifier
 from transduce.models.ctc import CTC, JointCTC
+from transduce.models.instant import Instant
 from transduce.models.mixtures import Fusion
 from transduce.models.tagger import Tagger
+from transduce.modules.positions import Sinusoidal
 from transduce.types import Memory, Padded
 
 
@@ -79,6 +81,24 @@ class NativeJointCTC(JointCTC):
         self.encoder = encoder
         of_memory = NativeEncoderDecoder(lambda memory: memory, decoder)  # a mixture has modules
         self.mixture = Fusion([of_memory, frames], [1 - weight, weight], renormalise=False)
+
+
+class NativeLengths:
+    """``models.instant.LengthClassifier``: the length of a source counts as a vector of ``width`` numbers."""
+
+    def __init__(self, parts: Parts, width: int) -> None:
+        self.positions, self.matrix = Sinusoidal(width), parts.matrix("length")
+
+    def __call__(self, memory: Memory) -> Tensor:
+        size_BD = self.positions(memory.states.lengths)
+        return self.matrix(torch.cat([*tree.leaves(memory.summary), size_BD], -1)).log_softmax(-1)
+
+
+class NativeInstant(Instant):
+    def __init__(self, encoder: Any, decoder: Any, length: NativeLengths) -> None:
+        nn.Module.__init__(self)
+        self.encoder, self.decoder = encoder, decoder
+        self.length: Any = length
 
 
 class NativeTagger(Tagger):

@@ -23,13 +23,19 @@ from transduce.engines.native.models import (
     NativeCTC,
     NativeEncoderDecoder,
     NativeFrames,
+    NativeInstant,
     NativeJointCTC,
     NativeLanguageModel,
+    NativeLengths,
     NativeTagger,
 )
 from transduce.engines.native.parts import Parts
 from transduce.engines.native.recurrent import NativeRecurrentDecoder, NativeRecurrentEncoder
-from transduce.engines.native.transformer import NativeTransformerDecoder, NativeTransformerEncoder
+from transduce.engines.native.transformer import (
+    NativeInstantTransformer,
+    NativeTransformerDecoder,
+    NativeTransformerEncoder,
+)
 from transduce.errors import UserError
 from transduce.models.mixtures import Fusion
 from transduce.models.weights import set_weights
@@ -48,14 +54,15 @@ DECODERS: dict[str, Reader] = {
     "recurrent": NativeRecurrentDecoder,
     "transformer": NativeTransformerDecoder,
 }
+INSTANT_DECODERS: dict[str, Reader] = {"transformer": NativeInstantTransformer}
 
 
 def _encoder(parts: Parts, notes: Mapping[str, Any]) -> Any:
     return ENCODERS[notes["encoder"]["type"]](parts, notes["encoder"])
 
 
-def _decoder(parts: Parts, notes: Mapping[str, Any]) -> Any:
-    return DECODERS[notes["decoder"]["type"]](parts, notes["decoder"])
+def _decoder(parts: Parts, notes: Mapping[str, Any], decoders: Mapping[str, Reader] = DECODERS) -> Any:
+    return decoders[notes["decoder"]["type"]](parts, notes["decoder"])
 
 
 def _with_counts(parts: Parts, notes: Mapping[str, Any]) -> Any:
@@ -74,6 +81,9 @@ MODELS: dict[str, Reader] = {
     "ctc": lambda parts, notes: NativeCTC(_encoder(parts, notes), NativeFrames(parts, notes["stretch"])),
     "joint-ctc": lambda parts, notes: NativeJointCTC(
         _encoder(parts, notes), _decoder(parts, notes), NativeFrames(parts, notes["stretch"]), notes["weight"]
+    ),
+    "instant": lambda parts, notes: NativeInstant(
+        _encoder(parts, notes), _decoder(parts, notes, INSTANT_DECODERS), NativeLengths(parts, notes["length_width"])
     ),
     "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
     "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.readout("labels")),

@@ -1,7 +1,7 @@
-"""A Transformer's encoder and decoder that our library computes.
+"""A Transformer's encoder and decoders that our library computes.
 
-B sources, K places of hypotheses of a source, N rows, T tokens, S source positions, C capacity in target positions, W
-width, L layers of the decoder, V vocabulary. kernels/transformer.h describes the functions and the memory.
+B sources, K places of hypotheses of a source, N rows, T positions, S source positions, C capacity in target positions,
+W width, L layers of the decoder, V vocabulary. kernels/transformer.h describes the functions and the memory.
 """
 
 from __future__ import annotations
@@ -54,17 +54,20 @@ class Stack(Structure):
     )
 
 
+class KeysAndValues(Structure):
+    """``TransformerMemory``."""
+
+    _fields_ = (("sources", c_int64), ("longest", c_int64), ("lengths", c_void_p), ("states", c_void_p))
+
+
 class Step(Structure):
     _fields_ = (
         ("rows", c_int64),
-        ("sources", c_int64),
         ("places", c_int64),
         ("capacity", c_int64),
-        ("longest", c_int64),
         ("tokens", c_void_p),
         ("place", c_void_p),
-        ("lengths", c_void_p),
-        ("memory", c_void_p),
+        ("memory", KeysAndValues),
         ("past", c_void_p),
         ("outputs", c_void_p),
         ("origin", c_void_p),
@@ -72,7 +75,7 @@ class Step(Structure):
 
 
 SIGNATURES: dict[str, list[Any]] = {
-    "transformer_encode": [POINTER(Stack), c_void_p, c_void_p, c_int64, c_int64, c_void_p],
+    "transformer_encode": [POINTER(Stack), c_void_p, c_void_p, c_int64, c_int64, POINTER(KeysAndValues), c_void_p],
     "transformer_step": [POINTER(Stack), POINTER(Step)],
 }
 
@@ -95,34 +98,63 @@ def stack(parts: Parts, side: str, notes: Mapping[str, Any]) -> Stack:
     return Stack(parts.embedding(notes), *numbers, parts.norm(f"{side}.norm"), layers)
 
 
+def read_at_once(
+    parts: Parts, table: Stack, ids_NT: Tensor, lengths_N: Tensor, memory: KeysAndValues | None = None
+) -> Tensor:
+    """The features [N, T, W] of all positions, zeros at padding. ``memory`` is what a decoder's layers read too."""
+    N, T = ids_NT.shape
+    states_NTW = torch.empty(N, T, table.embedding.width)
+    pointers = ids_NT.data_ptr(), lengths_N.data_ptr(), N, T, memory, states_NTW.data_ptr()
+    check(parts.functions.transduce_transformer_encode(byref(table), *pointers), table.embedding, T)
+    return states_NTW
+
+
 class NativeTransformerEncoder:
     """An encoder that reads ids. The summary of its memory is the mean of a row's states."""
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
         self.table = stack(parts, "encoder", notes)
-        self.width = self.table.embedding.width
 
     def __call__(self, source: Padded) -> Memory:
         ids_BS, lengths_B = source.values.contiguous(), source.lengths.contiguous()
-        B, S = ids_BS.shape
-        states_BSW = torch.empty(B, S, self.width)
-        pointers = ids_BS.data_ptr(), lengths_B.data_ptr(), B, S, states_BSW.data_ptr()
-        found = self.parts.functions.transduce_transformer_encode(byref(self.table), *pointers)
-        check(found, self.table.embedding, S)
-        states = Padded(states_BSW, lengths_B)
+        states = Padded(read_at_once(self.parts, self.table, ids_BS, lengths_B), lengths_B)
         return Memory(states, (self.parts.mean(states),), source)
+
+
+class NativeReading:
+    """How a decoder of ``layers`` layers reads the memory: the matrix "memory" maps its states to the keys and values
+    of all layers.
+    """
+
+    def __init__(self, parts: Parts, layers: int, width: int) -> None:
+        self.matrix, self.layers, self.width = parts.matrix("memory"), layers, width
+
+    def of(self, memory: Memory) -> Padded:
+        """The keys and values [B, S, F] of a memory. F is L * 2 * W."""
+        states, lengths_B = memory.states, memory.states.lengths.contiguous()
+        read_BSF = self.matrix.of_real(states)
+        if memory.values is not None:  # an encoder whose values are not its keys
+            other_BSF = self.matrix.of_real(Padded(memory.values, lengths_B))
+            halves = *read_BSF.shape[:2], self.layers, 2, self.width
+            read_BSF.view(halves)[..., 1, :] = other_BSF.view(halves)[..., 1, :]
+        return Padded(read_BSF, lengths_B)
+
+
+def keys_and_values(memory: Padded) -> KeysAndValues:
+    """What ``NativeReading`` made, for the library. The object does not keep the tensors."""
+    B, S, _ = memory.values.shape
+    return KeysAndValues(B, S, memory.lengths.data_ptr(), memory.values.data_ptr())
 
 
 @dataclass(frozen=True)
 class NativeSource:
-    """What the hypotheses of a source share: ``past_BKCF`` has the keys and values of their tokens, in K places,
-    ``memory_BSF`` those of the source, of ``lengths_B`` tokens. F is L * 2 * W.
+    """What the hypotheses of a source share: ``past_BKCF`` has the keys and values of their tokens, in K places, and
+    ``memory`` [B, S, F] those of the source.
     """
 
     past_BKCF: Tensor
-    memory_BSF: Tensor
-    lengths_B: Tensor
+    memory: Padded
 
 
 @dataclass(frozen=True)
@@ -140,24 +172,18 @@ class NativeState:
 
 
 class NativeTransformerDecoder:
-    """A decoder over the memory of any encoder. The matrix "memory" maps its states to keys and values of all layers,
-    and "readout" maps features to logits.
-    """
+    """A decoder over the memory of any encoder. The matrix "readout" maps its features to logits."""
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
         self.table = stack(parts, "decoder", notes)
         self.width = self.table.embedding.width
-        self.project, self.matrix = parts.matrix("memory"), parts.readout("readout")
+        self.reading, self.matrix = NativeReading(parts, self.table.count, self.width), parts.readout("readout")
 
     def start(self, memory: Memory) -> NativeState:
-        memory_BSF = self.project.of_real(memory.states)
-        if memory.values is not None:  # an encoder whose values are not its keys
-            other_BSF = self.project.of_real(Padded(memory.values, memory.states.lengths))
-            halves = *memory_BSF.shape[:2], self.table.count, 2, self.width
-            memory_BSF.view(halves)[..., 1, :] = other_BSF.view(halves)[..., 1, :]
-        B = len(memory_BSF)
-        source = NativeSource(torch.empty(B, 1, 0, self.project.outputs), memory_BSF, memory.states.lengths)
+        read = self.reading.of(memory)
+        B, _, F = read.values.shape
+        source = NativeSource(torch.empty(B, 1, 0, F), read)
         return NativeState(torch.zeros(B, dtype=torch.long), torch.empty(B, 0, dtype=torch.int32), Shared(source))
 
     def extend(self, tokens_NT: Tensor, state: NativeState) -> tuple[Tensor, NativeState]:
@@ -175,14 +201,11 @@ class NativeTransformerDecoder:
         output_NW = torch.empty(N, self.width)
         step = Step(
             N,
-            B,
             K,
             capacity,
-            source.memory_BSF.shape[1],
             token_N.data_ptr(),
             state.place_N.data_ptr(),
-            source.lengths_B.data_ptr(),
-            source.memory_BSF.data_ptr(),
+            keys_and_values(source.memory),
             source.past_BKCF.data_ptr(),
             output_NW.data_ptr(),
             state.origin_NC.data_ptr(),
@@ -203,4 +226,27 @@ def _larger(state: NativeState, places: int, capacity: int) -> NativeState:
     past_BKCF[:, :K, :before] = source.past_BKCF
     origin_NC = torch.zeros(len(state.origin_NC), capacity, dtype=torch.int32)
     origin_NC[:, :before] = state.origin_NC
-    return NativeState(state.place_N, origin_NC, Shared(NativeSource(past_BKCF, source.memory_BSF, source.lengths_B)))
+    return NativeState(state.place_N, origin_NC, Shared(NativeSource(past_BKCF, source.memory)))
+
+
+class NativeInstantTransformer:
+    """A decoder that writes all positions at once (``decoders.instant``). Its embedding has vectors of places: an "id"
+    is the place from the end of its row, and the place from the start is the position.
+    """
+
+    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+        self.parts = parts
+        self.table = stack(parts, "decoder", notes)
+        self.max_length = self.table.embedding.vocabulary
+        self.reading = NativeReading(parts, self.table.count, self.table.embedding.width)
+        self.matrix = parts.readout("readout")
+
+    def start(self, memory: Memory) -> Shared[Padded]:
+        return Shared(self.reading.of(memory))
+
+    def __call__(self, state: Shared[Padded], lengths_N: Tensor, positions: int) -> Tensor:
+        after_NT = (lengths_N[:, None] - 1 - torch.arange(positions)).clamp(min=0)
+        return read_at_once(self.parts, self.table, after_NT, lengths_N.contiguous(), keys_and_values(state.value))
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return self.matrix.logits(output, candidates)

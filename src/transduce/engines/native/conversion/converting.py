@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,18 +37,18 @@ DECODERS = {
     "recurrent": Part(recurrent.check_decoder, recurrent.add_decoder),
     "transformer": Part(transformer.check_transformer, transformer.add_decoder),
 }
-
-
-PARTS = {"encoder": ENCODERS, "decoder": DECODERS}
+INSTANT_DECODERS = {"transformer": Part(transformer.check_transformer, transformer.add_instant_decoder)}
+BOTH = {"encoder": ENCODERS, "decoder": DECODERS}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of model: its ``parts``, what else to check, and ``add`` for its other tensors and notes. ``part`` finds
-    the part with a name of ``parts`` in a model. A mixture that is ``around`` another model has it as the part "model".
+    """A type of model: the types of its ``parts`` by the part's name, what else to check, and ``add`` for its other
+    tensors and notes. ``part`` finds the part with a name of ``parts`` in a model. A mixture that is ``around`` another
+    model has it as the part "model".
     """
 
-    parts: tuple[str, ...] = ()
+    parts: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     add: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]] = lambda weights, model, settings: {}
     part: Callable[[Any, str], Any] = getattr
@@ -56,12 +56,13 @@ class Kind:
 
 
 MODELS = {
-    "encoder-decoder": Kind(("encoder", "decoder")),
-    "language-model": Kind(("decoder",), models.check_language_model),
-    "ctc": Kind(("encoder",), add=models.add_ctc),
-    "joint-ctc": Kind(("encoder", "decoder"), add=models.add_joint_ctc, part=models.joint_part),
-    "tagger": Kind(("encoder",), add=models.add_labels),
-    "classifier": Kind(("encoder",), models.check_classifier, models.add_labels),
+    "encoder-decoder": Kind(BOTH),
+    "language-model": Kind({"decoder": DECODERS}, models.check_language_model),
+    "ctc": Kind({"encoder": ENCODERS}, add=models.add_ctc),
+    "joint-ctc": Kind(BOTH, add=models.add_joint_ctc, part=models.joint_part),
+    "instant": Kind({"encoder": ENCODERS, "decoder": INSTANT_DECODERS}, add=models.add_instant),
+    "tagger": Kind({"encoder": ENCODERS}, add=models.add_labels),
+    "classifier": Kind({"encoder": ENCODERS}, models.check_classifier, models.add_labels),
     "with-counts": Kind(add=models.add_counts, part=models.trained_part, around=True),
 }
 
@@ -71,10 +72,10 @@ def check(settings: Mapping[str, Any]) -> None:
     check_value("type", settings["type"], tuple(MODELS), ENGINE)
     kind = MODELS[settings["type"]]
     check_value("kept_heads", settings.get("kept_heads"), (None,), ENGINE)
-    for side in kind.parts:
+    for side, parts in kind.parts.items():
         of = settings[side]["type"]
-        check_value(f"{side}.type", of, tuple(PARTS[side]), ENGINE)
-        PARTS[side][of].check(settings, side, ENGINE)
+        check_value(f"{side}.type", of, tuple(parts), ENGINE)
+        parts[of].check(settings, side, ENGINE)
     if kind.around:
         try:
             check(settings["model"])
@@ -104,9 +105,9 @@ def _described(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
     """Adds the tensors of a model. Returns its notes."""
     kind = MODELS[settings["type"]]
     notes: dict[str, Any] = {"model": settings["type"]}
-    for side in kind.parts:
+    for side, parts in kind.parts.items():
         table = settings[side]
-        part = PARTS[side][table["type"]]
+        part = parts[table["type"]]
         notes[side] = {"type": table["type"]} | part.add(weights, kind.part(model, side), table)
     if kind.around:
         notes["around"] = _described(weights, kind.part(model, "model"), settings["model"])

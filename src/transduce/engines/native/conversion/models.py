@@ -27,6 +27,13 @@ def add_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
     return {}
 
 
+def add_instant(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The classifier of the length."""
+    length = model.length
+    weights.matrix("length", length.linear.weight, length.linear.bias)
+    return {"length_width": length.positions.width}
+
+
 def add_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return _add_frames(weights, model.decoder)
 

@@ -1,4 +1,4 @@
-"""Converts a Transformer's encoder or decoder for our own engine, from its settings and parameters."""
+"""Converts a Transformer's encoder or decoders for our own engine, from its settings and parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_transformer(settings: Mapping[str, Any], side: str, engine: str) -> No
     feedforward = stack["feedforward"]
     found: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "embedding": (kind(stack.get("embedding", "tokens")), ("tokens",)),
-        "positions": (kind(stack["positions"]), POSITIONS),
+        "positions": (kind(stack.get("positions", "none")), POSITIONS),
         "norm": (kind(stack["norm"]), NORMS),
         "norm.kind": (inner(stack["norm"], "kind", "layer"), ("layer", "rms")),
         "feedforward": (0 if isinstance(feedforward, int) else kind(feedforward), (0, "plain", "gated")),
@@ -35,20 +35,37 @@ def check_transformer(settings: Mapping[str, Any], side: str, engine: str) -> No
 
 
 def add_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return _add_stack(weights, "encoder", encoder, settings)
+    embedding = weights.embedding("encoder", encoder.embedding, encoder.positions)
+    return _add_stack(weights, "encoder", encoder, settings) | embedding
 
 
 def add_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    notes = _add_stack(weights, "decoder", decoder, settings)
+    _add_reading(weights, decoder)
+    embedding = weights.embedding("decoder", decoder.embedding, decoder.positions)
+    return _add_stack(weights, "decoder", decoder, settings) | embedding
+
+
+def add_instant_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Its embedding has a vector for each place from the end, and as positions the vectors of places from the start."""
+    place_T = torch.arange(decoder.max_length)
+    from_start_TD, from_end_TD = decoder.ends(decoder.positions(place_T)).chunk(2, -1)
+    weights.floats("decoder.embedding", from_end_TD)
+    weights.floats("decoder.positions", from_start_TD)
+    _add_reading(weights, decoder)
+    embedding = {"embedding": "decoder.embedding", "embedding_scale": 1.0, "positions": "decoder.positions"}
+    return _add_stack(weights, "decoder", decoder, settings) | embedding
+
+
+def _add_reading(weights: Weights, decoder: Any) -> None:
+    """Adds the keys and values of the memory, and the readout."""
     projections = [layer.memory.project for layer in decoder.layers]
     weight, bias = (torch.cat([getattr(each, part) for each in projections]) for part in ("weight", "bias"))
     weights.matrix("memory", weight, bias)
     weights.matrix("readout", decoder.projection.weight, decoder.projection.bias)
-    return notes
 
 
 def _add_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds the tensors of a stack. Returns the notes that describe it."""
+    """Adds the tensors of a stack without its embedding. Returns the notes that describe it."""
     mixers = settings.get("mixer", "attention")
     mixers = mixers if isinstance(mixers, list) else [mixers] * len(stack.layers)
     for number, layer in enumerate(stack.layers):
@@ -62,7 +79,7 @@ def _add_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str, A
     if pre_norm:
         weights.norm(f"{side}.norm", stack.norm)
     limited = any(kind(inner(mixer, "relative", "none")) in ("rotary", "alibi", "t5") for mixer in mixers)
-    return weights.embedding(side, stack.embedding, stack.positions) | {
+    return {
         "layers": len(stack.layers),
         "heads": settings["heads"],
         "pre_norm": int(pre_norm),

@@ -9,6 +9,7 @@ namespace transduce {
 // Memory of a call for a block of rows.
 struct TransformerScratch {
     std::vector<float> x, entered, projected, context, hidden, energy;
+    std::vector<int64_t> source;  // of each row
     QuantisedRows quantised;
 
     static TransformerScratch& of(const TransformerStack& stack, int rows, int longest) {
@@ -146,7 +147,30 @@ static void mix_by_kernel(
     }
 }
 
-// ---------------------------------------------------------------- encoder
+// Keys and values of one position, of all layers: the stride of `past` and of `memory`.
+static inline size_t position_size(const TransformerStack& stack) {
+    return static_cast<size_t>(stack.count) * 2 * stack.embedding.width;
+}
+
+// The attention of layer l to the memory. Row r reads the source scratch.source[r].
+static void read_memory(
+    const TransformerStack& stack, const TransformerMemory& memory, int l, int rows, TransformerScratch& scratch) {
+    const size_t W = stack.embedding.width, size = position_size(stack);
+    const TransformerLayer& layer = stack.layers[l];
+    float *projected = scratch.projected.data(), *context = scratch.context.data();
+    multiply(*layer.query, enter(stack, layer.memory_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
+    for (int r = 0; r < rows; ++r) {
+        const int64_t b = scratch.source[r];
+        const float* states = memory.states + b * memory.longest * size + l * 2 * W;
+        const auto key = [=](int s) { return states + s * size; };
+        const int length = static_cast<int>(memory.lengths[b]);
+        attend(stack, NO_RELATIVE, 0, projected + r * W, context + r * W, length, scratch.energy.data(), key);
+    }
+    multiply(*layer.read_out, context, projected, rows, NONE, scratch.quantised);
+    leave(stack, layer.memory_norm, rows, scratch);
+}
+
+// ---------------------------------------------------------------- all positions at once
 
 // Self-attention of a whole sentence, whose queries, keys and values [length, 3, W] are `projected`.
 static void attend_to_sentence(
@@ -186,7 +210,15 @@ static void mix_sentences(
     }
 }
 
-static void encode(const TransformerStack& stack, const Sentences& some, TransformerScratch& scratch, float* states) {
+// The source of each row, if each source has `each` sentences, one after the other.
+static void find_sources(const Sentences& some, int64_t each, TransformerScratch& scratch) {
+    scratch.source.clear();
+    for (int64_t n = some.first; n < some.last; ++n) scratch.source.insert(scratch.source.end(), some.lengths[n], n / each);
+}
+
+static void encode(
+    const TransformerStack& stack, const Sentences& some, const TransformerMemory* memory, TransformerScratch& scratch,
+    float* states) {
     const int W = stack.embedding.width, rows = some.rows;
     some.embed(stack.embedding, scratch.x.data());
     for (int l = 0; l < stack.count; ++l) {
@@ -194,6 +226,7 @@ static void encode(const TransformerStack& stack, const Sentences& some, Transfo
         mix_sentences(stack, layer, some, scratch);
         multiply(*layer.out, scratch.context.data(), scratch.projected.data(), rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
+        if (memory != nullptr) read_memory(stack, *memory, l, rows, scratch);
         feed_forward(stack, layer, rows, scratch);
     }
     float* x = scratch.x.data();
@@ -201,12 +234,7 @@ static void encode(const TransformerStack& stack, const Sentences& some, Transfo
     some.scatter(x, W, states);
 }
 
-// ---------------------------------------------------------------- decoder
-
-// Keys and values of one position, of all layers: the stride of `past` and of `memory`.
-static inline size_t position_size(const TransformerStack& stack) {
-    return static_cast<size_t>(stack.count) * 2 * stack.embedding.width;
-}
+// ---------------------------------------------------------------- one position after the other
 
 // Where the positions that a row has read stand in memory, of layer l. `key(t)` returns the address of the key of t.
 struct Past {
@@ -218,7 +246,7 @@ struct Past {
 
     // Notes that row n stores its next position in its own place.
     static Past of(const TransformerStack& stack, const TransformerStep& step, int l, int64_t n) {
-        const int64_t hypotheses = step.rows / step.sources;
+        const int64_t hypotheses = step.rows / step.memory.sources;
         const size_t size = position_size(stack), place_size = step.capacity * size;
         int32_t* origin = step.origin + n * step.capacity;
         origin[step.place[n]] = static_cast<int32_t>(n % hypotheses);
@@ -253,20 +281,14 @@ static void mix_past(
         [=](int64_t t) -> const float* { return past.key(t); });
 }
 
-static void attend_to_memory(
-    const TransformerStack& stack, const TransformerStep& step, int l, int64_t n, const float* query, float* context, float* energy) {
-    const size_t size = position_size(stack);
-    const int64_t b = n / (step.rows / step.sources);
-    const float* source = step.memory + b * step.longest * size + static_cast<size_t>(l) * 2 * stack.embedding.width;
-    const auto key = [=](int s) { return source + s * size; };
-    attend(stack, NO_RELATIVE, 0, query, context, static_cast<int>(step.lengths[b]), energy, key);
-}
-
 static void decode(const TransformerStack& stack, const TransformerStep& step, int64_t first, int rows, TransformerScratch& scratch) {
     const int W = stack.embedding.width;
     float *projected = scratch.projected.data(), *context = scratch.context.data(), *energy = scratch.energy.data();
-    for (int r = 0; r < rows; ++r)
+    scratch.source.resize(rows);
+    for (int r = 0; r < rows; ++r) {
+        scratch.source[r] = (first + r) / (step.rows / step.memory.sources);
         embed(stack.embedding, step.tokens[first + r], step.place[first + r], scratch.x.data() + static_cast<size_t>(r) * W);
+    }
     for (int l = 0; l < stack.count; ++l) {
         const TransformerLayer& layer = stack.layers[l];
         if (layer.kernel)
@@ -280,11 +302,7 @@ static void decode(const TransformerStack& stack, const TransformerStep& step, i
                 attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W, context + static_cast<size_t>(r) * W, energy);
         multiply(*layer.out, context, projected, rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
-        multiply(*layer.query, enter(stack, layer.memory_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
-        for (int r = 0; r < rows; ++r)
-            attend_to_memory(stack, step, l, first + r, projected + static_cast<size_t>(r) * W, context + static_cast<size_t>(r) * W, energy);
-        multiply(*layer.read_out, context, projected, rows, NONE, scratch.quantised);
-        leave(stack, layer.memory_norm, rows, scratch);
+        read_memory(stack, step.memory, l, rows, scratch);
         feed_forward(stack, layer, rows, scratch);
     }
     float* outputs = step.outputs + first * W;
@@ -301,14 +319,18 @@ static void decode(const TransformerStack& stack, const TransformerStep& step, i
 using namespace transduce;
 
 int64_t transduce_transformer_encode(
-    const TransformerStack* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
-    float* states) {
-    if (longest > encoder->embedding.most_positions) return NO_ROOM;
-    const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
+    const TransformerStack* stack, const int64_t* ids, const int64_t* lengths, int64_t rows, int64_t longest,
+    const TransformerMemory* memory, float* states) {
+    if (longest > stack->embedding.most_positions) return NO_ROOM;
+    const int64_t unknown = find_unknown(stack->embedding, ids, lengths, rows, longest);
     if (unknown != DONE) return unknown;
     Sentences some(ids, lengths, longest);
-    TransformerScratch& scratch = TransformerScratch::of(*encoder, some.most(), static_cast<int>(longest));
-    while (some.next(sources)) encode(*encoder, some, scratch, states);
+    const int64_t most_keys = memory == nullptr ? longest : std::max(longest, memory->longest);
+    TransformerScratch& scratch = TransformerScratch::of(*stack, some.most(), static_cast<int>(most_keys));
+    while (some.next(rows)) {
+        if (memory != nullptr) find_sources(some, rows / memory->sources, scratch);
+        encode(*stack, some, memory, scratch, states);
+    }
     return DONE;
 }
 
@@ -320,7 +342,7 @@ int64_t transduce_transformer_step(const TransformerStack* decoder, const Transf
         if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
     const int block = static_cast<int>(std::min<int64_t>(BLOCK, step->rows));
     TransformerScratch& scratch =
-        TransformerScratch::of(*decoder, block, static_cast<int>(std::max(step->capacity, step->longest)));
+        TransformerScratch::of(*decoder, block, static_cast<int>(std::max(step->capacity, step->memory.longest)));
     for (int64_t first = 0; first < step->rows; first += block)
         decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(block, step->rows - first)), scratch);
     return DONE;

@@ -1,7 +1,9 @@
-// A Transformer's encoder and the steps of its decoder. engines/native/transformer.py declares the same structures.
+// A Transformer's encoder, the steps of its decoder, and a decoder that writes all positions at once.
+// engines/native/transformer.py declares the same structures.
 //
 // Letters: W width, H heads, D = W / H, L layers of the decoder, B sources, K places of hypotheses of a source, N rows of
-// a step (N / B adjacent rows for each source), S positions of the longest source, C capacity in target positions.
+// a step (N / B adjacent rows for each source), S positions of the longest source, T of the longest row, C capacity in
+// target positions.
 //
 // Memory layout of a search, float32 unless stated:
 //
@@ -51,21 +53,29 @@ struct TransformerStack {
     const TransformerLayer* layers;
 };
 
+// The keys and values of the encoder's states: `states` is `memory` above, and lengths[b] of a source's states are real.
+struct TransformerMemory {
+    int64_t sources, longest;  // B, S
+    const int64_t* lengths;
+    const float* states;
+};
+
 // What a step of a decoder reads and writes. `outputs` is [N, W].
 struct TransformerStep {
-    int64_t rows, sources, places, capacity, longest;  // N, B, K, C, S
-    const int64_t *tokens, *place, *lengths;           // [N], [N], [B]
-    const float* memory;
+    int64_t rows, places, capacity;  // N, K, C
+    const int64_t *tokens, *place;   // [N], [N]
+    TransformerMemory memory;
     float *past, *outputs;
     int32_t* origin;
 };
 }
 
-// Encodes `sources` rows of `longest` ids, of which the first lengths[b] are real, to states [B, S, W]. Positions past the
-// end of a row are zeros.
+// Maps N rows of `longest` ids, of which the first lengths[n] are real, to states [N, T, W]: all positions at once, each of
+// which reads its whole row. Positions past the end of a row are zeros. An encoder has no `memory` (null). With one, the
+// stack is a decoder whose layers also read the memory of their row's source, and an id stands for a place of the row.
 TRANSDUCE_PUBLIC int64_t transduce_transformer_encode(
-    const TransformerStack* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
-    float* states);
+    const TransformerStack* stack, const int64_t* ids, const int64_t* lengths, int64_t rows, int64_t longest,
+    const TransformerMemory* memory, float* states);
 
 // Reads one token in each row.
 TRANSDUCE_PUBLIC int64_t transduce_transformer_step(const TransformerStack* decoder, const TransformerStep* step);
