@@ -30,9 +30,12 @@ def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
     return value_N, block_N1[:, 0] * BLOCK + place_N
 
 
-def highest_log_probs(logits_NV: Tensor, forced_N: Tensor | None = None) -> tuple[Tensor, Tensor] | None:
-    """The most probable token [N] of each row except PAD and BOS, the first of equal ones, and its log-probability [N]
-    in float64, by one call of the compiled library. Where ``forced_N`` is not PAD, it is the token instead.
+def highest_log_probs(
+    logits_NV: Tensor, forced_N: Tensor | None = None, first: int = BOS + 1
+) -> tuple[Tensor, Tensor] | None:
+    """The most probable token [N] of each row from ``first`` on, the first of equal ones, and its log-probability [N]
+    among all tokens, in float64, by one call of the compiled library. Where ``forced_N`` is at least ``first``, it is
+    the token instead. The default of ``first`` leaves out PAD and BOS.
 
     None if the library was not built, or for other numbers than float32 on the CPU.
     """
@@ -42,7 +45,7 @@ def highest_log_probs(logits_NV: Tensor, forced_N: Tensor | None = None) -> tupl
     logits_NV, forced = logits_NV.contiguous(), None if forced_N is None else forced_N.contiguous().data_ptr()
     N, V = logits_NV.shape
     token_N, log_prob_N = torch.empty(N, dtype=torch.long), torch.empty(N, dtype=torch.float64)
-    functions.transduce_highest(logits_NV.data_ptr(), forced, N, V, BOS + 1, token_N.data_ptr(), log_prob_N.data_ptr())
+    functions.transduce_highest(logits_NV.data_ptr(), forced, N, V, first, token_N.data_ptr(), log_prob_N.data_ptr())
     return token_N, log_prob_N
 
 

@@ -12,6 +12,7 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Parallel
 from transduce.search.base import Ranking, resized
+from transduce.search.largest import highest_log_probs
 from transduce.search.normalising import forbid_specials
 from transduce.search.ranking import LogProbability
 from transduce.search.step import POSITIONS, source_lengths
@@ -119,19 +120,24 @@ def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None)
     place_N = torch.arange(tree.rows(output), device=tree.leaves(output)[0].device)
     for some_N in torch.split(place_N, POSITIONS):
         logits_NV = model.readout(tree.select(output, some_N))
-        logits_NV = logits_NV.to(widened(logits_NV.dtype))
-        normaliser_N = logits_NV.logsumexp(-1)
-        best_N = most_probable(logits_NV)
-        word_N = best_N if words_N is None else words_N[some_N]
-        log_prob_N, best_log_prob_N = (
-            logits_NV.gather(1, each_N[:, None])[:, 0] - normaliser_N for each_N in (word_N, best_N)
-        )
+        best_N, best_log_prob_N = word_log_probs(logits_NV)
+        word_N, log_prob_N = best_N, best_log_prob_N
+        if words_N is not None:
+            word_N, log_prob_N = word_log_probs(logits_NV, words_N[some_N])
         columns.append((word_N, log_prob_N, best_log_prob_N, word_N == best_N))
     return tuple(torch.cat(column) for column in zip(*columns, strict=True))
 
 
-def most_probable(logits_NV: Tensor) -> Tensor:
-    """The most probable word [N] of each position, by the logits [N, V]. PAD, BOS and EOS are not words."""
-    words_NV = forbid_specials(logits_NV.clone())
-    words_NV[:, EOS] = float("-inf")
-    return words_NV.argmax(-1)
+def word_log_probs(logits_NV: Tensor, word_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The most probable word [N] of each position, or the word that is given, and its log-probability [N], by the
+    logits [N, V]. PAD, BOS and EOS are not words.
+    """
+    found = highest_log_probs(logits_NV, word_N, first=EOS + 1)
+    if found is not None:
+        return found
+    logits_NV = logits_NV.to(widened(logits_NV.dtype))
+    if word_N is None:
+        words_NV = forbid_specials(logits_NV.clone())
+        words_NV[:, EOS] = float("-inf")
+        word_N = words_NV.argmax(-1)
+    return word_N, logits_NV.gather(1, word_N[:, None])[:, 0] - logits_NV.logsumexp(-1)
