@@ -58,13 +58,17 @@ RECURRENT = [
     "luong, ssru, residual",
     "elman, reversed source, no attention",
     "transformer to recurrent",
-    "language model, gru, no attention",
     "recurrent with counts",
+]
+LANGUAGE = [
+    "language model, gru, no attention",
+    "language model, transformer, no attention",
+    "language model, convs2s, no attention",
 ]
 FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
 LABELS = ["tagger, lstm", "classifier, gru, last state"]
 AT_ONCE = ["instant, transformer, tied", "instant, gru to mixed layers, post-norm"]
-EVERY_KIND = [*RECURRENT, *FRAMEWISE, *LABELS, *AT_ONCE]
+EVERY_KIND = [*RECURRENT, *LANGUAGE, *FRAMEWISE, *LABELS, *AT_ONCE]
 FAST = [
     "bahdanau, peepholes, residual",
     "bahdanau, no input gate",
@@ -72,7 +76,7 @@ FAST = [
     "luong, ssru, residual",
 ]
 FAST += ["luong, elman of sigmoids", "luong, additive, fed", "recurrent with counts", "ctc and attention", *LABELS]
-FAST += AT_ONCE
+FAST += [*AT_ONCE, *LANGUAGE[1:]]
 
 
 def searches(table: config.Table) -> list[Any]:
@@ -165,7 +169,7 @@ def test_frames_are_the_same_in_every_company(precision: str, tmp_path: Path) ->
         ("bahdanau, location", "model.decoder.wiring.attention = 'location'"),
         ("context, no attention", "model.decoder.wiring = 'context'"),
         ("recurrent of columns", "model.encoder.embedding = 'columns'"),
-        ("language model, transformer, no attention", "model.decoder.type = 'transformer'"),
+        ("language model, mixed, no attention", "model.decoder.mixer = 'recurrent'"),
         ("classifier, transformer, attention", "model.pooling = 'attention'"),
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
         ("crf, lstm", "model.type = 'crf'"),

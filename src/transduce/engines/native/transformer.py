@@ -124,15 +124,18 @@ class NativeTransformerEncoder:
 
 class NativeReading:
     """How a decoder of ``layers`` layers reads the memory: the matrix "memory" maps its states to the keys and values
-    of all layers.
+    of all layers. A language model has no such matrix.
     """
 
     def __init__(self, parts: Parts, layers: int, width: int) -> None:
-        self.matrix, self.layers, self.width = parts.matrix("memory"), layers, width
+        self.matrix = parts.matrix("memory") if "memory.weight" in parts.tensors else None
+        self.layers, self.width = layers, width
 
     def of(self, memory: Memory) -> Padded:
         """The keys and values [B, S, F] of a memory. F is L * 2 * W."""
         states, lengths_B = memory.states, memory.states.lengths.contiguous()
+        if self.matrix is None:
+            return Padded(torch.empty(len(lengths_B), 0, self.layers * 2 * self.width), lengths_B)
         read_BSF = self.matrix.of_real(states)
         if memory.values is not None:  # an encoder whose values are not its keys
             other_BSF = self.matrix.of_real(Padded(memory.values, lengths_B))

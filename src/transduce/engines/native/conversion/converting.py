@@ -57,7 +57,7 @@ class Kind:
 
 MODELS = {
     "encoder-decoder": Kind(BOTH),
-    "language-model": Kind({"decoder": DECODERS}, models.check_language_model),
+    "language-model": Kind({"decoder": DECODERS}),
     "ctc": Kind({"encoder": ENCODERS}, add=models.add_ctc),
     "joint-ctc": Kind(BOTH, add=models.add_joint_ctc, part=models.joint_part),
     "instant": Kind({"encoder": ENCODERS, "decoder": INSTANT_DECODERS}, add=models.add_instant),

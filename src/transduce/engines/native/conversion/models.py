@@ -13,11 +13,6 @@ from transduce.types import BOS, EOS
 ENGINE = "the native engine"
 
 
-def check_language_model(settings: Mapping[str, Any]) -> None:
-    """A decoder with attention to a source needs one with tokens."""
-    check_value("decoder.type", settings["decoder"]["type"], ("recurrent",), ENGINE)
-
-
 def check_classifier(settings: Mapping[str, Any]) -> None:
     check_value("pooling", kind(settings["pooling"]), ("last",), ENGINE)
 

@@ -57,10 +57,11 @@ def add_instant_decoder(weights: Weights, decoder: Any, settings: Mapping[str, A
 
 
 def _add_reading(weights: Weights, decoder: Any) -> None:
-    """Adds the keys and values of the memory, and the readout."""
-    projections = [layer.memory.project for layer in decoder.layers]
-    weight, bias = (torch.cat([getattr(each, part) for each in projections]) for part in ("weight", "bias"))
-    weights.matrix("memory", weight, bias)
+    """Adds the keys and values of the memory, if the layers read it, and the readout."""
+    projections = [layer.memory.project for layer in decoder.layers if hasattr(layer, "memory")]
+    if projections:
+        weight, bias = (torch.cat([getattr(each, part) for each in projections]) for part in ("weight", "bias"))
+        weights.matrix("memory", weight, bias)
     weights.matrix("readout", decoder.projection.weight, decoder.projection.bias)
 
 

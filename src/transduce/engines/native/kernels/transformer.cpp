@@ -302,7 +302,7 @@ static void decode(const TransformerStack& stack, const TransformerStep& step, i
                 attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W, context + static_cast<size_t>(r) * W, energy);
         multiply(*layer.out, context, projected, rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
-        read_memory(stack, step.memory, l, rows, scratch);
+        if (layer.query != nullptr) read_memory(stack, step.memory, l, rows, scratch);
         feed_forward(stack, layer, rows, scratch);
     }
     float* outputs = step.outputs + first * W;

@@ -30,7 +30,8 @@ struct Relative {
     const float *keys, *values;   // Shaw: [far + 1 + ahead, D]
 };
 
-// One layer. `query` and `read_out` belong to the attention to the memory; an encoder's layer has neither.
+// One layer. `query` and `read_out` belong to the attention to the memory. The layers of an encoder and of a language model
+// have neither.
 //
 // A layer with a `kernel` has a lightweight or dynamic convolution (Wu et al. 2019) in place of self-attention. `project`
 // then gives the two halves of a gated linear unit. The weights of the kernels [H, kernel] are `weights`, or the softmax
