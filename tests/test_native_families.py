@@ -65,10 +65,12 @@ LANGUAGE = [
     "language model, transformer, no attention",
     "language model, convs2s, no attention",
 ]
+EDITS = ["edits", "edits, two layers, no copies", "seeds of edits", "edits with counts"]
+MIXTURES = ["ensemble", "fusion", "fusion, not renormalised"]
 FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
 LABELS = ["tagger, lstm", "classifier, gru, last state"]
 AT_ONCE = ["instant, transformer, tied", "instant, gru to mixed layers, post-norm"]
-EVERY_KIND = [*RECURRENT, *LANGUAGE, *FRAMEWISE, *LABELS, *AT_ONCE]
+EVERY_KIND = [*RECURRENT, *LANGUAGE, *EDITS, *MIXTURES, *FRAMEWISE, *LABELS, *AT_ONCE]
 FAST = [
     "bahdanau, peepholes, residual",
     "bahdanau, no input gate",
@@ -76,7 +78,7 @@ FAST = [
     "luong, ssru, residual",
 ]
 FAST += ["luong, elman of sigmoids", "luong, additive, fed", "recurrent with counts", "ctc and attention", *LABELS]
-FAST += [*AT_ONCE, *LANGUAGE[1:]]
+FAST += [*AT_ONCE, *LANGUAGE[1:], "edits", "seeds of edits", "fusion, not renormalised"]
 
 
 def searches(table: config.Table) -> list[Any]:
@@ -121,6 +123,7 @@ WIDE: dict[str, tuple[config.Table, Any]] = {
     "lstm": (wide(attending("luong", "additive", input_feeding=True), "lstm"), Beam(size=5, nbest=2, max_length=8)),
     "gru": (wide(attending("bahdanau", "general"), "gru"), Greedy(max_length=8)),
     "counts": (TABLES["recurrent with counts"], Beam(size=3, max_length=8)),
+    "edits": (TABLES["seeds of edits"], Beam(size=3, max_length=8)),
     "instant": (
         TABLES["instant, gru to mixed layers, post-norm"]
         | {"decoder": INSTANT | {"max_length": 6, "width": 32, "feedforward": 40}},
@@ -174,13 +177,19 @@ def test_frames_are_the_same_in_every_company(precision: str, tmp_path: Path) ->
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
         ("crf, lstm", "model.type = 'crf'"),
         ("instant, lstm to dense", "model.decoder.type = 'dense': the native engine runs 'transformer' here"),
-        ("edits with counts", "model.model.decoder.type = 'edits': the native engine runs"),
+        ("two chains", "model.type = 'chain-fusion'"),
     ],
 )
 def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:
     table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
     with pytest.raises(UserError, match=setting):
         write_native(None, table, tmp_path)
+
+
+def test_it_names_the_model_of_a_mixture_that_it_refuses(tmp_path: Path) -> None:
+    table: config.Table = {"type": "ensemble", "models": [EVERY["luong, general"], EVERY["pointer over recurrent"]]}
+    with pytest.raises(UserError, match=r"model\.models\[1\]\.decoder\.type = 'pointer': the native engine runs"):
+        write_native(None, config.resolve(table, Model, facts(table), "model"), tmp_path)
 
 
 def test_a_mixture_without_counts_is_the_trained_model_alone() -> None:

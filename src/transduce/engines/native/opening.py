@@ -18,6 +18,7 @@ from transduce.compute.library import library
 from transduce.engines.manifest import Manifest
 from transduce.engines.native.conversion.converting import convert
 from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
+from transduce.engines.native.edits import NativeEditDecoder
 from transduce.engines.native.models import (
     NativeClassifier,
     NativeCTC,
@@ -37,7 +38,7 @@ from transduce.engines.native.transformer import (
     NativeTransformerEncoder,
 )
 from transduce.errors import UserError
-from transduce.models.mixtures import Fusion
+from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import set_weights
 from transduce.protocols import Model
 
@@ -51,6 +52,7 @@ ENCODERS: dict[str, Reader] = {
 }
 DECODERS: dict[str, Reader] = {
     "convs2s": NativeConvolutionDecoder,
+    "edits": NativeEditDecoder,
     "recurrent": NativeRecurrentDecoder,
     "transformer": NativeTransformerDecoder,
 }
@@ -65,9 +67,14 @@ def _decoder(parts: Parts, notes: Mapping[str, Any], decoders: Mapping[str, Read
     return decoders[notes["decoder"]["type"]](parts, notes["decoder"])
 
 
+def _members(parts: Parts, notes: Mapping[str, Any]) -> list[Any]:
+    """The models of a mixture."""
+    return [MODELS[own["model"]](parts.within(str(number)), own) for number, own in enumerate(notes["members"])]
+
+
 def _with_counts(parts: Parts, notes: Mapping[str, Any]) -> Any:
     """A trained model beside a counted one, which is the package's own; the trained one alone if it has no counts."""
-    trained = MODELS[notes["around"]["model"]](parts, notes["around"])
+    (trained,) = _members(parts, notes)
     if "counted" not in notes:
         return trained
     counted: Any = config.build(notes["counted"], Model, path="model.counted")
@@ -87,6 +94,9 @@ MODELS: dict[str, Reader] = {
     ),
     "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
     "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.readout("labels")),
+    "ensemble": lambda parts, notes: Ensemble(_members(parts, notes)),
+    "fusion": lambda parts, notes: Fusion(_members(parts, notes), notes["weights"], notes["renormalise"]),
+    "seeds": lambda parts, notes: Ensemble(_members(parts, notes)),
     "with-counts": _with_counts,
 }
 

@@ -60,6 +60,10 @@ class Parts:
         """The tensors NAME.OTHER by their other names."""
         return {key[len(name) + 1 :]: value for key, value in self.tensors.items() if key.startswith(f"{name}.")}
 
+    def within(self, name: str) -> Parts:
+        """The parts of a model of a mixture, whose tensors are NAME.OTHER."""
+        return self.keep(Parts(self.functions, self.under(name)))
+
     def handle(self, name: str) -> Any:
         """The address of the matrix for the library; None if the export has no such matrix."""
         return self.matrix(name).handle if f"{name}.weight" in self.tensors else None

@@ -34,6 +34,7 @@ ENCODERS = {
 }
 DECODERS = {
     "convs2s": Part(convolution.check_convolution, convolution.add_decoder),
+    "edits": Part(recurrent.check_edits, recurrent.add_edits),
     "recurrent": Part(recurrent.check_decoder, recurrent.add_decoder),
     "transformer": Part(transformer.check_transformer, transformer.add_decoder),
 }
@@ -44,15 +45,15 @@ BOTH = {"encoder": ENCODERS, "decoder": DECODERS}
 @dataclass(frozen=True)
 class Kind:
     """A type of model: the types of its ``parts`` by the part's name, what else to check, and ``add`` for its other
-    tensors and notes. ``part`` finds the part with a name of ``parts`` in a model. A mixture that is ``around`` another
-    model has it as the part "model".
+    tensors and notes. ``part`` finds the part with a name of ``parts`` in a model. ``members`` are the first of the
+    models that a mixture mixes.
     """
 
     parts: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     add: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]] = lambda weights, model, settings: {}
     part: Callable[[Any, str], Any] = getattr
-    around: bool = False
+    members: Callable[[Mapping[str, Any]], models.Members] = lambda settings: ()
 
 
 MODELS = {
@@ -63,7 +64,10 @@ MODELS = {
     "instant": Kind({"encoder": ENCODERS, "decoder": INSTANT_DECODERS}, add=models.add_instant),
     "tagger": Kind({"encoder": ENCODERS}, add=models.add_labels),
     "classifier": Kind({"encoder": ENCODERS}, models.check_classifier, models.add_labels),
-    "with-counts": Kind(add=models.add_counts, part=models.trained_part, around=True),
+    "ensemble": Kind(members=models.each_model),
+    "fusion": Kind(members=models.each_model, add=models.add_weights),
+    "seeds": Kind(members=models.each_seed),
+    "with-counts": Kind(members=models.the_trained, add=models.add_counts),
 }
 
 
@@ -76,11 +80,11 @@ def check(settings: Mapping[str, Any]) -> None:
         of = settings[side]["type"]
         check_value(f"{side}.type", of, tuple(parts), ENGINE)
         parts[of].check(settings, side, ENGINE)
-    if kind.around:
+    for key, table in kind.members(settings):
         try:
-            check(settings["model"])
+            check(table)
         except UnsupportedError as error:
-            raise error.inside("model") from None
+            raise error.inside(key) from None
     kind.check(settings)
 
 
@@ -109,6 +113,14 @@ def _described(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
         table = settings[side]
         part = parts[table["type"]]
         notes[side] = {"type": table["type"]} | part.add(weights, kind.part(model, side), table)
-    if kind.around:
-        notes["around"] = _described(weights, kind.part(model, "model"), settings["model"])
+    if members := kind.members(settings):
+        notes["members"] = [_member(weights, model.models[n], n, table) for n, (_, table) in enumerate(members)]
     return notes | kind.add(weights, model, settings)
+
+
+def _member(weights: Weights, model: Any, number: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the tensors of a model of a mixture, below its number. Returns its notes."""
+    own = Weights(weights.integers)
+    notes = _described(own, model, settings)
+    weights.include(str(number), own)
+    return notes

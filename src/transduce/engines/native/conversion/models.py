@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transduce.decoders.ctc import BARRED
@@ -11,6 +11,7 @@ from transduce.engines.transformers import check_value, kind
 from transduce.types import BOS, EOS
 
 ENGINE = "the native engine"
+Members = Sequence[tuple[str, Mapping[str, Any]]]  # of a mixture: the key and the table of each model to convert
 
 
 def check_classifier(settings: Mapping[str, Any]) -> None:
@@ -42,8 +43,20 @@ def add_joint_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> 
     return _add_frames(weights, frames) | {"weight": model.weights[1]}
 
 
-def trained_part(model: Any, side: str) -> Any:
-    return model.models[0]
+def the_trained(settings: Mapping[str, Any]) -> Members:
+    return [("model", settings["model"])]
+
+
+def each_seed(settings: Mapping[str, Any]) -> Members:
+    return [("model", settings["model"])] * int(settings["members"])
+
+
+def each_model(settings: Mapping[str, Any]) -> Members:
+    return [(f"models[{number}]", table) for number, table in enumerate(settings["models"])]
+
+
+def add_weights(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"weights": list(model.weights), "renormalise": model.renormalise}
 
 
 def add_counts(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Converts a recurrent encoder or decoder for our own engine, from its settings and parameters.
+"""Converts a recurrent encoder or decoder for our own engine, or edits, from its settings and parameters.
 
 The engine has cells that are elementwise after the products with the input and with the state. A gate that a cell does
 not have gets a bias that opens it.
@@ -29,13 +29,17 @@ def check_encoder(settings: Mapping[str, Any], side: str, engine: str) -> None:
 
 def check_decoder(settings: Mapping[str, Any], side: str, engine: str) -> None:
     table = settings[side]
-    check_value(f"{side}.cell", kind(table["cell"]), tuple(CELLS), engine)
-    check_value(f"{side}.bridge", kind(table["bridge"]), BRIDGES, engine)
+    check_edits(settings, side, engine)
     check_value(f"{side}.wiring", kind(table["wiring"]), WIRINGS, engine)
     if kind(table["wiring"]) != "plain":
         attention = table["wiring"]["attention"]
         check_value(f"{side}.wiring.attention", kind(attention), ("global",), engine)
         check_value(f"{side}.wiring.attention.energy", kind(attention["energy"]), ENERGIES, engine)
+
+
+def check_edits(settings: Mapping[str, Any], side: str, engine: str) -> None:
+    check_value(f"{side}.cell", kind(settings[side]["cell"]), tuple(CELLS), engine)
+    check_value(f"{side}.bridge", kind(settings[side]["bridge"]), BRIDGES, engine)
 
 
 def add_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,12 +59,8 @@ def add_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> 
 
 
 def add_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    wiring, cell_tensors = decoder.wiring, CELLS[kind(settings["cell"])]
-    for number, cell in enumerate(wiring.stack.cells):
-        found = cell_tensors.add(weights, f"decoder.{number}", cell, settings["cell"])
-    bridge = kind(settings["bridge"])
-    if bridge == "linear":
-        weights.matrix("bridge", decoder.bridge.linear.weight, decoder.bridge.linear.bias)
+    wiring = decoder.wiring
+    notes = _add_cells(weights, decoder, wiring.stack, settings)
     weights.matrix("readout", decoder.projection.weight, decoder.projection.bias)
     name = kind(settings["wiring"])
     second, mix = {
@@ -69,25 +69,44 @@ def add_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> 
         "luong": (getattr(wiring, "feed", None), getattr(wiring, "mix", None)),
     }[name]
     if second is not None:
-        weights.matrix("second", cell_tensors.gates(wiring.stack.first, second.weight), None)
+        gates = CELLS[kind(settings["cell"])].gates
+        weights.matrix("second", gates(wiring.stack.first, second.weight), None)
     if mix is not None:
         weights.matrix("mix", mix.weight, mix.bias)
-    attention = {"key_width": 0, "value_width": 0, "scale": 1.0}
     if name != "plain":
-        attention = _add_attention(weights, wiring.attention, kind(settings["wiring"]["attention"]["energy"]))
-    return (
-        weights.embedding("decoder", decoder.embedding)
-        | attention
-        | {
-            "cell": found,
-            "width": wiring.stack.width,
-            "layers": len(wiring.stack.cells),
-            "residual": int(wiring.stack.residual),
-            "wiring": name,
-            "bridge": bridge,
-            "fed": int(name == "luong" and second is not None),
-        }
-    )
+        notes |= _add_attention(weights, wiring.attention, kind(settings["wiring"]["attention"]["energy"]))
+    return notes | {"wiring": name, "fed": int(name == "luong" and second is not None)}
+
+
+def add_edits(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows of "readout" are the actions: to insert each token, to delete, to copy."""
+    weights.matrix("read", decoder.read.weight, decoder.read.bias)
+    weights.matrix("remember", decoder.remember.weight, None)
+    parts = decoder.projection, decoder.moves
+    weights.matrix("readout", *(torch.cat([getattr(part, name) for part in parts]) for name in ("weight", "bias")))
+    weights.tensors["copies"] = decoder.copies.clone()
+    return _add_cells(weights, decoder, decoder.stack, settings)
+
+
+def _add_cells(weights: Weights, decoder: Any, stack: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the cells of a decoder without attention, its embedding and its bridge. Returns the notes for them."""
+    for number, cell in enumerate(stack.cells):
+        found = CELLS[kind(settings["cell"])].add(weights, f"decoder.{number}", cell, settings["cell"])
+    bridge = kind(settings["bridge"])
+    if bridge == "linear":
+        weights.matrix("bridge", decoder.bridge.linear.weight, decoder.bridge.linear.bias)
+    return weights.embedding("decoder", decoder.embedding) | {
+        "cell": found,
+        "width": stack.width,
+        "layers": len(stack.cells),
+        "residual": int(stack.residual),
+        "bridge": bridge,
+        "wiring": "plain",
+        "fed": 0,
+        "key_width": 0,
+        "value_width": 0,
+        "scale": 1.0,
+    }
 
 
 def _add_attention(weights: Weights, attention: Any, name: str) -> dict[str, Any]:

@@ -48,6 +48,10 @@ class Weights:
         self.floats(f"{side}.positions", table_PW)
         return notes | {"positions": f"{side}.positions"}
 
+    def include(self, name: str, other: Weights) -> None:
+        """Adds all tensors of another model."""
+        self.tensors |= {f"{name}.{own}": tensor for own, tensor in other.tensors.items()}
+
     def counts(self, name: str, model: Any) -> None:
         """Adds all parameters of a counted model, unchanged."""
         for own, parameter in model.named_parameters():

@@ -3,6 +3,7 @@
 #include "alignments.cpp"
 #include "choice.cpp"
 #include "convolution.cpp"
+#include "edits.cpp"
 #include "interface.cpp"
 #include "matrix.cpp"
 #include "readings.cpp"
