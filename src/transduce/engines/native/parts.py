@@ -107,7 +107,7 @@ def check(found: int, embedding: Embedding, positions: int) -> None:
     if found == NO_ROOM:
         raise UserError(
             f"a text of {positions} tokens or more: the export has positions 0 to {embedding.most_positions - 1} only; "
-            "cut the input, lower the search's max_length, or use --engine torch"
+            "cut the input, lower the search's max_length, or use --engine torch if the positions were not learned"
         )
     raise UserError(
         f"id {found} is outside an embedding of {embedding.vocabulary} vectors: encode the text with the tokenizer "
