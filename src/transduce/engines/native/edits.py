@@ -33,7 +33,7 @@ class Step(Structure):
 
 @dataclass(frozen=True)
 class EditSource:
-    """What the hypotheses of a source share: ``decoders.edits.EditSource``."""
+    """The hypotheses of a source share this: ``decoders.edits.EditSource``."""
 
     states_BSH: Tensor
     lengths_B: Tensor

@@ -152,8 +152,8 @@ def keys_and_values(memory: Padded) -> KeysAndValues:
 
 @dataclass(frozen=True)
 class NativeSource:
-    """What the hypotheses of a source share: ``past_BKCF`` has the keys and values of their tokens, in K places, and
-    ``memory`` [B, S, F] those of the source.
+    """The hypotheses of a source share this: the keys and values of their tokens in K places, ``past_BKCF``, and the
+    keys and values of the source, ``memory`` [B, S, F].
     """
 
     past_BKCF: Tensor
@@ -222,7 +222,9 @@ class NativeTransformerDecoder:
 
 
 def _larger(state: NativeState, places: int, capacity: int) -> NativeState:
-    """The state with this number of places, and this capacity in positions. What it has not read yet is not set."""
+    """The state with this number of places, and this capacity in positions. Positions that no row has read yet are not
+    set.
+    """
     source = state.source.value
     B, K, before, F = source.past_BKCF.shape
     past_BKCF = torch.empty(B, places, capacity, F)
