@@ -122,7 +122,7 @@ def test_seeds_share_a_row_and_changes_are_told(publishing: dict[str, Any]) -> N
     seeds = [system(6.0, model(seed=1)), system(7.0, model(seed=2))]
     other = system(5.0, model(training__epochs=3.0))
     one, changed = publishing["rows_of_record"](Path("a.json"), record(*seeds, other, clean=False))
-    assert one.scores == {"per": "6.50 (6.00 to 7.00 over seeds)"}
+    assert one.scores == {"per": "6.50 (6.08 to 6.71; seeds 6.00 to 7.00)"}
     assert one.notes == ("seeds 1, 2", "code not as committed")
     assert (one.shipped, changed.shipped) == (True, False)
     assert "changed: training.epochs 20.0 → 3.0" in changed.notes

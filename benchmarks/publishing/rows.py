@@ -136,14 +136,15 @@ def changes_in_words(changes: Mapping[str, Change]) -> str:
 
 
 def written_scores(figures: Sequence[Figure]) -> str:
-    """One seed: the value and its interval. Several: their mean, the lowest and the highest."""
-    if len(figures) > 1:
-        values = [each.value for each in figures]
-        return f"{_number(fmean(values))} ({_number(min(values))} to {_number(max(values))} over seeds)"
-    figure = figures[0]
-    if figure.low is None or figure.high is None:
-        return _number(figure.value)
-    return f"{_number(figure.value)} ({_number(figure.low)} to {_number(figure.high)})"
+    """The value and its interval. For several seeds: their mean, the mean ends of their intervals, and the lowest and
+    the highest value.
+    """
+    values = [each.value for each in figures]
+    spread = f"seeds {_number(min(values))} to {_number(max(values))}" if len(figures) > 1 else ""
+    ends = [(each.low, each.high) for each in figures if each.low is not None and each.high is not None]
+    interval = f"{_number(fmean(low for low, _ in ends))} to {_number(fmean(high for _, high in ends))}" if ends else ""
+    brackets = "; ".join(filter(None, (interval, spread)))
+    return f"{_number(fmean(values))} ({brackets})" if brackets else _number(values[0])
 
 
 def effort_in_words(model: TrainedModel) -> str:
