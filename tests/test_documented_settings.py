@@ -1,17 +1,21 @@
-"""The recipes that the documentation names exist, and its commands and files with other settings make a model."""
+"""The recipes and options that the documentation names exist, and its commands and files with other settings make a
+model.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from test_recipes import facts
 from transduce import config, recipes
+from transduce.cli.commands import SUMMARIES, imported
 from transduce.training.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -68,6 +72,21 @@ def test_a_file_of_a_page_makes_a_model(page: str, text: str, tmp_path: Path) ->
 def make(table: config.Table) -> None:
     with torch.device("meta"):  # no weights
         config.build(table, Settings, facts(table["data"]["units"])).model()
+
+
+def test_the_options_of_a_page_exist() -> None:
+    """Of each command; those after a pipe belong to another program."""
+    unknown = []
+    for page, (_, name, *words) in commands():
+        if name not in SUMMARIES:
+            continue
+        command: Any = imported(name)
+        while words and words[0] in getattr(command, "commands", ()):
+            command = command.commands[words.pop(0)]
+        known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+        own = takewhile(lambda word: word not in ("|", "&&"), words)
+        unknown += [(page, name, word) for word in own if word.startswith("--") and word.split("=")[0] not in known]
+    assert not unknown
 
 
 def test_pages_name_only_recipes_that_exist() -> None:
