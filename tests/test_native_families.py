@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from families import FAMILIES, INSTANT, attending, ctc, facts, recurrent, sources
+from families import FAMILIES, INSTANT, attending, convs2s, ctc, facts, recurrent, sources
 from selection import mostly_slow
 from test_export import EVERY
 from test_native import needs_library, opened, usable, written
@@ -37,6 +37,8 @@ TABLES: dict[str, config.Table] = {
     "luong, elman of sigmoids": recurrent(
         attending("luong", "general"), {"type": "elman", "activation": "sigmoid"}, direction="forward"
     ),
+    "classifier, convs2s, mean": {"type": "classifier", "encoder": convs2s()["encoder"], "pooling": "mean"},
+    "classifier, lstm, max": {"type": "classifier", "encoder": recurrent("plain")["encoder"], "pooling": "max"},
     "recurrent with counts": {
         "type": "with-counts",
         "model": recurrent(attending("luong", "dot")),
@@ -68,7 +70,7 @@ LANGUAGE = [
 EDITS = ["edits", "edits, two layers, no copies", "seeds of edits", "edits with counts"]
 MIXTURES = ["ensemble", "fusion", "fusion, not renormalised"]
 FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
-LABELS = ["tagger, lstm", "classifier, gru, last state"]
+LABELS = ["tagger, lstm", "classifier, gru, last state", "classifier, convs2s, mean", "classifier, lstm, max"]
 AT_ONCE = ["instant, transformer, tied", "instant, gru to mixed layers, post-norm"]
 EVERY_KIND = [*RECURRENT, *LANGUAGE, *EDITS, *MIXTURES, *FRAMEWISE, *LABELS, *AT_ONCE]
 FAST = [

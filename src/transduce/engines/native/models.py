@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from transduce.models.ctc import CTC, JointCTC
 from transduce.models.instant import Instant
 from transduce.models.mixtures import Fusion
 from transduce.models.tagger import Tagger
+from transduce.modules.pooling import pool
 from transduce.modules.positions import Sinusoidal
 from transduce.types import Memory, Padded
 
@@ -110,15 +112,32 @@ class NativeTagger(Tagger):
         return self.matrix.logits(output, candidates)
 
 
-class NativeClassifier(Classifier):
-    """A classifier of the encoder's summary."""
+def last_state(parts: Parts, memory: Memory) -> Tensor:
+    return torch.cat(tree.leaves(memory.summary), -1)
 
-    def __init__(self, encoder: Any, matrix: Readout) -> None:
+
+def mean(parts: Parts, memory: Memory) -> Tensor:
+    return parts.mean(Padded(memory.read_BSD.contiguous(), memory.states.lengths))
+
+
+def largest(parts: Parts, memory: Memory) -> Tensor:
+    return pool(Padded(memory.read_BSD, memory.states.lengths), "max")
+
+
+POOLERS: dict[str, Callable[[Parts, Memory], Tensor]] = {"last": last_state, "max": largest, "mean": mean}
+"""The poolers of ``modules.pooling`` that have no parameters, by their names in a configuration."""
+
+
+class NativeClassifier(Classifier):
+    """A classifier of a vector that a pooler makes of the encoder's memory."""
+
+    def __init__(self, parts: Parts, encoder: Any, pooling: str) -> None:
         nn.Module.__init__(self)
-        self.encoder, self.matrix = encoder, matrix
+        self.parts, self.encoder, self.matrix = parts, encoder, parts.readout("labels")
+        self.pooler = POOLERS[pooling]
 
     def start(self, source: Padded) -> Tensor:
-        return torch.cat(tree.leaves(self.encoder(source).summary), -1)
+        return self.pooler(self.parts, self.encoder(source))
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return self.matrix.logits(output, candidates)

@@ -93,7 +93,7 @@ MODELS: dict[str, Reader] = {
         _encoder(parts, notes), _decoder(parts, notes, INSTANT_DECODERS), NativeLengths(parts, notes["length_width"])
     ),
     "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
-    "classifier": lambda parts, notes: NativeClassifier(_encoder(parts, notes), parts.readout("labels")),
+    "classifier": lambda parts, notes: NativeClassifier(parts, _encoder(parts, notes), notes["pooling"]),
     "ensemble": lambda parts, notes: Ensemble(_members(parts, notes)),
     "fusion": lambda parts, notes: Fusion(_members(parts, notes), notes["weights"], notes["renormalise"]),
     "seeds": lambda parts, notes: Ensemble(_members(parts, notes)),

@@ -63,7 +63,7 @@ MODELS = {
     "joint-ctc": Kind(BOTH, add=models.add_joint_ctc, part=models.joint_part),
     "instant": Kind({"encoder": ENCODERS, "decoder": INSTANT_DECODERS}, add=models.add_instant),
     "tagger": Kind({"encoder": ENCODERS}, add=models.add_labels),
-    "classifier": Kind({"encoder": ENCODERS}, models.check_classifier, models.add_labels),
+    "classifier": Kind({"encoder": ENCODERS}, models.check_classifier, models.add_classifier),
     "ensemble": Kind(members=models.each_model),
     "fusion": Kind(members=models.each_model, add=models.add_weights),
     "seeds": Kind(members=models.each_seed),

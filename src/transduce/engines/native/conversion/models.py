@@ -15,12 +15,16 @@ Members = Sequence[tuple[str, Mapping[str, Any]]]  # of a mixture: the key and t
 
 
 def check_classifier(settings: Mapping[str, Any]) -> None:
-    check_value("pooling", kind(settings["pooling"]), ("last",), ENGINE)
+    check_value("pooling", kind(settings["pooling"]), ("last", "max", "mean"), ENGINE)
 
 
 def add_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     weights.matrix("labels", model.projection.weight, model.projection.bias)
     return {}
+
+
+def add_classifier(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return add_labels(weights, model, settings) | {"pooling": kind(settings["pooling"])}
 
 
 def add_instant(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
