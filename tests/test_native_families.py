@@ -27,6 +27,7 @@ from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.labels import LabelSearch
 from transduce.search.length_beam import LengthBeam
+from transduce.search.viterbi import Viterbi
 from transduce.types import Padded
 
 pytestmark = needs_library
@@ -72,7 +73,8 @@ MIXTURES = ["ensemble", "fusion", "fusion, not renormalised"]
 FRAMEWISE = ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"]
 LABELS = ["tagger, lstm", "classifier, gru, last state", "classifier, convs2s, mean", "classifier, lstm, max"]
 AT_ONCE = ["instant, transformer, tied", "instant, gru to mixed layers, post-norm"]
-EVERY_KIND = [*RECURRENT, *LANGUAGE, *EDITS, *MIXTURES, *FRAMEWISE, *LABELS, *AT_ONCE]
+CHAINED = ["crf, lstm", "two chains"]
+EVERY_KIND = [*RECURRENT, *LANGUAGE, *EDITS, *MIXTURES, *CHAINED, *FRAMEWISE, *LABELS, *AT_ONCE]
 FAST = [
     "bahdanau, peepholes, residual",
     "bahdanau, no input gate",
@@ -80,12 +82,14 @@ FAST = [
     "luong, ssru, residual",
 ]
 FAST += ["luong, elman of sigmoids", "luong, additive, fed", "recurrent with counts", "ctc and attention", *LABELS]
-FAST += [*AT_ONCE, *LANGUAGE[1:], "edits", "seeds of edits", "fusion, not renormalised"]
+FAST += [*AT_ONCE, *LANGUAGE[1:], "edits", "seeds of edits", "fusion, not renormalised", "two chains"]
 
 
 def searches(table: config.Table) -> list[Any]:
     if table["type"] in ("tagger", "classifier"):
         return [LabelSearch()]
+    if table["type"] in ("crf", "chain-fusion"):
+        return [Viterbi()]
     if table["type"] == "instant":
         return [LengthBeam(), LengthBeam(size=3, nbest=2)]
     frames = [BestPath(), PrefixBeam(size=3)] if "ctc" in str(table["type"]) else []
@@ -177,9 +181,8 @@ def test_frames_are_the_same_in_every_company(precision: str, tmp_path: Path) ->
         ("language model, mixed, no attention", "model.decoder.mixer = 'recurrent'"),
         ("classifier, transformer, attention", "model.pooling = 'attention'"),
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
-        ("crf, lstm", "model.type = 'crf'"),
         ("instant, lstm to dense", "model.decoder.type = 'dense': the native engine runs 'transformer' here"),
-        ("two chains", "model.type = 'chain-fusion'"),
+        ("hmm", "model.type = 'hmm'"),
     ],
 )
 def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from transduce.models.classifier import Classifier
 from transduce.models.ctc import CTC, JointCTC
 from transduce.models.instant import Instant
 from transduce.models.mixtures import Fusion
-from transduce.models.tagger import Tagger
+from transduce.models.tagger import ConditionalRandomField, Tagger
 from transduce.modules.pooling import pool
 from transduce.modules.positions import Sinusoidal
 from transduce.types import Memory, Padded
@@ -110,6 +110,15 @@ class NativeTagger(Tagger):
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return self.matrix.logits(output, candidates)
+
+
+class NativeConditionalRandomField(ConditionalRandomField):
+    def __init__(self, parts: Parts, encoder: Any) -> None:
+        nn.Module.__init__(self)
+        self.encoder = encoder
+        self.projection: Any = parts.matrix("labels")
+        self.transition: Any = parts.tensors["transition"]
+        self.ends: Any = parts.tensors["ends"]
 
 
 def last_state(parts: Parts, memory: Memory) -> Tensor:

@@ -21,6 +21,7 @@ from transduce.engines.native.convolution import NativeConvolutionDecoder, Nativ
 from transduce.engines.native.edits import NativeEditDecoder
 from transduce.engines.native.models import (
     NativeClassifier,
+    NativeConditionalRandomField,
     NativeCTC,
     NativeEncoderDecoder,
     NativeFrames,
@@ -38,6 +39,7 @@ from transduce.engines.native.transformer import (
     NativeTransformerEncoder,
 )
 from transduce.errors import UserError
+from transduce.models.chain_fusion import ChainFusion
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import set_weights
 from transduce.protocols import Model
@@ -94,6 +96,8 @@ MODELS: dict[str, Reader] = {
     ),
     "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
     "classifier": lambda parts, notes: NativeClassifier(parts, _encoder(parts, notes), notes["pooling"]),
+    "crf": lambda parts, notes: NativeConditionalRandomField(parts, _encoder(parts, notes)),
+    "chain-fusion": lambda parts, notes: ChainFusion(_members(parts, notes), notes["weights"]),
     "ensemble": lambda parts, notes: Ensemble(_members(parts, notes)),
     "fusion": lambda parts, notes: Fusion(_members(parts, notes), notes["weights"], notes["renormalise"]),
     "seeds": lambda parts, notes: Ensemble(_members(parts, notes)),

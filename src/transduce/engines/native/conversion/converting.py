@@ -64,8 +64,10 @@ MODELS = {
     "instant": Kind({"encoder": ENCODERS, "decoder": INSTANT_DECODERS}, add=models.add_instant),
     "tagger": Kind({"encoder": ENCODERS}, add=models.add_labels),
     "classifier": Kind({"encoder": ENCODERS}, models.check_classifier, models.add_classifier),
+    "crf": Kind({"encoder": ENCODERS}, add=models.add_chain),
+    "chain-fusion": Kind(members=models.each_model, add=models.add_weights),
     "ensemble": Kind(members=models.each_model),
-    "fusion": Kind(members=models.each_model, add=models.add_weights),
+    "fusion": Kind(members=models.each_model, add=models.add_fusion),
     "seeds": Kind(members=models.each_seed),
     "with-counts": Kind(members=models.the_trained, add=models.add_counts),
 }

@@ -23,6 +23,12 @@ def add_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
     return {}
 
 
+def add_chain(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    weights.floats("transition", model.transition)
+    weights.floats("ends", model.ends)
+    return add_labels(weights, model, settings)
+
+
 def add_classifier(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return add_labels(weights, model, settings) | {"pooling": kind(settings["pooling"])}
 
@@ -60,7 +66,11 @@ def each_model(settings: Mapping[str, Any]) -> Members:
 
 
 def add_weights(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {"weights": list(model.weights), "renormalise": model.renormalise}
+    return {"weights": list(model.weights)}
+
+
+def add_fusion(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return add_weights(weights, model, settings) | {"renormalise": model.renormalise}
 
 
 def add_counts(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
