@@ -1,12 +1,14 @@
-"""Are predictions the same whatever company a source keeps? Every line of a test set, by several batch sizes.
+"""How many sources get another output if other sources are in the same batch?
 
     python benchmarks/company.py RUN[=EXPORT] [...] [--limit N] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 Predicts each run's test split in float32, or with an export of the run. The batches have 1, 7 and 64 sources, in the
-given order and shuffled. The searches are those of benchmarks/engines.py, and again with the run's shortlist where it
-has one (`transduce shortlist RUN`). Each output is compared with the output of its source alone, and a source counts
-once, however often it differs. The margin is how far the scores of its two outputs lie apart at most. The run's own
-model computes it in float64.
+given order and shuffled. The searches are a greedy one and a beam of 5, or what benchmarks/engines.py has in their
+place. If the run has a shortlist (`transduce shortlist RUN`), they run with it too. Each output is compared with the
+output of the same source alone. A source counts once, even if several batches change its output.
+
+The margin is the largest difference between the scores of a source's two outputs. The run's own model computes the
+scores in float64.
 """
 
 from __future__ import annotations
@@ -55,9 +57,7 @@ def differing(transducer: Transducer, sources: list[str], search: Any) -> list[t
 
 
 def margin(transducer: Transducer, source: str, texts: list[str], search: Any) -> float:
-    """How far the scores of two outputs lie apart in float64, by the model that was searched: the listed words', if
-    so.
-    """
+    """The difference of two outputs' scores in float64. With a shortlist, only the listed words have probabilities."""
     model: Any = transducer.model.double()
     padded = transducer.padded(transducer.source_tokenizer.encode([source] * len(texts)))
     targets = transducer.padded(transducer.target_tokenizer.encode(texts))

@@ -217,5 +217,8 @@ def test_it_refuses_ids_that_it_has_not(tmp_path: Path) -> None:
 
 def test_it_refuses_an_export_of_another_version(tmp_path: Path) -> None:
     _, notes = written(FAMILIES["luong, general"], tmp_path, "float32")
+    older = notes | {"decoder": {key: value for key, value in notes["decoder"].items() if key != "bridge"}}
+    with pytest.raises(UserError, match=r"has no 'bridge': another version of transduce.*export the run again"):
+        open_native(tmp_path, Manifest("native", "float32", "", "", older))
     with pytest.raises(UserError, match=r"is an export of a 'transformer'.*export the run again"):
         open_native(tmp_path, Manifest("native", "float32", "", "", notes | {"model": "transformer"}))

@@ -132,7 +132,12 @@ def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> Any:
             f"{folder} is an export of a {notes['model']!r}, and this version of the native engine opens "
             f"{', '.join(MODELS)}: export the run again"
         )
-    return assemble(functions, load_file(folder / WEIGHTS), notes)
+    try:
+        return assemble(functions, load_file(folder / WEIGHTS), notes)
+    except KeyError as error:  # a note or a tensor that exports did not have then, or do not have any more
+        raise UserError(
+            f"{folder} has no {error}: another version of transduce made the export; export the run again"
+        ) from error
 
 
 def assemble(functions: Any, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> Any:

@@ -34,7 +34,7 @@ ENCODERS = {
 }
 DECODERS = {
     "convs2s": Part(convolution.check_convolution, convolution.add_decoder),
-    "edits": Part(recurrent.check_edits, recurrent.add_edits),
+    "edits": Part(recurrent.check_cells, recurrent.add_edits),
     "recurrent": Part(recurrent.check_decoder, recurrent.add_decoder),
     "transformer": Part(transformer.check_transformer, transformer.add_decoder),
 }

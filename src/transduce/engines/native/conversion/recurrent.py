@@ -29,7 +29,7 @@ def check_encoder(settings: Mapping[str, Any], side: str, engine: str) -> None:
 
 def check_decoder(settings: Mapping[str, Any], side: str, engine: str) -> None:
     table = settings[side]
-    check_edits(settings, side, engine)
+    check_cells(settings, side, engine)
     check_value(f"{side}.wiring", kind(table["wiring"]), WIRINGS, engine)
     if kind(table["wiring"]) != "plain":
         attention = table["wiring"]["attention"]
@@ -37,7 +37,7 @@ def check_decoder(settings: Mapping[str, Any], side: str, engine: str) -> None:
         check_value(f"{side}.wiring.attention.energy", kind(attention["energy"]), ENERGIES, engine)
 
 
-def check_edits(settings: Mapping[str, Any], side: str, engine: str) -> None:
+def check_cells(settings: Mapping[str, Any], side: str, engine: str) -> None:
     check_value(f"{side}.cell", kind(settings[side]["cell"]), tuple(CELLS), engine)
     check_value(f"{side}.bridge", kind(settings[side]["bridge"]), BRIDGES, engine)
 
