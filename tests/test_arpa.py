@@ -260,7 +260,7 @@ def test_what_is_no_ngram_model(run: Path, trained: Path, call: Call, tmp_path: 
     for arguments, message in (
         ([trained], "an n-gram language model was expected"),
         ([run, "--like", trained], "is a run with its own: leave it out"),
-        ([tmp_path / "nothing.arpa"], "No such file"),
+        ([tmp_path / "nothing.arpa"], "there is no such file"),
         ([run, "--prune", "nan"], "prune = nan"),
     ):
         status, _, err = call("ngram", *arguments)

@@ -151,7 +151,7 @@ def test_a_missing_file_is_named(tmp_path):
     for function in (check, lambda split: list(read(split))):
         with pytest.raises(DataError, match=r"no such file: .*nowhere\.txt"):
             function(Files(source=str(tmp_path / "nowhere.txt")))
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="this is a folder, and a file was expected"):
         check(Files(source=str(tmp_path)))
 
 

@@ -5,6 +5,7 @@ Commands import torch inside their functions, and each command is imported when 
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -14,6 +15,16 @@ import typer
 
 from transduce.cli.commands import Commands, add_commands
 from transduce.errors import StoppedError, UserError
+
+REASONS = {
+    errno.ENOENT: "there is no such file or folder",
+    errno.EEXIST: "a file of this name is there, and a folder was expected",
+    errno.EISDIR: "this is a folder, and a file was expected",
+    errno.ENOTDIR: "a part of this path is a file, and a folder was expected",
+    errno.EACCES: "you have no permission for this file or folder",
+    errno.ENOSPC: "the disk is full",
+}
+"""What a failure of the operating system means to the person at the command line."""
 
 app = typer.Typer(
     cls=Commands,
@@ -40,5 +51,12 @@ def main() -> None:
     except (UserError, OSError, StoppedError) as error:
         if os.environ.get("TRANSDUCE_TRACE"):
             raise
-        typer.echo(f"transduce: {error}", err=True)
+        typer.echo(f"transduce: {described(error)}", err=True)
         sys.exit(2)
+
+
+def described(error: Exception) -> str:
+    """The message of an error. An error of the operating system names the file or folder first."""
+    if isinstance(error, OSError) and error.errno in REASONS and error.filename is not None:
+        return f"{error.filename}: {REASONS[error.errno]}"
+    return str(error)

@@ -348,6 +348,8 @@ def _too_long(name: str, number: int, longest: int) -> DataError:
 def _unreadable(path: Stored, lines: int, error: Exception) -> DataError:
     if isinstance(error, FileNotFoundError):
         return DataError(f"no such file: {path}")
+    if isinstance(error, IsADirectoryError):
+        return DataError(f"{path}: this is a folder, and a file was expected")
     if isinstance(error, gzip.BadGzipFile | EOFError | zlib.error):
         return DataError(f"{path}: the gzip data break off or are damaged after line {lines} ({error}): fetch it again")
     return DataError(f"cannot read {path}: {error}")
