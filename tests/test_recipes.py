@@ -55,6 +55,16 @@ def test_an_unknown_recipe_is_told_the_nearest(ask: object, name: str) -> None:
         ask(name)
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_run_in_place_of_a_recipe_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "run" / "config.toml", "data.size = 1\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"run is a folder, and a recipe was expected: give its file, run/config\.toml"
+    ):
+        recipes.read("run")
+
+
 def test_what_takes_the_place_of_a_recipe_is_told() -> None:
     with pytest.raises(ConfigError, match=r"the recipe 'ocr-lines-ctc' is gone; in its place: ocr-lines$"):
         recipes.read("ocr-lines-ctc")

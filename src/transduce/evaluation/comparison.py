@@ -152,8 +152,8 @@ def compare(
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
     if len(set(names)) < len(names) or len(names) < 2:
-        given = ", ".join(names) or "no system"
-        raise UserError(f"{given} was given: name two or more different systems to compare")
+        given = ", ".join(names) or "nothing"
+        raise UserError(f"{given}: name two or more different systems to compare")
     metrics, omitted = _comparable_metrics(systems)
     if not metrics:
         reasons = "; ".join(f"{name}: {why}" for name, why in omitted.items())

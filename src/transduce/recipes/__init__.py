@@ -144,6 +144,8 @@ def _bytes(name: str) -> bytes:
     if name not in names():
         if name in IN_PLACE:
             raise config.ConfigError("", f"the recipe {name!r} is gone; in its place: {IN_PLACE[name]}")
+        if (settings := Path(name) / "config.toml").is_file():
+            raise config.ConfigError("", f"{name} is a folder, and a recipe was expected: give its file, {settings}")
         raise config.ConfigError("", f"no recipe {name!r}{alternatives(name, names())}; or give a path to a .toml file")
     return FOLDER.joinpath(f"{name}.toml").read_bytes()
 
