@@ -70,9 +70,16 @@ def test_pairs_leave_the_splits_that_are_set(tiny: dict[str, Any], tmp_path: Pat
     assert not (tmp_path / "other" / "config.toml").exists()
 
 
-def test_no_pairs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="pairs is empty"):
-        train(tmp_path / "run", {"training.steps": 1}, pairs=[])
+def test_pairs_that_are_none_are_refused(tmp_path: Path) -> None:
+    wrong: list[tuple[Any, str]] = [
+        ([], "pairs is empty"),
+        ([("a", "b"), ("a", "b", "c")], r"pair 2 = \('a', 'b', 'c'\): two texts were expected, \(source, target\)"),
+        ([("a", 3)], r"pair 1 = \('a', 3\): two texts"),
+        (["ab"], "pair 1 = 'ab': two texts"),
+    ]
+    for pairs, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            train(tmp_path / "run", {"training.steps": 1}, pairs=pairs)
     assert not (tmp_path / "run").exists()
 
 

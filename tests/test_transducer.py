@@ -73,6 +73,11 @@ def test_outputs_begin_with_their_prefix(model: Transducer, batch_size: int) -> 
         list(model.predict([], prefix=["c"]))
 
 
+def test_a_single_text_is_no_list_of_letters(model: Transducer) -> None:
+    with pytest.raises(ValueError, match="sources = 'ab': a list of texts was expected"):
+        list(model.predict("ab"))
+
+
 def test_batches_of_one_answer_before_they_read_on(model: Transducer) -> None:
     read = []
 

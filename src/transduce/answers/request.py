@@ -96,8 +96,10 @@ def requests_for(sources: Iterable[str], **wanted: Any) -> Iterator[Request]:
 
     Each is one value for all sources, such as a string, or an iterable with a value for each. Raises RequestError,
     which names the input by its number from 1, if there are more sources than values or the reverse. It raises it too
-    for a source that is not a text, or values that do not fit together.
+    for one text in place of several, for a source that is not a text, or values that do not fit together.
     """
+    if isinstance(sources, str):
+        raise RequestError(f"sources = {sources!r}: a list of texts was expected; put a single text into a list")
     each = {name: value for name, value in wanted.items() if _is_one_for_each(value)}
     for_all = {name: value for name, value in wanted.items() if name not in each}
     nothing = object()

@@ -27,11 +27,14 @@ class OwnPairs:
         """Divides pairs (source, target) into the splits train and valid.
 
         Every ``held_out``-th pair is for valid, all others for train. All are for train if ``held_out`` is None, or if
-        there are fewer pairs than that. Raises UserError if there are no pairs.
+        there are fewer pairs than that. Raises UserError if there are no pairs, or for a pair that is not two texts.
         """
         given = list(pairs)
         if not given:
             raise UserError("pairs is empty: training needs at least one (source, target)")
+        for number, pair in enumerate(given, 1):
+            if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
+                raise UserError(f"pair {number} = {pair!r}: two texts were expected, (source, target)")
         targets_only = not any(source for source, _ in given)
         sides = ("target",) if targets_only else ("source", "target")
         rows = [json.dumps(dict(zip(sides, pair[-len(sides) :], strict=True)), ensure_ascii=False) for pair in given]
