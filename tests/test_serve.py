@@ -236,8 +236,8 @@ def test_a_broken_upload_is_named_as_the_client_names_it(client: TestClient) -> 
     [
         ("/predict", {"source": "a", "nbset": 2}, "'nbset' is not a key of this request; did you mean \"nbest\"?"),
         ("/predict", {"source": 3}, "source = '3'"),
-        ("/predict", {}, "source is an empty list"),
-        ("/predict", {"source": []}, "source is an empty list"),
+        ("/predict", {}, "source has no text: give at least one"),
+        ("/predict", {"source": []}, "source has no text: give at least one"),
         ("/predict", {"source": "a\ud800"}, "half of a surrogate pair"),
         ("/predict", {"source": "a", "required": [" "]}, "a phrase is ' ': some text was expected"),
         ("/predict", {"source": ["a", "b"], "prefix": "b" * 9}, "do not fit max_length = 6"),

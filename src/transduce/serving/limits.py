@@ -57,7 +57,7 @@ class Limits:
                 f"{name} has {count:,} texts, and the server takes {self.texts:,}: send several requests"
             )
         if not count:
-            raise RequestError(f"{name} is an empty list: give at least one text")
+            raise RequestError(f"{name} has no text: give at least one")
 
     def check_number(self, name: str, value: int, most: int) -> None:
         """Raises RequestError unless ``value`` is 1 to ``most``. ``name`` is its key in the request."""
