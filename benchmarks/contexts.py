@@ -1,6 +1,6 @@
 """One decoder for every context: a sentence, a bag of words, one word, a label, a picture.
 
-    python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--updates 600]
+    python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--updates 3000]
         [--contexts "bag of words" label ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 The recipe ``multi30k-de-en-context`` has the same decoder with twice the width. It reads the context at every step,
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--reviews", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--updates", type=int, default=3000)
     parser.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS)
     parser.add_argument("--threads", type=int, default=1)
     add_options(parser)
