@@ -52,6 +52,16 @@ PUBLISHED: dict[str, list[float]] = {
 """Next-step accuracy in percent, in the order of ``CELLS``: Jozefowicz, Zaremba and Sutskever, "An Empirical
 Exploration of Recurrent Network Architectures", ICML 2015, table 1."""
 
+COLUMNS = (
+    "task",
+    "updates",
+    "seeds",
+    "spread over seeds",
+    "pairs with a larger gap",
+    "in its order here",
+    "Kendall's tau",
+)
+
 
 # --------------------------------------------------------------------- recipes
 
@@ -145,36 +155,70 @@ def tau(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
     return statistics.fmean(signs)
 
 
-def section(task: str, found: Mapping[str, Measured]) -> list[str]:
-    theirs = {cell: value for cell, value in zip(CELLS, PUBLISHED[task], strict=True) if cell in found}
-    ours = {cell: found[cell].mean for cell in theirs}
-    spreads = [each.spread for each in found.values() if len(each.accuracies) > 1]
-    if not spreads:
-        raise SystemExit(f"{task} has one seed of each cell, which tells no spread: sweep with --seeds 2")
-    spread = statistics.fmean(spreads)
-    asked = [(a, b) for a, b in itertools.permutations(ours, 2) if theirs[a] - theirs[b] > spread]
-    contradicted = [f"{a} over {b} ({theirs[a] - theirs[b]:.1f})" for a, b in asked if ours[a] <= ours[b]]
-    seeds = sorted({len(each.accuracies) for each in found.values()})
-    lines = [f"## {task}", "", "| cell | theirs | ours | parameters | seconds |", "|---|---:|---:|---:|---:|"]
-    for cell in theirs:
-        each = found[cell]
-        low, high = min(each.accuracies), max(each.accuracies)
-        lines.append(
-            f"| {cell} | {theirs[cell]:.1f} | {each.mean:.1f} ({low:.1f} to {high:.1f}) | {each.parameters:,} "
-            f"| {each.seconds:.0f} |"
-        )
-    updates = sorted({each.updates for each in found.values()})
-    return [
-        *lines,
-        "",
-        f"{' or '.join(f'{count:,}' for count in updates)} updates, {' or '.join(map(str, seeds))} seeds. Over seeds a "
-        f"cell's accuracy spreads by {spread:.2f} on average, {max(spreads):.2f} at most. Of "
-        f"{math.comb(len(ours), 2)} pairs of cells the paper's gap is larger than the average in {len(asked)}; "
-        f"{len(asked) - len(contradicted)} of these are in its order here. Kendall's tau over all pairs: "
-        f"{tau(ours, theirs):.2f}.",
-        *(["", f"Against the paper (its gap): {', '.join(contradicted)}."] if contradicted else []),
-        "",
-    ]
+@dataclass(frozen=True)
+class Order:
+    """The order of a task's cells beside the paper's. ``asked`` has the pairs of cells whose gap in the paper is larger
+    than our own spread over seeds, the better one first.
+    """
+
+    task: str
+    found: Mapping[str, Measured]
+    theirs: Mapping[str, float]
+
+    @classmethod
+    def of(cls, task: str, found: Mapping[str, Measured]) -> Order:
+        theirs = {cell: value for cell, value in zip(CELLS, PUBLISHED[task], strict=True) if cell in found}
+        return cls(task, found, theirs)
+
+    @property
+    def ours(self) -> dict[str, float]:
+        return {cell: self.found[cell].mean for cell in self.theirs}
+
+    @property
+    def spreads(self) -> list[float]:
+        """The spread of each cell with several seeds."""
+        spreads = [each.spread for each in self.found.values() if len(each.accuracies) > 1]
+        if not spreads:
+            raise SystemExit(f"{self.task} has one seed of each cell, which tells no spread: sweep with --seeds 2")
+        return spreads
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        spread = statistics.fmean(self.spreads)
+        return [(a, b) for a, b in itertools.permutations(self.theirs, 2) if self.theirs[a] - self.theirs[b] > spread]
+
+    @property
+    def contradicted(self) -> list[tuple[str, str]]:
+        ours = self.ours
+        return [(a, b) for a, b in self.asked if ours[a] <= ours[b]]
+
+    def accuracies(self) -> list[str]:
+        """The lines of a table with all cells."""
+        lines = [f"## {self.task}", "", "| cell | theirs | ours | parameters | seconds |", "|---|---:|---:|---:|---:|"]
+        for cell, accuracy in self.theirs.items():
+            each = self.found[cell]
+            low, high = min(each.accuracies), max(each.accuracies)
+            of_seeds = f" ({low:.2f} to {high:.2f})" if len(each.accuracies) > 1 else ""
+            lines.append(
+                f"| {cell} | {accuracy:.2f} | {each.mean:.2f}{of_seeds} | {each.parameters:,} | {each.seconds:.0f} |"
+            )
+        gaps = [f"{a} over {b} ({self.theirs[a] - self.theirs[b]:.2f})" for a, b in self.contradicted]
+        return [*lines, "", *([f"Against the paper (its gap): {', '.join(gaps)}.", ""] if gaps else [])]
+
+    def row(self) -> str:
+        """The line of this task in the table of all tasks."""
+        updates = sorted({each.updates for each in self.found.values()})
+        seeds = sorted({len(each.accuracies) for each in self.found.values()})
+        columns = [
+            self.task,
+            " or ".join(f"{count:,}" for count in updates),
+            " or ".join(map(str, seeds)),
+            f"{statistics.fmean(self.spreads):.2f} ({max(self.spreads):.2f} at most)",
+            f"{len(self.asked)} of {math.comb(len(self.theirs), 2)}",
+            f"{len(self.asked) - len(self.contradicted)}",
+            f"{tau(self.ours, self.theirs):.2f}",
+        ]
+        return f"| {' | '.join(columns)} |"
 
 
 def main() -> None:
@@ -191,12 +235,13 @@ def main() -> None:
     if arguments.command == "recipes":
         write_recipes(arguments.task, arguments.folder, arguments.settings)
         return
+    swept = {task: next(iter(sorted(arguments.sweeps.glob(f"*{task}/results.csv"))), None) for task in PUBLISHED}
+    orders = [Order.of(task, measured(results)) for task, results in swept.items() if results is not None]
     lines = ["# Ten recurrent cells beside the table of Jozefowicz et al. 2015", "", machine(), ""]
     lines += ["Next-step accuracy in percent, on test; theirs with their own sizes, data and search for settings.", ""]
-    for task in PUBLISHED:
-        results = next(iter(sorted(arguments.sweeps.glob(f"*{task}/results.csv"))), None)
-        if results is not None:
-            lines += section(task, measured(results))
+    lines += [line for order in orders for line in order.accuracies()]
+    lines += ["## The order of two cells, where the paper's gap is larger than our mean spread over seeds", ""]
+    lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", *(order.row() for order in orders)]
     print("\n".join(lines))
     Report.asked(arguments).write(lines)
 
