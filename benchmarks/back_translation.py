@@ -26,11 +26,10 @@ import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from report import Report, add_options, machine
+from report import Report, add_options, cell, machine
 
 import transduce
 from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
@@ -38,7 +37,7 @@ from transduce.data.corpora import Files
 from transduce.data.corpora import lines as lines_of
 from transduce.files import write_lines
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
@@ -138,11 +137,6 @@ def rows(size: int, found: Found, ways: list[str], seeds: list[int]) -> list[str
                 gain = cell(score - before, own - np.mean([drawn["none", seed] for seed in group], axis=0), "+")
             written.append(f"| {size:,} | {way} | {name} | {cell(score, own)} | {gain} |")
     return written
-
-
-def cell(value: float, drawn_R: Any, sign: str = "") -> str:
-    low, high = middle(drawn_R)
-    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"
 
 
 def main() -> None:

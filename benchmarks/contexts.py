@@ -25,16 +25,15 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, add_options, cell, machine
 
 import transduce
 from transduce.data.corpora import Splits, lines
 from transduce.files import write_lines
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
@@ -150,11 +149,6 @@ def reviewed(writer: transduce.Transducer, reader: transduce.Transducer) -> Meas
     other = asked[SAMPLES:] + asked[:SAMPLES]
     found = [statistics([metric("accuracy")], answers, each)[0] for each in (asked, other)]
     return {"accuracy of a classifier": (found[0], found[1])}
-
-
-def cell(value: float, drawn_R: Any, sign: str = "") -> str:
-    low, high = middle(drawn_R)
-    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"
 
 
 def row(name: str, measure: str, own: Statistics, other: Statistics) -> str:

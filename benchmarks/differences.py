@@ -1,11 +1,12 @@
-"""The scores of several runs, and how far each is from others on the same examples.
+"""The scores of several runs, and their differences from some of them on the same examples.
 
     python benchmarks/differences.py RUN RUN [RUN ...] --from RUN [RUN] [--metrics item_error] [--split test]
                                      [--threads 1] [--out FILE.md] [--record FILE.json]
 
-``--from`` names the runs, among those before, to compare with; ``--metrics`` are by default those of the first run. In
-parentheses, 95 % intervals by bootstrap over the examples. A difference has the same resamples for both runs, as in
-`transduce compare`, which also tests all pairs.
+``--from`` names one or more of the runs: the table has each run's difference from these. Without ``--metrics``, the
+first run's metrics are used. The figures in parentheses are 95 % intervals by bootstrap over the examples. Both runs of
+a difference have the same resamples, as in `transduce compare`. That command tests all pairs, but its record keeps only
+the scores.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, add_options, cell, machine
 
 import transduce
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.protocols import Metric
 from transduce.records.making import effort_of
@@ -44,11 +45,6 @@ class Measured:
 
     def minus(self, other: Measured) -> str:
         return cell(self.statistics.score - other.statistics.score, self.drawn_R - other.drawn_R, "+")
-
-
-def cell(value: float, drawn_R: Any, sign: str = "") -> str:
-    low, high = middle(drawn_R)
-    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"
 
 
 def measured(path: Path, split: str, metrics: Sequence[Metric]) -> list[Measured]:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from transduce.compute.processor import model_name
+from transduce.metrics.significance import middle
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import command_line, commit, today
 from transduce.records.record import PrintedTable, Record
@@ -55,6 +57,13 @@ class Report:
     @cached_property
     def _empty_record(self) -> Record:
         return new_record(command(), self.split)
+
+
+def cell(value: float, drawn_R: Any, sign: str = "", digits: int = 2) -> str:
+    """A score, or with the ``sign`` "+" a difference, and its 95 % interval by the scores [R] of the resamples."""
+    form = f"{sign}.{digits}f"
+    low, high = middle(drawn_R)
+    return f"{value:{form}} ({low:{form}} to {high:{form}})"
 
 
 def command() -> str:

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from report import Report, add_options, machine
+from report import Report, add_options, cell, machine
 
 import transduce
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.runs.run import Run
 
@@ -59,14 +59,9 @@ def row(name: str, found: Found, languages: list[str], seeds: list[int]) -> str:
         drawn[system] = np.mean([Resampling(seed=number + 1).bootstrap(each) for number, each in every], axis=0)
         score[system] = np.array([each.score for _, each in every])
     gains = score["scheduled"] - score["teacher"]
-    cells = [cell(score[system].mean(), drawn[system]) for system in SYSTEMS]
-    cells.append(cell(gains.mean(), drawn["scheduled"] - drawn["teacher"], "+"))
+    cells = [cell(score[system].mean(), drawn[system], digits=1) for system in SYSTEMS]
+    cells.append(cell(gains.mean(), drawn["scheduled"] - drawn["teacher"], "+", digits=1))
     return f"| {' | '.join([name, *cells, f'{int((gains > 0).sum())} of {len(gains)}'])} |"
-
-
-def cell(value: float, drawn_R: Any, sign: str = "") -> str:
-    low, high = middle(drawn_R)
-    return f"{value:{sign}.1f} ({low:{sign}.1f} to {high:{sign}.1f})"
 
 
 def main() -> None:

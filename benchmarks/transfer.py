@@ -29,14 +29,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from report import Report, add_options, machine
+from report import Report, add_options, cell, machine
 
 import transduce
 from transduce import recipes
 from transduce.data.corpora import lines as lines_of
 from transduce.files import write_lines
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
@@ -156,19 +156,14 @@ def rows(size: int, found: dict[tuple[str, int], Statistics], ways: list[str], s
         for group in groups:
             own = np.mean([drawn[way, seed] for seed in group], axis=0)
             name = f"{group[0]}" if len(group) == 1 else f"mean of {len(group)}"
-            cells = [f"{size:,}", way, name, _cell(float(np.mean([score[way, seed] for seed in group])), own)]
+            cells = [f"{size:,}", way, name, cell(float(np.mean([score[way, seed] for seed in group])), own)]
             if way == "none" or any(("none", seed) not in found for seed in group):
                 cells.append("–")
             else:
                 gain = float(np.mean([score[way, seed] - score["none", seed] for seed in group]))
-                cells.append(_cell(gain, own - np.mean([drawn["none", seed] for seed in group], axis=0), "+"))
+                cells.append(cell(gain, own - np.mean([drawn["none", seed] for seed in group], axis=0), "+"))
             written.append(f"| {' | '.join(cells)} |")
     return written
-
-
-def _cell(value: float, drawn_R: Any, sign: str = "") -> str:
-    low, high = middle(drawn_R)
-    return f"{value:{sign}.2f} ({low:{sign}.2f} to {high:{sign}.2f})"
 
 
 def main() -> None:

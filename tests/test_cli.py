@@ -678,7 +678,7 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         (["predict", "RUN", "--format=xml"], "--format 'xml': expected text, tsv, jsonl"),
         (["predict", "RUN", "nothing.txt"], "nothing.txt: there is no such file or folder"),
         (["predict", "RUN", "/"], "/: this is a folder, and a file was expected"),
-        (["train", "reverse", f"--out={__file__}"], f"{__file__}: a file of this name is there, and a folder was"),
+        (["train", "reverse", f"--out={__file__}"], f"{__file__}: a file or folder of this name is there"),
         (["predict", "RUN", "--beam=2", "--nbest=3"], "nbest = 3, size = 2"),
         (["predict", "RUN", "--checkpoint=first"], "no checkpoint 'first'"),
         (["predict", "RUN", "--fusion=a,b"], "--fusion 'a,b': numbers separated by commas"),

@@ -18,7 +18,7 @@ from transduce.errors import StoppedError, UserError
 
 REASONS = {
     errno.ENOENT: "there is no such file or folder",
-    errno.EEXIST: "a file of this name is there, and a folder was expected",
+    errno.EEXIST: "a file or folder of this name is there already; choose another name",
     errno.EISDIR: "this is a folder, and a file was expected",
     errno.ENOTDIR: "a part of this path is a file, and a folder was expected",
     errno.EACCES: "you have no permission for this file or folder",
