@@ -100,6 +100,19 @@ def test_what_is_real_is_told_with_its_direction(three: Comparison) -> None:
         assert pair.difference.interval.low <= pair.difference.value <= pair.difference.interval.high
 
 
+def test_only_differences_from_a_baseline_are_tested(three: Comparison) -> None:
+    found = compare(three.systems, three.examples, "test", FEW, ["runs/b"])
+    assert [(pair.one, pair.other) for pair in found.pairs] == [("runs/a", "runs/b"), ("runs/c", "runs/b")] * 2
+    every = {(pair.metric, pair.one, pair.other): pair for pair in three.pairs}
+    same = every["exact", "runs/a", "runs/b"]
+    assert found.pairs[0].difference == same.difference
+    assert found.pairs[1].adjusted_p == pytest.approx(2 / 201)  # of two pairs; of three it is 3 / 201
+    assert found.pairs[1].better == "runs/c"
+    two = compare(three.systems, three.examples, "test", FEW, ["runs/c", "runs/a"])
+    pairs = [("runs/b", "runs/c"), ("runs/b", "runs/a"), ("runs/c", "runs/a")]
+    assert [(pair.one, pair.other) for pair in two.pairs] == pairs * 2
+
+
 def test_a_comparison_is_told_in_lines_and_as_json(three: Comparison) -> None:
     lines = three.lines()
     assert lines[0] == "test: 200 examples"
@@ -551,6 +564,7 @@ def test_outputs_of_other_systems_are_compared_without_any_run(files: dict[str, 
         (["compare", "outputs", "RUN", "--source=x"], "--source and --target go together"),
         (["compare", "outputs", "RUN", "--source=x", "--target=y", "--pairs=z"], "--pairs has both sides"),
         (["compare", "RUN", "nothing"], "nothing is no run directory"),
+        (["compare", "RUN", "nothing", "--baseline=none"], "the baseline none is none of the systems; expected one of"),
         (["compare", "RUN"], "name two or more different systems to compare"),
         (["compare", "RUN", "outputs"], "outputs has 3 lines for 100 examples"),
         (["compare", "RUN", "outputs", "--split=tset"], "--split 'tset': expected test, valid or train"),

@@ -315,9 +315,19 @@ def test_evaluate_and_compare_keep_a_record(
 
     both = tmp_path / "both.json"
     few = ("--resamples=20", "--trials=20")
-    assert call("compare", trained, sister, "--metric=exact", "--device=cpu", *few, f"--record={both}")[0] == 0
-    names = [system.name for system in Record.read(both).systems]
-    assert names == ["reverse", "sister"]
+    asked = ("compare", trained, sister, f"--baseline={trained}", "--metric=exact", "--device=cpu", "--json")
+    status, out, _ = call(*asked, *few, f"--record={both}")
+    assert status == 0
+    (pair,) = json.loads(out)["pairs"]
+    compared = Record.read(both)
+    assert [system.name for system in compared.systems] == ["reverse", "sister"]
+    (difference,) = compared.differences
+    assert (difference.metric, difference.one, difference.other) == ("exact", "sister", "reverse")
+    one, other = (compared.systems[place].scores["exact"].value for place in (1, 0))
+    assert difference.value == pytest.approx(one - other)
+    assert [difference.low, difference.high] == pair["interval"]
+    told = (difference.bootstrap_p, difference.randomisation_p, difference.adjusted_p)
+    assert told == (pair["bootstrap_p"], pair["randomisation_p"], pair["adjusted_p"])
 
 
 def test_a_place_where_nothing_can_be_written_is_told_first(trained: Path, call: Call, tmp_path: Path) -> None:

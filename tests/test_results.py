@@ -19,6 +19,7 @@ from transduce.records.record import (
     Effort,
     Figure,
     Fingerprint,
+    MeasuredDifference,
     MeasuredSystem,
     PrintedTable,
     Record,
@@ -156,6 +157,21 @@ def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Pat
     assert "`transduce evaluate x`" in page
 
 
+def test_a_comparison_is_shown_with_its_differences_only(publishing: dict[str, Any], tmp_path: Path) -> None:
+    one, other = (replace(system(value), name=name) for name, value in (("one", 6.4), ("other", 7.0)))
+    found = MeasuredDifference("per", "one", "other", -0.6, -0.9, 1.25, 0.1, 0.2, 0.4)
+    template = "{{scores per | g2p-*}}\n\n{{differences both}}"
+    records = {"a": record(system(3.25)), "both": record(one, other, differences=(found,))}
+    page = publishing["Results"].read(folder(tmp_path, template, **records)).page()
+    alone, _, compared = page.partition("**per**")
+    assert "3.25" in alone
+    assert "6.40" not in alone
+    assert "| system | work | per | difference from other |" in compared
+    work = "12 passes, 3.4 M target tokens, 0.5 minutes"
+    assert f"| one | {work} | 6.40 (6.08 to 6.71) | -0.60 (-0.90 to +1.25), p 0.400 |" in compared
+    assert f"| other | {work} | 7.00 (6.08 to 6.71) | – |" in compared
+
+
 @pytest.mark.parametrize(
     ("template", "message"),
     [
@@ -163,7 +179,8 @@ def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Pat
         ("{{scores per | ptb}}", "no record has these recipes"),
         ("{{summary mnist}}", "there is no record of mnist"),
         ("{{tables none}}", "expected .*none.json"),
-        ("{{graph x}}", "expected scores, summary or tables"),
+        ("{{differences a}}", "the record a.json has no differences"),
+        ("{{graph x}}", "expected scores, summary, tables or differences"),
     ],
 )
 def test_a_mark_that_says_nothing_is_refused(

@@ -3,6 +3,8 @@
 - ``{{scores METRIC, ... | RECIPE, ...}}`` is a table: the records of these recipes (g2p-* is a pattern).
 - ``{{summary RECIPE: METRIC, ...}}`` is the rest of a line of a table: the recipe, its score, work and source.
 - ``{{tables NAME}}`` holds the tables of a benchmark's record, NAME.json.
+- ``{{differences NAME}}`` holds the scores of a record of ``transduce compare`` and the differences that it tested. The
+  tables of ``scores`` leave this record out.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from publishing import families
+from publishing.differences import difference_tables
 from publishing.rows import ResultRow, rows_of_record
 from transduce.records.record import PrintedTable, Record
 
 MARK = re.compile(r"\{\{(.*?)\}\}")
+COMPARED = re.compile(r"\{\{differences (.*?)\}\}")
 NOTICE = (
     "<!-- Made by `bash scripts/results` from benchmarks/results. Change page.md and the records there, not this. -->"
 )
@@ -36,6 +40,7 @@ class Results:
     rows: list[ResultRow] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
+    compared: set[str] = field(default_factory=set)  # the records that a mark ``differences`` shows
 
     @classmethod
     def read(cls, folder: Path) -> Results:
@@ -56,12 +61,17 @@ class Results:
     def page(self) -> str:
         """The page. Raises TemplateError for a mark that says nothing, and for a record that no mark shows."""
         template = (self.folder / "page.md").read_text(encoding="utf-8")
+        self.compared |= {name.strip() for name in COMPARED.findall(template)}
         text = MARK.sub(lambda mark: self._filled(mark.group(1)), template)
-        left = [row.model for number, row in enumerate(self.rows) if number not in self.shown]
+        left = [row.model for number, row in enumerate(self.rows) if number not in self.shown | self._compared_rows]
         left += [name for name, record in self.records.items() if record.tables and name not in self.used]
         if left:
             raise TemplateError(f"page.md shows nothing of {', '.join(left)}: add the recipe to a {{{{scores}}}} mark")
         return f"{NOTICE}\n\n{text}"
+
+    @property
+    def _compared_rows(self) -> set[int]:
+        return {number for number, row in enumerate(self.rows) if row.record in self.compared}
 
     # ---------------------------------------------------------------- marks
 
@@ -72,15 +82,16 @@ class Results:
                 return self._scores(rest)
             case "summary":
                 return self._summary(rest)
-            case "tables":
-                return self._printed(rest)
-        raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary or tables")
+            case "tables" | "differences":
+                return self._printed(kind, rest.strip())
+        raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary, tables or differences")
 
     def _scores(self, rest: str) -> str:
         metrics, _, recipes = rest.partition("|")
         patterns, names = _listed(recipes), _listed(metrics)
-        chosen = [number for number, row in enumerate(self.rows) if any(fnmatch(row.recipe, each) for each in patterns)]
-        self.shown |= {*chosen}
+        chosen = {number for number, row in enumerate(self.rows) if any(fnmatch(row.recipe, each) for each in patterns)}
+        chosen -= self._compared_rows
+        self.shown |= chosen
         rows = sorted((self.rows[number] for number in chosen), key=lambda row: (row.recipe == "", row.recipe))
         if not rows:
             raise TemplateError(f"{{{{scores {rest}}}}}: no record has these recipes")
@@ -97,13 +108,16 @@ class Results:
         scores = ", ".join(f"{name} {row.scores[name]}" for name in names)
         return f"{row.model} | {scores} | {row.work} | {row.source}"
 
-    def _printed(self, name: str) -> str:
+    def _printed(self, kind: str, name: str) -> str:
         if name not in self.records:
-            raise TemplateError(f"{{{{tables {name}}}}}: expected {self.folder / 'records' / name}.json")
-        self.used.add(name)
+            raise TemplateError(f"{{{{{kind} {name}}}}}: expected {self.folder / 'records' / name}.json")
         record = self.records[name]
+        tables = record.tables if kind == "tables" else difference_tables(record)
+        if not tables:
+            raise TemplateError(f"{{{{{kind} {name}}}}}: the record {name}.json has no {kind}")
+        self.used.add(name)
         source = f"[Record](../benchmarks/results/records/{name}.json), {record.date}: `{record.command}`"
-        return "\n\n".join([*map(_markdown, record.tables), source])
+        return "\n\n".join([*map(_markdown, tables), source])
 
 
 def _listed(text: str) -> list[str]:

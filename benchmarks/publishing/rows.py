@@ -26,7 +26,7 @@ class ResultRow:
 
     ``data`` names the training data, if the recipe leaves that open. ``shipped`` says that the model
     is one run of ``recipe`` with the recipe's own settings, so that the recipe's header may show the score. ``older``
-    names the settings that the recipe has changed since.
+    names the settings that the recipe has changed since. ``record`` is the name of the record's file.
     """
 
     recipe: str
@@ -42,6 +42,7 @@ class ResultRow:
     shipped: bool = False
     older: str = ""
     date: str = ""
+    record: str = ""
 
 
 def rows_of_record(file: Path, record: Record) -> list[ResultRow]:
@@ -85,6 +86,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
         shipped=len(models) == 1 and as_shipped(models[0]) and record.split == "test" and not search,
         older=older,
         date=record.date,
+        record=file.stem,
     )
 
 

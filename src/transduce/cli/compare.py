@@ -39,6 +39,12 @@ def compare(
     resampled: ResamplingOptions,
     measured: MetricOptions,
     loading: LoadingOptions,
+    baseline: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Test only differences from this one of the systems; repeat the option for several.", metavar="SYSTEM"
+        ),
+    ] = None,
     report: Report = None,
     record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -48,8 +54,10 @@ def compare(
 
     The examples are the lines of --source and --target (or --pairs), or the split of the first run. Every pair of
     systems is tested by paired bootstrap and by paired approximate randomisation. A difference is real if its p by
-    randomisation is at most 0.05 after Holm's correction. For each metric, the correction is over all pairs of systems.
+    randomisation is at most 0.05 after Holm's correction. For each metric, the correction is over all tested pairs.
+    With --baseline there are fewer pairs, so smaller differences are significant.
     """
+    from transduce.evaluation.comparison import check_names
     from transduce.evaluation.comparison import compare as compared
     from transduce.evaluation.recording import record_systems
     from transduce.pages.page import write
@@ -57,6 +65,8 @@ def compare(
     from transduce.reports.comparison import comparison_page
     from transduce.runs.layout import members
 
+    baselines = [str(path) for path in baseline or []]
+    check_names([str(path) for path in systems], baselines)
     check_report(report)
     check_record(record)
     run = next((each for each in systems if not each.is_file()), None)
@@ -69,11 +79,19 @@ def compare(
         examples = corpus.read(first, members(run)[0])
     metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))
     every = [evaluated(each, loading, measured, examples, metrics) for each in systems]
-    found = compared(every, examples, corpus.name, resampled.resampling)
+    found = compared(every, examples, corpus.name, resampled.resampling, baselines)
     print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))
     keep_record(
         record,
-        lambda command: record_systems(command, corpus.name, every, found.intervals, examples, loading.checkpoint),  # type: ignore[arg-type]
+        lambda command: record_systems(
+            command,
+            corpus.name,
+            every,
+            found.intervals,
+            examples,
+            loading.checkpoint,  # type: ignore[arg-type]
+            found.pairs,
+        ),
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written
         of_paths = first is not None and first.source_tokenizer.signal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import Any
@@ -20,9 +20,9 @@ class Pair:
     """The significance tests of two systems by one metric. ``difference`` has the score of ``one`` minus the score of
     ``other``, with its interval and p-values.
 
-    ``adjusted_p`` is the difference's ``randomisation_p`` with Holm's correction over all pairs of systems for this
-    metric. ``better`` is the name of the system with the better score, even if the difference is not significant; with
-    equal scores it is one of the two.
+    ``adjusted_p`` is the difference's ``randomisation_p`` with Holm's correction over the tested pairs for this metric.
+    ``better`` is the name of the system with the better score, even if the difference is not significant; with equal
+    scores it is one of the two.
     """
 
     metric: str
@@ -40,7 +40,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several systems on the same ``examples``, with significance tests of all pairs by each metric that they can be
+    """Several systems on the same ``examples``, with significance tests of ``pairs`` by each metric that they can be
     compared by. ``corpus`` names the examples.
 
     ``intervals`` maps a system's name to the 95 % interval of each of these metrics, by the metric's name. ``omitted``
@@ -141,30 +141,49 @@ class Comparison:
 
 
 def compare(
-    systems: Sequence[System], examples: Sequence[Example], corpus: str, resampling: Resampling | None = None
+    systems: Sequence[System],
+    examples: Sequence[Example],
+    corpus: str,
+    resampling: Resampling | None = None,
+    baselines: Sequence[str] = (),
 ) -> Comparison:
-    """Tests all pairs of systems by each common metric, and returns the comparison with the interval of each
-    score.
+    """Tests pairs of systems by each common metric, and returns the comparison with the interval of each score.
 
-    ``examples`` are those that all systems were measured on. Raises UserError if there are fewer than two systems, if
-    two have the same name, or if no metric is left to compare by.
+    ``examples`` are those that all systems were measured on. ``baselines`` are names of systems: each other system is
+    tested against each of them, and the baselines against each other. Without ``baselines``, all pairs are tested.
+    Raises UserError if there are fewer than two systems, if two have the same name, if a baseline is none of them, or
+    if no metric is left to compare by.
     """
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
-    if len(set(names)) < len(names) or len(names) < 2:
-        given = ", ".join(names) or "nothing"
-        raise UserError(f"{given}: name two or more different systems to compare")
+    check_names(names, baselines)
     metrics, omitted = _comparable_metrics(systems)
     if not metrics:
         reasons = "; ".join(f"{name}: {why}" for name, why in omitted.items())
         raise UserError(f"no metric that {' and '.join(names)} can be compared by ({reasons}): choose with --metric")
-    every = [{each.name: each for each in system.statistics} for system in systems]
-    pairs = [pair for name in metrics for pair in _test_pairs(names, [each[name] for each in every], resampling)]
+    tested = _pairs(names, dict.fromkeys(baselines))
+    by_system = {system.name: {each.name: each for each in system.statistics} for system in systems}
+    pairs = [
+        pair
+        for metric in metrics
+        for pair in _test(tested, {name: found[metric] for name, found in by_system.items()}, resampling)
+    ]
     intervals = {
-        system: {name: resampling.interval(each[name]) for name in metrics}
-        for system, each in zip(names, every, strict=True)
+        system: {metric: resampling.interval(found[metric]) for metric in metrics}
+        for system, found in by_system.items()
     }
     return Comparison(systems, examples, corpus, resampling, intervals, pairs, omitted)
+
+
+def check_names(systems: Sequence[str], baselines: Sequence[str] = ()) -> None:
+    """Raises UserError if there are fewer than two ``systems``, if two have the same name, or if a baseline is none of
+    them.
+    """
+    if len(set(systems)) < len(systems) or len(systems) < 2:
+        given = ", ".join(systems) or "nothing"
+        raise UserError(f"{given}: name two or more different systems to compare")
+    if unknown := [name for name in baselines if name not in systems]:
+        raise UserError(f"the baseline {unknown[0]} is none of the systems; expected one of {', '.join(systems)}")
 
 
 def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
@@ -181,13 +200,23 @@ def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str,
     return [name for name in metrics if name not in omitted], omitted
 
 
-def _test_pairs(names: Sequence[str], statistics: Sequence[Statistics], resampling: Resampling) -> Iterator[Pair]:
-    """Yields the tests of all pairs of systems by one metric; Holm's correction is over these pairs. ``statistics`` are
-    the systems', in the order of ``names``.
+def _pairs(names: Sequence[str], baselines: Collection[str]) -> list[tuple[str, str]]:
+    """The pairs to test, each with the baseline (or the later system) second."""
+    if not baselines:
+        return [*combinations(names, 2)]
+    others = [name for name in names if name not in baselines]
+    return [*((name, baseline) for name in others for baseline in baselines), *combinations(baselines, 2)]
+
+
+def _test(
+    pairs: Sequence[tuple[str, str]], statistics: Mapping[str, Statistics], resampling: Resampling
+) -> Iterator[Pair]:
+    """Yields the tests of pairs of systems by one metric; Holm's correction is over these pairs. ``statistics`` are the
+    systems', by name.
     """
-    found = [(a, b, resampling.difference(statistics[a], statistics[b])) for a, b in combinations(range(len(names)), 2)]
-    adjusted = holm([difference.randomisation_p for _, _, difference in found])
-    metric = statistics[0].metric
-    for (a, b, difference), p in zip(found, adjusted, strict=True):
-        better = names[a] if (difference.value > 0) == metric.higher_is_better else names[b]
-        yield Pair(metric.name, names[a], names[b], difference, p, better)
+    found = [resampling.difference(statistics[one], statistics[other]) for one, other in pairs]
+    adjusted = holm([difference.randomisation_p for difference in found])
+    for (one, other), difference, p in zip(pairs, found, adjusted, strict=True):
+        metric = statistics[one].metric
+        better = one if (difference.value > 0) == metric.higher_is_better else other
+        yield Pair(metric.name, one, other, difference, p, better)

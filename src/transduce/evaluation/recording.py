@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from transduce.evaluation.comparison import Pair
 from transduce.evaluation.systems import System
 from transduce.metrics.significance import Interval
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import fingerprint_of_examples, without_folders
-from transduce.records.record import Figure, MeasuredSystem, Record
+from transduce.records.record import Figure, MeasuredDifference, MeasuredSystem, Record
 from transduce.runs.layout import Checkpoint
 from transduce.types import Example
 
@@ -21,30 +22,34 @@ def record_systems(
     intervals: Mapping[str, Mapping[str, Interval]],
     examples: Sequence[Example],
     checkpoint: Checkpoint = "best",
+    pairs: Sequence[Pair] = (),
 ) -> Record:
     """A record of systems that were measured on the same examples of ``corpus``, with the ``command`` that measured
     them.
 
     ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. The
     record names a system after its run directories, joined by "+", or after its file of outputs. If two would have the
-    same name, all get their longer names. ``checkpoint`` is the one that the runs were measured with.
+    same name, all get their longer names. ``checkpoint`` is the one that the runs were measured with. ``pairs`` are the
+    significance tests between systems, if there were any.
     """
     short = [_short_name(system) for system in systems]
-    names = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]
+    chosen = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]
+    names = {system.name: name for system, name in zip(systems, chosen, strict=True)}
     scored = fingerprint_of_examples(examples)
     return new_record(
         command,
         corpus,
         [
             MeasuredSystem(
-                name,
+                names[system.name],
                 _figures(system, intervals[system.name]),
                 scored,
                 without_folders(dict(system.search)),
                 tuple(trained_model(run, checkpoint) for run in system.runs),
             )
-            for name, system in zip(names, systems, strict=True)
+            for system in systems
         ],
+        differences=[_difference(pair, names) for pair in pairs],
     )
 
 
@@ -54,6 +59,20 @@ def _figures(system: System, intervals: Mapping[str, Interval]) -> dict[str, Fig
         for each in system.statistics
         if each.name in intervals
     }
+
+
+def _difference(pair: Pair, names: Mapping[str, str]) -> MeasuredDifference:
+    found = pair.difference
+    return MeasuredDifference(
+        pair.metric,
+        names[pair.one],
+        names[pair.other],
+        found.value,
+        *found.interval,
+        found.bootstrap_p,
+        found.randomisation_p,
+        pair.adjusted_p,
+    )
 
 
 def _short_name(system: System) -> str:

@@ -20,6 +20,7 @@ from transduce.records.provenance import command_line, commit, fingerprint_of_fi
 from transduce.records.record import (
     Effort,
     Fingerprint,
+    MeasuredDifference,
     MeasuredSystem,
     PrintedTable,
     Record,
@@ -41,6 +42,7 @@ def new_record(
     split: str,
     systems: Sequence[MeasuredSystem] = (),
     tables: Sequence[PrintedTable] = (),
+    differences: Sequence[MeasuredDifference] = (),
 ) -> Record:
     """A record that describes this machine and this code. Measures the machine, which takes about a second. Folders of
     absolute paths in ``split`` are left out.
@@ -53,6 +55,7 @@ def new_record(
         machine=Machine.here(),
         versions=versions(),
         systems=tuple(systems),
+        differences=tuple(differences),
         tables=tuple(tables),
         commit=name,
         clean=clean,

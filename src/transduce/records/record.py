@@ -126,6 +126,25 @@ class MeasuredSystem:
 
 
 @dataclass(frozen=True)
+class MeasuredDifference:
+    """The score of the system ``one`` minus the score of ``other`` by a ``metric``, on the same examples, with its 95 %
+    interval from ``low`` to ``high`` and its p-values.
+
+    ``adjusted_p`` is ``randomisation_p`` with Holm's correction over all differences of the record by this metric.
+    """
+
+    metric: str
+    one: str
+    other: str
+    value: float
+    low: float
+    high: float
+    bootstrap_p: float
+    randomisation_p: float
+    adjusted_p: float
+
+
+@dataclass(frozen=True)
 class PrintedTable:
     """A table as a benchmark printed it: its heading, the titles of its columns, and its rows of cells."""
 
@@ -139,8 +158,8 @@ class Record:
     """The result of one command.
 
     ``split`` is test, valid or train, or the name of a file. ``clean`` says whether the code was as ``commit`` has it;
-    both are None outside of a git checkout. A benchmark fills ``tables`` with the tables that it printed, and
-    ``models`` with the runs behind them.
+    both are None outside of a git checkout. ``differences`` are those between ``systems`` that were tested. A
+    benchmark fills ``tables`` with the tables that it printed, and ``models`` with the runs behind them.
     """
 
     command: str
@@ -149,6 +168,7 @@ class Record:
     machine: Machine
     versions: Versions
     systems: tuple[MeasuredSystem, ...] = ()
+    differences: tuple[MeasuredDifference, ...] = ()
     tables: tuple[PrintedTable, ...] = ()
     models: tuple[TrainedModel, ...] = ()
     commit: str | None = None

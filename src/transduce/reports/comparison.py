@@ -17,19 +17,18 @@ STYLE = """
 
 
 def comparison_page(found: Comparison, source: passages.Source = str) -> str:
-    """The text of an HTML page: scores, differences, and for each pair of systems the examples whose scores changed
-    most.
+    """The text of an HTML page: scores, differences, and for each tested pair of systems the examples whose scores
+    changed most.
 
     ``source`` turns the source of an example into text or markup (``signals.shown`` for paths of signals).
     """
     title = "Comparison of " + ", ".join(found.display_names.values())
     parts = [_scores(found), differences(found)]
-    for place, one in enumerate(found.systems):
-        for other in found.systems[place + 1 :]:
-            names = [found.display_names[system.name] for system in (one, other)]
-            numbers = passages.changed(one, other)
-            cards = passages.cards(numbers, found.examples, [one, other], names, source)
-            parts.append(section(f"Most changed between {names[0]} and {names[1]}", passages.LEGEND, cards))
+    systems = {system.name: system for system in found.systems}
+    for tested in dict.fromkeys((pair.one, pair.other) for pair in found.pairs):
+        pair, names = [systems[name] for name in tested], [found.display_names[name] for name in tested]
+        cards = passages.cards(passages.changed(pair[0], pair[1]), found.examples, pair, names, source)
+        parts.append(section(f"Most changed between {names[0]} and {names[1]}", passages.LEGEND, cards))
     return document(title, f"{found.corpus}: {len(found.examples):,} examples", *parts, style=STYLE + passages.STYLE)
 
 
