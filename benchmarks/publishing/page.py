@@ -92,7 +92,7 @@ class Results:
         chosen = {number for number, row in enumerate(self.rows) if any(fnmatch(row.recipe, each) for each in patterns)}
         chosen -= self._compared_rows
         self.shown |= chosen
-        rows = sorted((self.rows[number] for number in chosen), key=lambda row: (row.recipe == "", row.recipe))
+        rows = sorted((self.rows[number] for number in sorted(chosen)), key=lambda row: (row.recipe == "", row.recipe))
         if not rows:
             raise TemplateError(f"{{{{scores {rest}}}}}: no record has these recipes")
         return _table(rows, names or list(dict.fromkeys(name for row in rows for name in row.scores)))
