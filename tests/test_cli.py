@@ -736,7 +736,7 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         ),
         (["evaluate", "RUN", "--pairs=p.tsv", "--split=test"], "--split test is a part of a run's own data"),
         (["evaluate", "RUN", "--report=."], "--report . is a folder: name a file in it, such as report.html"),
-        (["compare", "RUN", "RUN", "--report=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
+        (["compare", "RUN", "other", "--report=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

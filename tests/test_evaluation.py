@@ -33,6 +33,7 @@ from transduce.metrics.confusions import label_breakdowns
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.pages.palette import DARK, LIGHT
+from transduce.records.record import Record
 from transduce.reports.comparison import comparison_page
 from transduce.reports.differences import compared
 from transduce.reports.evaluation import evaluation_page
@@ -550,6 +551,28 @@ def test_compare_runs_and_files(
     assert short["systems"][0]["metrics"]["cer"] != record["systems"][0]["metrics"]["cer"]
 
 
+def test_seeds_are_compared_by_their_means(files: dict[str, Path], tmp_path: Path, call: Call) -> None:
+    """Three lines. The names tell how many are right."""
+    right = files["first"].read_text().splitlines()
+    for name, count in {"none": 0, "one": 1, "two": 2, "three": 3}.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in [*right[:count], *["x"] * (3 - count)]))
+    low, high = (",".join(str(tmp_path / name) for name in pair) for pair in (("none", "two"), ("one", "three")))
+    page, kept = tmp_path / "page.html", tmp_path / "kept.json"
+    asked = ["compare", high, low, "--metric=exact", "--trials=100", *both(files)]
+    told = call(*asked, f"--report={page}", f"--record={kept}")[1]
+    found = json.loads(call(*asked, "--json")[1])
+    assert [each["metrics"]["exact"] for each in found["systems"]] == pytest.approx([200 / 3, 100 / 3])
+    seeds = [(Path(seed["name"]).name, seed["metrics"]["exact"]) for seed in found["systems"][0]["seeds"]]
+    assert seeds == [("one", pytest.approx(100 / 3)), ("three", 100)]
+    assert found["pairs"][0]["difference"] == pytest.approx(100 / 3)
+    assert re.search(r"one,three +66\.67 \[.*\], seeds 33\.33 to 100\.00", told)
+    assert "the outputs on this page are those of the first seed" in page.read_text(encoding="utf-8")
+    record = Record.read(kept)
+    assert [system.name for system in record.systems] == ["one", "three", "none", "two"]
+    assert (record.differences[0].one, record.differences[0].other) == ("one,three", "none,two")
+    assert record.systems[1].scores["exact"].low == 100
+
+
 def test_outputs_of_other_systems_are_compared_without_any_run(files: dict[str, Path], call: Call) -> None:
     status, out, _ = call("compare", files["outputs"], files["first"], *both(files), "--json")
     record = json.loads(out)
@@ -564,6 +587,11 @@ def test_outputs_of_other_systems_are_compared_without_any_run(files: dict[str, 
         (["compare", "outputs", "RUN", "--source=x"], "--source and --target go together"),
         (["compare", "outputs", "RUN", "--source=x", "--target=y", "--pairs=z"], "--pairs has both sides"),
         (["compare", "RUN", "nothing"], "nothing is no run directory"),
+        (
+            ["compare", "outputs,outputs", "nothing", "--source=source", "--target=first"],
+            "different ones were expected before and after each comma",
+        ),
+        (["compare", "outputs,first", "second", "--source=source", "--target=first"], "give the same number of seeds"),
         (["compare", "RUN", "nothing", "--baseline=none"], "the baseline none is none of the systems; expected one of"),
         (["compare", "RUN"], "name two or more different systems to compare"),
         (["compare", "RUN", "outputs"], "outputs has 3 lines for 100 examples"),
@@ -592,8 +620,8 @@ COMMANDS = [each for each in re.findall(r"^transduce (.*)$", PAGE, re.MULTILINE)
 def readers_folder(trained: Path, sister: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the page takes for granted."""
     (tmp_path / "runs").mkdir()
-    for name, run in {"mine": trained, "other": sister}.items():
-        (tmp_path / "runs" / name).symlink_to(run)
+    for name in ("mine", "mine-1", "mine-2", "other", "other-1", "other-2"):
+        (tmp_path / "runs" / name).symlink_to(trained if name.startswith("mine") else sister)
     for name in (
         "test.de",
         "test.en",

@@ -158,17 +158,21 @@ def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Pat
 
 
 def test_a_comparison_is_shown_with_its_differences_only(publishing: dict[str, Any], tmp_path: Path) -> None:
-    one, other = (replace(system(value), name=name) for name, value in (("one", 6.4), ("other", 7.0)))
-    found = MeasuredDifference("per", "one", "other", -0.6, -0.9, 1.25, 0.1, 0.2, 0.4)
+    values = {"one-1": 6.4, "one-2": 6.6, "other": 7.0}
+    systems = [replace(system(value), name=name) for name, value in values.items()]
+    found = MeasuredDifference("per", "one-1,one-2", "other", -0.6, -0.9, 1.25, 0.1, 0.2, 0.4)
     template = "{{scores per | g2p-*}}\n\n{{differences both}}"
-    records = {"a": record(system(3.25)), "both": record(one, other, differences=(found,))}
+    records = {"a": record(system(3.25)), "both": record(*systems, differences=(found,))}
     page = publishing["Results"].read(folder(tmp_path, template, **records)).page()
     alone, _, compared = page.partition("**per**")
     assert "3.25" in alone
     assert "6.40" not in alone
     assert "| system | work | per | difference from other |" in compared
     work = "12 passes, 3.4 M target tokens, 0.5 minutes"
-    assert f"| one | {work} | 6.40 (6.08 to 6.71) | -0.60 (-0.90 to +1.25), p 0.400 |" in compared
+    assert (
+        f"| one-1,one-2 | {work} | 6.50 (6.08 to 6.71; seeds 6.40 to 6.60) | -0.60 (-0.90 to +1.25), p 0.400 |"
+        in compared
+    )
     assert f"| other | {work} | 7.00 (6.08 to 6.71) | – |" in compared
 
 

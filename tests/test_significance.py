@@ -15,7 +15,7 @@ from sacrebleu.significance import PairedTest
 from selection import mostly_slow
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Difference, Resampling, holm, middle
-from transduce.metrics.statistics import Statistics, statistics
+from transduce.metrics.statistics import Statistics, mean_of_seeds, statistics
 from transduce.types import Example, Prediction
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -115,6 +115,28 @@ def test_chance_is_taken_for_more_as_often_as_the_level_says() -> None:
         found.append(asked.difference(rows, other))
     assert 0.02 < np.mean([each.randomisation_p <= 0.05 for each in found]) < 0.085
     assert 0.06 < np.mean([each.bootstrap_p <= 0.05 for each in found]) < 0.15
+
+
+@pytest.mark.parametrize("name", ["bleu", "macro_f1"])
+def test_the_score_of_several_seeds_is_the_mean_of_their_scores(name: str) -> None:
+    """Also where a seed writes labels that an earlier one did not, so that its rows are wider."""
+    systems, streams = corpus([0.3, 0.4, 0.35, 0.6], lines=60)
+    measure = metric(name)
+    examples = [Example("", references) for references in zip(*streams, strict=True)]
+    every = [statistics([measure], [*map(Prediction, texts)], examples)[0] for texts in systems]
+    one, other = mean_of_seeds(every[:2]), mean_of_seeds(every[2:])
+    assert one.score == pytest.approx((every[0].score + every[1].score) / 2)
+    asked = Resampling(50, 200)
+    drawn = [asked.bootstrap(each) for each in every]
+    assert asked.bootstrap(one) == pytest.approx((drawn[0] + drawn[1]) / 2)
+    found = asked.difference(one, other)
+    assert found.value == pytest.approx(one.score - other.score)
+    assert found.interval == pytest.approx(middle((drawn[0] + drawn[1] - drawn[2] - drawn[3]) / 2))
+    assert one.each() == pytest.approx((every[0].each() + every[1].each()) / 2)
+    twice = asked.difference(mean_of_seeds([every[0]] * 2), mean_of_seeds([every[3]] * 2))
+    once = asked.difference(every[0], every[3])
+    assert twice.value == pytest.approx(once.value)
+    assert twice.randomisation_p == once.randomisation_p
 
 
 def test_a_system_does_not_differ_from_itself() -> None:

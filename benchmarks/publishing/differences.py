@@ -7,7 +7,9 @@ from transduce.records.record import MeasuredDifference, MeasuredSystem, Printed
 
 
 def difference_tables(record: Record) -> list[PrintedTable]:
-    """A table for each metric of a record of ``transduce compare``. Each system that was subtracted has a column."""
+    """A table for each metric of a record of ``transduce compare``. Each system that was subtracted has a column.
+    Several seeds share a row.
+    """
     metrics = dict.fromkeys(each.metric for each in record.differences)
     return [_table(record, metric) for metric in metrics]
 
@@ -16,15 +18,12 @@ def _table(record: Record, metric: str) -> PrintedTable:
     found = [each for each in record.differences if each.metric == metric]
     subtracted = dict.fromkeys(each.other for each in found)
     cells = {(each.one, each.other): _cell(each) for each in found}
-    rows = [
-        (
-            system.name,
-            _work(system),
-            written_scores([system.scores[metric]]),
-            *(cells.get((system.name, other), "–") for other in subtracted),
-        )
-        for system in record.systems
-    ]
+    systems = {system.name: system for system in record.systems}
+    rows = []
+    for name in dict.fromkeys([*(each.one for each in found), *subtracted]):
+        seeds = [systems[seed] for seed in ([name] if name in systems else name.split(","))]
+        scores = written_scores([seed.scores[metric] for seed in seeds])
+        rows.append((name, _work(seeds[0]), scores, *(cells.get((name, other), "–") for other in subtracted)))
     columns = ("system", "work", metric, *(f"difference from {other}" for other in subtracted))
     return PrintedTable(metric, columns, tuple(rows))
 

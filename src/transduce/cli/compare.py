@@ -33,7 +33,10 @@ METRICS = ["bleu", "chrf++", "ter"]  # by default, if no run says which metrics 
 def compare(
     systems: Annotated[
         list[Path],
-        typer.Argument(help="Two or more: run directories (or RUN+RUN), or files of outputs.", metavar="SYSTEM..."),
+        typer.Argument(
+            help="Two or more: run directories (or RUN+RUN), or files of outputs. Seeds of one model: RUN,RUN.",
+            metavar="SYSTEM...",
+        ),
     ],
     corpus: CorpusOptions,
     resampled: ResamplingOptions,
@@ -56,6 +59,8 @@ def compare(
     systems is tested by paired bootstrap and by paired approximate randomisation. A difference is real if its p by
     randomisation is at most 0.05 after Holm's correction. For each metric, the correction is over all tested pairs.
     With --baseline there are fewer pairs, so smaller differences are significant.
+
+    Several seeds of one model, joined by commas, are one system: its scores are their means.
     """
     from transduce.evaluation.comparison import check_names
     from transduce.evaluation.comparison import compare as compared
@@ -63,13 +68,13 @@ def compare(
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
-    from transduce.runs.layout import members
+    from transduce.runs.layout import members, seeds
 
     baselines = [str(path) for path in baseline or []]
     check_names([str(path) for path in systems], baselines)
     check_report(report)
     check_record(record)
-    run = next((each for each in systems if not each.is_file()), None)
+    run = next((each for system in systems for each in seeds(system) if not each.is_file()), None)
     if run is None and not corpus.of_files:
         raise UserError("files of outputs have no examples: give --source and --target (or --pairs), or a run")
     first = None if run is None else loading.of(run, measured.beam)
@@ -102,10 +107,13 @@ def evaluated(
     path: Path, loading: LoadingOptions, measured: MetricOptions, examples: Sequence[Example], metrics: Sequence[Metric]
 ) -> System:
     """Measures one system. ``path`` is a file with the system's outputs, one line per example, or a run directory (or
-    RUN+RUN), whose model is then loaded and searched.
+    RUN+RUN), whose model is then loaded and searched. Several, joined by commas, are seeds of one system.
     """
-    from transduce.evaluation.systems import evaluate_file, evaluate_model
+    from transduce.evaluation.systems import evaluate_file, evaluate_model, mean_of_seeds
+    from transduce.runs.layout import seeds
 
+    if len(several := seeds(path)) > 1:
+        return mean_of_seeds(str(path), [evaluated(seed, loading, measured, examples, metrics) for seed in several])
     if path.is_file():
         return evaluate_file(path, examples, metrics)
     transducer = measured.in_context(loading.of(path, measured.beam))

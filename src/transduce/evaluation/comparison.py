@@ -43,8 +43,8 @@ class Comparison:
     """Several systems on the same ``examples``, with significance tests of ``pairs`` by each metric that they can be
     compared by. ``corpus`` names the examples.
 
-    ``intervals`` maps a system's name to the 95 % interval of each of these metrics, by the metric's name. ``omitted``
-    maps each other metric to the reason why it is left out.
+    ``intervals`` maps the name of a system or of one of its seeds to the 95 % interval of each of these metrics, by the
+    metric's name. ``omitted`` maps each other metric to the reason why it is left out.
     """
 
     systems: Sequence[System]
@@ -60,12 +60,18 @@ class Comparison:
         """Maps each system's name to its short name in tables: its paths without the folders that begin the paths of
         all systems.
 
-        An ensemble has several paths: "runs/a" and "runs/b+runs/c" become "a" and "b+c".
+        An ensemble has several paths, and so has a system of several seeds: "runs/a", "runs/b+runs/c" and
+        "runs/d,runs/e" become "a", "b+c" and "d,e".
         """
-        paths = {system.name: [str(run) for run in system.runs] or [system.name] for system in self.systems}
-        folders = zip(*(path.split("/")[:-1] for each in paths.values() for path in each), strict=False)
+        paths = {system.name: [_paths(seed) for seed in system.seeds or [system]] for system in self.systems}
+        every = [path for seeds in paths.values() for seed in seeds for path in seed]
+        folders = zip(*(path.split("/")[:-1] for path in every), strict=False)
         shared = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, folders))
-        return {name: "+".join("/".join(path.split("/")[shared:]) for path in each) for name, each in paths.items()}
+
+        def short(seed: Sequence[str]) -> str:
+            return "+".join("/".join(path.split("/")[shared:]) for path in seed)
+
+        return {name: ",".join(map(short, seeds)) for name, seeds in paths.items()}
 
     def verdict(self, pair: Pair) -> str:
         """A short text for tables: which system of the pair is better, or "not shown" if the difference is not
@@ -89,6 +95,11 @@ class Comparison:
         """
         systems = [
             {"name": system.name, "metrics": system.scores, "intervals": self.intervals[system.name]}
+            | (
+                {"seeds": [{"name": seed.name, "metrics": seed.scores} for seed in system.seeds]}
+                if system.seeds
+                else {}
+            )
             for system in self.systems
         ]
         pairs = [
@@ -110,7 +121,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison as lines for the terminal."""
-        scores = [[self.display_names[system.name], *self._score_cells(system)] for system in self.systems]
+        scores = [[self.display_names[system.name], *self.score_cells(system)] for system in self.systems]
         return [
             f"{self.corpus}: {len(self.examples):,} examples",
             *aligned([["", *self.metrics], *scores], "<", gap=3, indent=2),
@@ -135,9 +146,14 @@ class Comparison:
         ]
         return aligned([head, *rows], "<<>>>>><", indent=2)
 
-    def _score_cells(self, system: System) -> list[str]:
-        intervals = self.intervals[system.name]
-        return [f"{system.scores[name]:.2f} {interval_text(intervals[name])}" for name in self.metrics]
+    def score_cells(self, system: System) -> list[str]:
+        """A system's score by each metric with its interval, and the lowest and the highest score of several seeds."""
+        cells = []
+        for name, interval in self.intervals[system.name].items():
+            scores = [seed.scores[name] for seed in system.seeds]
+            spread = f", seeds {min(scores):.2f} to {max(scores):.2f}" if scores else ""
+            cells.append(f"{system.scores[name]:.2f} {interval_text(interval)}{spread}")
+        return cells
 
 
 def compare(
@@ -151,12 +167,15 @@ def compare(
 
     ``examples`` are those that all systems were measured on. ``baselines`` are names of systems: each other system is
     tested against each of them, and the baselines against each other. Without ``baselines``, all pairs are tested.
-    Raises UserError if there are fewer than two systems, if two have the same name, if a baseline is none of them, or
-    if no metric is left to compare by.
+    Raises UserError if there are fewer than two systems, if two have the same name or different numbers of seeds, if a
+    baseline is none of them, or if no metric is left to compare by.
     """
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
     check_names(names, baselines)
+    if len({len(system.seeds) for system in systems}) > 1:
+        counted = ", ".join(f"{system.name} has {max(1, len(system.seeds))}" for system in systems)
+        raise UserError(f"{counted}: give the same number of seeds of each system")
     metrics, omitted = _comparable_metrics(systems)
     if not metrics:
         reasons = "; ".join(f"{name}: {why}" for name, why in omitted.items())
@@ -169,10 +188,15 @@ def compare(
         for pair in _test(tested, {name: found[metric] for name, found in by_system.items()}, resampling)
     ]
     intervals = {
-        system: {metric: resampling.interval(found[metric]) for metric in metrics}
-        for system, found in by_system.items()
+        each.name: {found.name: resampling.interval(found) for found in each.statistics if found.name in metrics}
+        for system in systems
+        for each in (system, *system.seeds)
     }
     return Comparison(systems, examples, corpus, resampling, intervals, pairs, omitted)
+
+
+def _paths(system: System) -> list[str]:
+    return [str(run) for run in system.runs] or [system.name]
 
 
 def check_names(systems: Sequence[str], baselines: Sequence[str] = ()) -> None:

@@ -28,13 +28,16 @@ def record_systems(
     them.
 
     ``intervals`` maps a system's name to the interval of each metric by name; a metric without one is left out. The
-    record names a system after its run directories, joined by "+", or after its file of outputs. If two would have the
-    same name, all get their longer names. ``checkpoint`` is the one that the runs were measured with. ``pairs`` are the
-    significance tests between systems, if there were any.
+    record has each seed of a system on its own. It names a system after its run directories, joined by "+", or after
+    its file of outputs. If two would have the same name, all get their longer names. ``checkpoint`` is the one that the
+    runs were measured with. ``pairs`` are the significance tests between systems, if there were any. They name a system
+    of several seeds after all of them, joined by ",".
     """
-    short = [_short_name(system) for system in systems]
-    chosen = short if len(set(short)) == len(short) else [without_folders(system.name) for system in systems]
-    names = {system.name: name for system, name in zip(systems, chosen, strict=True)}
+    single = [each for system in systems for each in system.seeds or [system]]
+    short = [_short_name(system) for system in single]
+    chosen = short if len(set(short)) == len(short) else [without_folders(system.name) for system in single]
+    names = {system.name: name for system, name in zip(single, chosen, strict=True)}
+    names |= {system.name: ",".join(names[seed.name] for seed in system.seeds) for system in systems if system.seeds}
     scored = fingerprint_of_examples(examples)
     return new_record(
         command,
@@ -47,7 +50,7 @@ def record_systems(
                 without_folders(dict(system.search)),
                 tuple(trained_model(run, checkpoint) for run in system.runs),
             )
-            for system in systems
+            for system in single
         ],
         differences=[_difference(pair, names) for pair in pairs],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from transduce.answers.answer import Output
 from transduce.data import corpora
 from transduce.errors import UserError
 from transduce.metrics.statistics import Statistics, statistics
+from transduce.metrics.statistics import mean_of_seeds as statistics_of_seeds
 from transduce.protocols import Metric
 from transduce.runs.layout import members
 from transduce.transducer import Transducer
@@ -26,6 +27,9 @@ class System:
     search took. ``vocabulary`` is the fingerprint of the target's tokenizer. ``lengths`` are the lengths of the sources
     in tokens (EOS included) or steps, before any cut. ``forced`` has the scored first reference of each example; it is
     empty if none were scored. ``search`` has the settings of the search, and ``runs`` the run directories.
+
+    A system of several ``seeds`` is one model that was trained several times, and has no ``runs`` of its own. Its
+    scores are the means over these systems, and its outputs are those of the first.
     """
 
     name: str
@@ -37,6 +41,7 @@ class System:
     forced: Sequence[Output] = ()
     search: Mapping[str, Any] = field(default_factory=dict)
     runs: Sequence[Path] = ()
+    seeds: Sequence[System] = ()
 
     @property
     def scores(self) -> dict[str, float]:
@@ -68,6 +73,24 @@ def evaluate_model(
         found.forced,
         transducer.settings.get("search", {}),
         members(name),
+    )
+
+
+def mean_of_seeds(name: str, seeds: Sequence[System]) -> System:
+    """The system of several seeds of one model, measured on the same examples by the same metrics. Metrics that one of
+    them lacks are left out.
+    """
+    first, *others = ({each.name: each for each in system.statistics} for system in seeds)
+    shared = [name for name in first if all(name in other for other in others)]
+    vocabularies = {system.vocabulary for system in seeds}
+    return replace(
+        seeds[0],
+        name=name,
+        statistics=[statistics_of_seeds([first[name], *(other[name] for other in others)]) for name in shared],
+        seconds=None,
+        vocabulary=vocabularies.pop() if len(vocabularies) == 1 else f"several, of {name}",
+        runs=(),
+        seeds=seeds,
     )
 
 

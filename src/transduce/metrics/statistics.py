@@ -1,12 +1,13 @@
 """The statistics of corpus scores: rows that add up, over all examples or a selection.
 
-N examples, R resamples, K statistics of a metric.
+N examples, R resamples, K statistics of a metric, S seeds: models that differ only in the seed of their training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -42,10 +43,14 @@ class OfLabels(Protocol):
 class Statistics:
     """A metric's statistics of each example, one row per example in ``rows_NK``. The metric's score of some examples is
     a function of the sum of their rows; the sum of all rows gives the corpus score.
+
+    With several ``seeds``, a row holds the statistics of all of them, and the score is the mean of their scores. The
+    first S columns are the first statistic of each seed, the next S the second.
     """
 
     metric: Metric
     rows_NK: Floats
+    seeds: int = 1
 
     @property
     def name(self) -> str:
@@ -54,11 +59,11 @@ class Statistics:
     @property
     def score(self) -> float:
         """The metric's score of the whole corpus."""
-        return self.metric.score(self.rows_NK.sum(0).tolist())
+        return float(self.scores(self.rows_NK.sum(0, keepdims=True))[0])
 
     def scores(self, sums_RK: Floats) -> Floats:
         """[R]: the score of each row of ``sums_RK``, which are sums of rows of statistics."""
-        return np.array([self.metric.score(sums) for sums in sums_RK.tolist()])
+        return self._means(self.metric.score, sums_RK)
 
     @property
     def width(self) -> int:
@@ -79,15 +84,32 @@ class Statistics:
                         "the other: take the statistics of both systems by one metric"
                     )
         missing = max(0, other.width - self.width)
-        return Statistics(self.metric, np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
+        return replace(self, rows_NK=np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
 
     def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
         """The statistics of the examples with these indices, by the same metric."""
-        return Statistics(self.metric, self.rows_NK[np.asarray(examples)])
+        return replace(self, rows_NK=self.rows_NK[np.asarray(examples)])
 
     def each(self) -> Floats:
         """[N]: the score of each example alone, as ``sentence_score`` gives it."""
-        return np.array([sentence_score(self.metric, row) for row in self.rows_NK])
+        return self._means(partial(sentence_score, self.metric), self.rows_NK)
+
+    def _means(self, score: Callable[[Sequence[float]], float], rows_RK: Floats) -> Floats:
+        """[R]: for each row, the mean of its seeds' scores."""
+        by_seed_SRK = [rows_RK[:, seed :: self.seeds] for seed in range(self.seeds)]
+        scores_SR: Floats = np.array([[score(row) for row in rows_RK.tolist()] for rows_RK in by_seed_SRK])
+        means_R: Floats = scores_SR.mean(0)
+        return means_R
+
+
+def mean_of_seeds(seeds: Sequence[Statistics]) -> Statistics:
+    """The statistics of several seeds' outputs for the same examples, whose score is the mean of theirs.
+
+    Raises UserError if the metrics saw labels in different orders.
+    """
+    widest = max(seeds, key=lambda each: each.width)
+    rows_SNK = np.stack([each.beside(widest).rows_NK for each in seeds])
+    return Statistics(widest.metric, rows_SNK.transpose(1, 2, 0).reshape(rows_SNK.shape[1], -1), len(seeds))
 
 
 def statistics(

@@ -62,15 +62,12 @@ def differences(found: Comparison) -> Markup:
 
 
 def _scores(found: Comparison) -> Markup:
-    rows = [
-        [found.display_names[system.name]]
-        + [
-            f"{system.scores[name]:.2f} {interval_text(interval)}"
-            for name, interval in found.intervals[system.name].items()
-        ]
-        for system in found.systems
-    ]
+    rows = [[found.display_names[system.name], *found.score_cells(system)] for system in found.systems]
     meanings = {each.name: meaning(each.metric) for each in found.systems[0].statistics}
     told = [f"{name}: {meanings[name]} {signature}" for name, signature in found.signatures.items()]
     told.append("In brackets what 95 % of resampled corpora would score.")
+    if any(system.seeds for system in found.systems):
+        told.append(
+            "The scores of several seeds are their means; the outputs on this page are those of the first seed."
+        )
     return section("Scores", table(["system", *found.metrics], rows), notes(*told))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from rapidfuzz.distance import Levenshtein
 
 from transduce.evaluation.systems import System
-from transduce.metrics.statistics import Floats, Statistics, sentence_score
+from transduce.metrics.statistics import Floats, Statistics
 from transduce.pages.markup import Markup, element, joined
 from transduce.reports.differences import compared
 from transduce.types import Example
@@ -100,7 +100,7 @@ def cards(
         rows = [_row("source", source(example.source)), *(_row("reference", text) for text in example.references)]
         for name, system, each in zip(names, systems, statistics, strict=True):
             text = system.predictions[number].text
-            score = f"{each.name} {sentence_score(each.metric, each.rows_NK[number]):.1f}"
+            score = f"{each.name} {each.of([number]).each()[0]:.1f}"
             nearest = min(example.references, key=lambda wanted: Levenshtein.distance(text, wanted), default=text)
             marked = joined([compared(text, nearest), element("small", element("bdi", score), class_="faint own")])
             rows.append(_row(name, marked))

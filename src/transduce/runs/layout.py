@@ -37,6 +37,18 @@ STATE, CHECKSUMS = "state.json", "checksums.sha256"
 RECENT = "recent"  # in CHECKPOINTS: the weights that are averaged at the end
 
 
+def seeds(system: Path) -> list[Path]:
+    """Splits "RUN,RUN" into the systems that it names: seeds of one model. A path that exists is one system, even if
+    its name has a comma. Raises UserError if there is nothing before or after a comma, or if a system is named twice.
+    """
+    parts = str(system).split(",")
+    if len(parts) == 1 or system.expanduser().exists():
+        return [system]
+    if not all(parts) or len(set(parts)) < len(parts):
+        raise UserError(f"systems {str(system)!r}: different ones were expected before and after each comma")
+    return [*map(Path, parts)]
+
+
 def members(run: str | Path) -> list[Path]:
     """Splits "RUN+RUN" into the run directories that it names, as ``received`` finds them.
 
