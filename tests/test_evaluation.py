@@ -25,7 +25,7 @@ from transduce.evaluation import systems
 from transduce.evaluation.comparison import Comparison, compare
 from transduce.evaluation.groups import groupings
 from transduce.evaluation.run_results import ReportParts, run_results
-from transduce.evaluation.systems import System
+from transduce.evaluation.systems import System, mean_of_seeds
 from transduce.inspect.calibration import calibrate
 from transduce.metrics.base import metric
 from transduce.metrics.calibration import calibration
@@ -668,3 +668,6 @@ def test_names_in_tables_are_paths_without_shared_folders() -> None:
     ]
     found = compare(every, examples, "test", FEW)
     assert list(found.display_names.values()) == ["x/a", "x/b+y/c", "d+e.txt"]
+    pairs = [("m-12", "m-13"), ("m/a", "n/b")]
+    seeds = [mean_of_seeds(",".join(pair), [system(each, f"runs/{each}") for each in pair]) for pair in pairs]
+    assert list(compare(seeds, examples, "test", FEW).display_names.values()) == ["m-12,13", "m/a,n/b"]

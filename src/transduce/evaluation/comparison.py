@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, takewhile
 from typing import Any
@@ -61,17 +62,16 @@ class Comparison:
         all systems.
 
         An ensemble has several paths, and so has a system of several seeds: "runs/a", "runs/b+runs/c" and
-        "runs/d,runs/e" become "a", "b+c" and "d,e".
+        "runs/d-1,runs/d-2" become "a", "b+c" and "d-1,2".
         """
         paths = {system.name: [_paths(seed) for seed in system.seeds or [system]] for system in self.systems}
         every = [path for seeds in paths.values() for seed in seeds for path in seed]
-        folders = zip(*(path.split("/")[:-1] for path in every), strict=False)
-        shared = sum(1 for _ in takewhile(lambda same: len(set(same)) == 1, folders))
+        shared = len(_beginning(path.split("/")[:-1] for path in every))
 
         def short(seed: Sequence[str]) -> str:
             return "+".join("/".join(path.split("/")[shared:]) for path in seed)
 
-        return {name: ",".join(map(short, seeds)) for name, seeds in paths.items()}
+        return {name: _without_repetition([*map(short, seeds)]) for name, seeds in paths.items()}
 
     def verdict(self, pair: Pair) -> str:
         """A short text for tables: which system of the pair is better, or "not shown" if the difference is not
@@ -193,6 +193,18 @@ def compare(
         for each in (system, *system.seeds)
     }
     return Comparison(systems, examples, corpus, resampling, intervals, pairs, omitted)
+
+
+def _without_repetition(seeds: Sequence[str]) -> str:
+    """The names of seeds, joined by commas. Only the first has the words that all begin with: "gru-1,2"."""
+    words = [re.split(r"(?<=[-_./])", seed) for seed in seeds]
+    shared = len("".join(_beginning(each[:-1] for each in words)))
+    return ",".join([seeds[0], *(seed[shared:] for seed in seeds[1:])])
+
+
+def _beginning(rows: Iterable[Sequence[str]]) -> list[str]:
+    """The items that all rows begin with."""
+    return [items[0] for items in takewhile(lambda items: len(set(items)) == 1, zip(*rows, strict=False))]
 
 
 def _paths(system: System) -> list[str]:
