@@ -27,9 +27,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from report import Report, add_options, cell, machine
+from report import Report, add_options, gain_rows, machine
 
 import transduce
 from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
@@ -37,7 +36,6 @@ from transduce.data.corpora import Files
 from transduce.data.corpora import lines as lines_of
 from transduce.files import write_lines
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
@@ -121,24 +119,6 @@ def translated(run: Path, train: Path, runs: Path, training: Training) -> Statis
     return transducer.evaluate(Run.open(run).examples("test"), [metric("bleu")]).statistics[0]
 
 
-def rows(size: int, found: Found, ways: list[str], seeds: list[int]) -> list[str]:
-    """The lines of the table for this number of pairs: each seed, then the mean of several."""
-    drawn = {key: Resampling().bootstrap(statistics) for key, statistics in found.items()}
-    written = []
-    for way in ("none", *ways):
-        done = [seed for seed in seeds if (way, seed) in found]
-        for group in [[seed] for seed in done] + ([done] if len(done) > 1 else []):
-            own = np.mean([drawn[way, seed] for seed in group], axis=0)
-            score = float(np.mean([found[way, seed].score for seed in group]))
-            name = f"{group[0]}" if len(group) == 1 else f"mean of {len(group)}"
-            gain = "–"
-            if way != "none":
-                before = float(np.mean([found["none", seed].score for seed in group]))
-                gain = cell(score - before, own - np.mean([drawn["none", seed] for seed in group], axis=0), "+")
-            written.append(f"| {size:,} | {way} | {name} | {cell(score, own)} | {gain} |")
-    return written
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
@@ -187,7 +167,11 @@ def main() -> None:
                 write_pairs(train, pairs)
                 measured.append(runs / f"{way}-{size}-seed{seed}")
                 found[size][way, seed] = translated(measured[-1], train, runs, training)
-                table = [line for each in given.pairs for line in rows(each, found[each], given.ways, given.seeds)]
+                table = [
+                    line
+                    for each in given.pairs
+                    for line in gain_rows(f"{each:,}", found[each], given.ways, given.seeds)
+                ]
                 print("\n".join([*head, *table]), flush=True)
                 report.write([*head, *table], measured)
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from transduce.compute.processor import model_name
-from transduce.metrics.significance import middle
+from transduce.metrics.significance import Resampling, middle
+from transduce.metrics.statistics import Statistics, mean_of_seeds
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import command_line, commit, today
 from transduce.records.record import PrintedTable, Record
@@ -64,6 +65,29 @@ def cell(value: float, drawn_R: Any, sign: str = "", digits: int = 2) -> str:
     form = f"{sign}.{digits}f"
     low, high = middle(drawn_R)
     return f"{value:{form}} ({low:{form}} to {high:{form}})"
+
+
+def gain_rows(
+    label: str, found: Mapping[tuple[str, int], Statistics], ways: Sequence[str], seeds: Sequence[int]
+) -> list[str]:
+    """The lines of a table of what some ways gain over the way "none": each seed, then the mean of several.
+
+    ``found`` maps a way and a seed to the statistics on the same examples; what is not measured yet is missing. A line
+    has the ``label``, the way, the seed, the score and the gain.
+    """
+    lines, resampling = [], Resampling()
+    for way in ("none", *ways):
+        done = [seed for seed in seeds if (way, seed) in found]
+        for group in [[seed] for seed in done] + ([done] if len(done) > 1 else []):
+            own = mean_of_seeds([found[way, seed] for seed in group])
+            drawn = resampling.bootstrap(own)
+            gain = "–"
+            if way != "none" and all(("none", seed) in found for seed in group):
+                none = mean_of_seeds([found["none", seed] for seed in group])
+                gain = cell(own.score - none.score, drawn - resampling.bootstrap(none), "+")
+            name = f"{group[0]}" if len(group) == 1 else f"mean of {len(group)}"
+            lines.append(f"| {label} | {way} | {name} | {cell(own.score, drawn)} | {gain} |")
+    return lines
 
 
 def command() -> str:

@@ -27,16 +27,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from report import Report, add_options, cell, machine
+from report import Report, add_options, gain_rows, machine
 
 import transduce
 from transduce import recipes
 from transduce.data.corpora import lines as lines_of
 from transduce.files import write_lines
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
@@ -144,28 +142,6 @@ def _written(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def rows(size: int, found: dict[tuple[str, int], Statistics], ways: list[str], seeds: list[int]) -> list[str]:
-    """The lines of the table for this number of pairs: each seed, then the mean of several."""
-    resampling = Resampling()
-    score = {key: statistics.score for key, statistics in found.items()}
-    drawn = {key: resampling.bootstrap(statistics) for key, statistics in found.items()}
-    written = []
-    for way in ("none", *ways):
-        done = [seed for seed in seeds if (way, seed) in found]
-        groups = [[seed] for seed in done] + ([done] if len(done) > 1 else [])
-        for group in groups:
-            own = np.mean([drawn[way, seed] for seed in group], axis=0)
-            name = f"{group[0]}" if len(group) == 1 else f"mean of {len(group)}"
-            cells = [f"{size:,}", way, name, cell(float(np.mean([score[way, seed] for seed in group])), own)]
-            if way == "none" or any(("none", seed) not in found for seed in group):
-                cells.append("–")
-            else:
-                gain = float(np.mean([score[way, seed] - score["none", seed] for seed in group]))
-                cells.append(cell(gain, own - np.mean([drawn["none", seed] for seed in group], axis=0), "+"))
-            written.append(f"| {' | '.join(cells)} |")
-    return written
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
@@ -205,7 +181,11 @@ def main() -> None:
             for way in ("none", *given.ways):
                 found[size][way, seed] = translated(way, size, seed, given.runs, common, given.minutes, given.threads)
                 measured.append(given.runs / f"{way}-{size}-seed{seed}")
-                table = [line for each in given.pairs for line in rows(each, found[each], given.ways, given.seeds)]
+                table = [
+                    line
+                    for each in given.pairs
+                    for line in gain_rows(f"{each:,}", found[each], given.ways, given.seeds)
+                ]
                 print("\n".join([*head, *table]), flush=True)
                 report.write([*head, *table], [*(given.runs / way for way in starts), *measured])
 
