@@ -167,11 +167,7 @@ def main() -> None:
                 write_pairs(train, pairs)
                 measured.append(runs / f"{way}-{size}-seed{seed}")
                 found[size][way, seed] = translated(measured[-1], train, runs, training)
-                table = [
-                    line
-                    for each in given.pairs
-                    for line in gain_rows(f"{each:,}", found[each], given.ways, given.seeds)
-                ]
+                table = gain_rows(found, given.ways, given.seeds)
                 print("\n".join([*head, *table]), flush=True)
                 report.write([*head, *table], measured)
 

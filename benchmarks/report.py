@@ -67,14 +67,19 @@ def cell(value: float, drawn_R: Any, sign: str = "", digits: int = 2) -> str:
     return f"{value:{form}} ({low:{form}} to {high:{form}})"
 
 
-def gain_rows(
-    label: str, found: Mapping[tuple[str, int], Statistics], ways: Sequence[str], seeds: Sequence[int]
-) -> list[str]:
-    """The lines of a table of what some ways gain over the way "none": each seed, then the mean of several.
+Measured = Mapping[tuple[str, int], Statistics]  # of a way and a seed; what is not measured yet is missing
 
-    ``found`` maps a way and a seed to the statistics on the same examples; what is not measured yet is missing. A line
-    has the ``label``, the way, the seed, the score and the gain.
+
+def gain_rows(found: Mapping[int, Measured], ways: Sequence[str], seeds: Sequence[int]) -> list[str]:
+    """The lines of a table of what some ways gain over the way "none", for each number of pairs in ``found``.
+
+    A line has the number of pairs, the way, the seed, the score and the gain. After the lines of single seeds comes
+    their mean.
     """
+    return [line for pairs, measured in found.items() for line in _gains(f"{pairs:,}", measured, ways, seeds)]
+
+
+def _gains(label: str, found: Measured, ways: Sequence[str], seeds: Sequence[int]) -> list[str]:
     lines, resampling = [], Resampling()
     for way in ("none", *ways):
         done = [seed for seed in seeds if (way, seed) in found]

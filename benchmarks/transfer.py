@@ -181,11 +181,7 @@ def main() -> None:
             for way in ("none", *given.ways):
                 found[size][way, seed] = translated(way, size, seed, given.runs, common, given.minutes, given.threads)
                 measured.append(given.runs / f"{way}-{size}-seed{seed}")
-                table = [
-                    line
-                    for each in given.pairs
-                    for line in gain_rows(f"{each:,}", found[each], given.ways, given.seeds)
-                ]
+                table = gain_rows(found, given.ways, given.seeds)
                 print("\n".join([*head, *table]), flush=True)
                 report.write([*head, *table], [*(given.runs / way for way in starts), *measured])
 
