@@ -153,6 +153,16 @@ def test_work_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_missing_folders_are_made(tmp_path: Path, begun: Path) -> None:
+    assert written(tmp_path / "new" / "folder" / "out") == written(begun, resume=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody may write: /proc")
+def test_a_file_that_cannot_be_written_is_not_taken_for_another_process() -> None:
+    with pytest.raises(OSError, match="/proc/out"):
+        written(Path("/proc/out"))
+
+
 def test_one_process_writes_at_a_time(begun: Path) -> None:
     def answer(requests: Iterator[Request], first: int) -> Iterator[Answer]:
         with pytest.raises(UserError, match=r"out\.progress is in use: another process writes out"):

@@ -68,9 +68,10 @@ def write_answers(
     leaves no file. ``settings`` are values of JSON; a resumed file must have been begun with the same settings. A
     complete file has no journal and cannot be resumed.
 
-    Raises UserError if another process writes the file, or if a file is not complete and ``resume`` is False. If
-    ``resume`` is True, it also raises UserError if the settings or the answered requests have changed, if the bytes
-    before the first mark were changed, or if the file is complete.
+    Missing folders are made. Raises OSError if the file cannot be written. Raises UserError if another process writes
+    the file, or if a file is not complete and ``resume`` is False. If ``resume`` is True, it also raises UserError if
+    the settings or the answered requests have changed, if the bytes before the first mark were changed, or if the file
+    is complete.
     """
     journal = journal_of(path)
     _check_state(path, journal, resume)
@@ -246,6 +247,8 @@ def _locked(journal: Path) -> Iterator[IO[bytes]]:
     is killed.
     """
     lock = FileLock(journal.with_name(journal.name + LOCK))
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    Path(lock.lock_file).touch()  # an OSError tells why; FileLock would take it for a lock that another process holds
     try:
         lock.acquire(timeout=0)
     except Timeout:
