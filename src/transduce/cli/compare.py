@@ -25,6 +25,7 @@ from transduce.errors import UserError
 if TYPE_CHECKING:
     from transduce.evaluation.systems import System
     from transduce.protocols import Metric
+    from transduce.transducer import Transducer
     from transduce.types import Example
 
 METRICS = ["bleu", "chrf++", "ter"]  # by default, if no run says which metrics matter
@@ -68,20 +69,12 @@ def compare(
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
-    from transduce.runs.layout import members, seeds
 
     baselines = [str(path) for path in baseline or []]
     check_names([str(path) for path in systems], baselines)
     check_report(report)
     check_record(record)
-    run = next((each for system in systems for each in seeds(system) if not each.is_file()), None)
-    if run is None and not corpus.of_files:
-        raise UserError("files of outputs have no examples: give --source and --target (or --pairs), or a run")
-    first = None if run is None else loading.of(run, measured.beam)
-    if run is None or first is None or corpus.of_files:
-        examples = corpus.read_files(first)
-    else:
-        examples = corpus.read(first, members(run)[0])
+    first, examples = first_model(systems, corpus, loading, measured)
     metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))
     every = [evaluated(each, loading, measured, examples, metrics) for each in systems]
     found = compared(every, examples, corpus.name, resampled.resampling, baselines)
@@ -101,6 +94,24 @@ def compare(
     if report is not None:  # the scores have been printed, in case the page cannot be written
         of_paths = first is not None and first.source_tokenizer.signal
         write(report, comparison_page(found, shown if of_paths else str))
+
+
+def first_model(
+    systems: Sequence[Path], corpus: CorpusOptions, loading: LoadingOptions, measured: MetricOptions
+) -> tuple[Transducer | None, Sequence[Example]]:
+    """The model of the first system that is a run, None if all are files, and the examples to measure on.
+
+    Raises UserError if nothing names examples.
+    """
+    from transduce.runs.layout import members, seeds
+
+    run = next((each for system in systems for each in seeds(system) if not each.is_file()), None)
+    if run is None and not corpus.of_files:
+        raise UserError("files of outputs have no examples: give --source and --target (or --pairs), or a run")
+    first = None if run is None else loading.of(run, measured.beam)
+    if run is None or first is None or corpus.of_files:
+        return first, corpus.read_files(first)
+    return first, corpus.read(first, members(run)[0])
 
 
 def evaluated(
