@@ -1,14 +1,15 @@
-"""Restoring accents: trained runs beside systems without a model, and how many sentences each answers in a second.
+"""Compares trained runs that restore accents with two systems without a model, and measures the speed of the runs.
 
     python benchmarks/accents.py RUN [RUN ...] [--split test] [--rounds 5] [--sentences 200] [--threads 1]
                                  [--out benchmarks/results/X.md] [--record FILE.json]
 
-The runs are of the recipe ``accents``, or of any other with its data. "unchanged" leaves the source as
-it is. "most frequent form" writes for each word of the source the form that the training targets have most often; a
-word between spaces and punctuation that training does not have stays unchanged. The figures are percent of characters
-(100 less the character error rate) and of sentences, with 95 % intervals by bootstrap over the sentences. Sentences a
-second are of the processor's clock, each run with its own search and batches of 64. The runs take turns, and the median
-of the rounds counts.
+The runs are of the recipe ``accents``, or of another recipe with its data. The system "unchanged" copies the source.
+The system "most frequent form" replaces each word by its most frequent form in the training targets. It keeps the words
+that training does not have. Spaces and punctuation separate words.
+
+The table has the percentages of right characters (100 minus the character error rate) and of right sentences.
+Parentheses have 95 % intervals by bootstrap over the sentences. The speed is sentences per second of processor time.
+Each run uses its own search and batches of 64. The runs take turns, and the table has the median of the rounds.
 """
 
 from __future__ import annotations

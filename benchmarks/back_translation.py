@@ -1,23 +1,23 @@
-"""What back-translation gains in translation with few pairs and much text of the target side.
+"""Measures how much back-translation improves translation with few pairs and much text of the target language.
 
     python benchmarks/back_translation.py --runs RUNS [--folder MULTI30K] [--pairs 2000 5000] [--seeds 1 2 3]
         [--ways beam sampling noised tagged] [--weight 4] [--minutes 5] [--recipe multi30k-de-en-gru]
         [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
-Multi30k, German to English, the model of --recipe with 4,000 tokens. The pairs are the first ones of training. The text
-is the English side of the training pairs after the first 5,000. A sentence that is also in the first 5,000 pairs, in
-validation or in test is left out. The ways:
+The data are Multi30k, German to English. Each model is the model of --recipe with 4,000 tokens. The pairs are the first
+training pairs. The text is the English side of the training pairs after the first 5,000. A sentence that is also in the
+first 5,000 pairs, in validation or in test is left out. The ways to make synthetic pairs:
 
 - ``beam``: a model from English to German, trained on the pairs, translates the text with a beam of 5.
-- ``sampling``: it draws its translations.
-- ``noised``: the beam's translations with noise (``WordNoise``).
-- ``tagged``: the beam's translations, each after the word "back".
+- ``sampling``: the same model draws its translations at random.
+- ``noised``: the translations of ``beam`` with noise (``WordNoise``).
+- ``tagged``: the translations of ``beam``, with the word "back" before each.
 
 Each real pair counts ``--weight`` times. Without back-translation, the vocabulary and the model know only the pairs.
-All models have the same minutes of the processor; those of the reverse model, and some minutes for its translations,
-come on top. The reverse model has the same seed. The same command again continues an interrupted run. In
-parentheses, 95 % intervals by bootstrap over the sentences of test_2016_flickr; the intervals of a mean use the same
-resamples for all seeds.
+All models train for the same minutes of processor time. The reverse model trains for as many minutes more, and its
+translations take some time, too. The reverse model has the same seed. The same command again continues an interrupted
+run. Parentheses have 95 % intervals by bootstrap over the sentences of test_2016_flickr. The intervals of a mean use
+the same resamples for all seeds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from transduce.metrics.statistics import Statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
 
-FIRST = 5000  # the pairs that are no text of the target side
+FIRST = 5000  # pairs whose English side is not in the text
 UNIT = '{type = "unigram", size = 4000}'
 CHANGES: dict[str, Callable[[list[tuple[str, str]], int], Iterable[tuple[str, str]]]] = {
     "beam": lambda pairs, seed: pairs,
@@ -48,7 +48,7 @@ CHANGES: dict[str, Callable[[list[tuple[str, str]], int], Iterable[tuple[str, st
     "noised": lambda pairs, seed: noised(pairs, WordNoise(seed=seed)),
     "tagged": lambda pairs, seed: tagged(pairs, "back"),
 }
-"""For each way: what becomes of the synthetic pairs, given the seed."""
+"""For each way, a function that changes the synthetic pairs. Its arguments are the pairs and the seed."""
 
 Found = dict[tuple[str, int], Statistics]
 
@@ -69,7 +69,7 @@ def _pairs(files: Files | None) -> list[tuple[str, str]]:
 
 
 def write_pairs(path: Path, pairs: Iterable[tuple[str, str]]) -> None:
-    """Writes the pairs, unless the file exists: a run goes on with the same file."""
+    """Writes the pairs unless the file exists, so that a run continues with the same file."""
     if not path.exists():
         write_lines(path, (f"{source}\t{target}" for source, target in pairs))
 
@@ -84,7 +84,7 @@ class Training:
 
 
 def trained(run: Path, files: dict[str, Path], training: Training) -> transduce.Transducer:
-    """The model of a run, trained if it is not finished."""
+    """The model of a run. Trains the run first if it is not finished."""
     data = [f'data.{split}={{path = "{path}"}}' for split, path in files.items()]
     common = [*data, f"data.units={{joint = {UNIT}}}", *training.settings]
     return transduce.train(training.recipe, run, common, resume=True, device="cpu", threads=training.threads)

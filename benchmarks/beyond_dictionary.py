@@ -1,14 +1,14 @@
-"""Pronunciations of words that the dictionary does not have, as an ensemble gives them, for another model to learn.
+"""Writes pronunciations of words that the dictionary does not have, by a teacher, as training pairs of another model.
 
     pip install -e '.[recipes]' names wordfreq
     python benchmarks/beyond_dictionary.py TEACHER FOLDER [--listed 1000000] [--invented 0] [--beam 3] [--workers 1]
     transduce train g2p-attention --minutes 60 --teacher TEACHER --set data.train.path=FOLDER/pairs.tsv
 
-TEACHER is a run of pronunciation, or several (RUN+RUN). FOLDER/pairs.tsv will have the pairs that the first of them was
-trained on, and behind them words that are in none of its splits, each with the teacher's best output: the surnames and
-first names of the census (``names``), then the large English list of ``wordfreq``; of four letters or more, all of them
-a to z or an apostrophe, a vowel's among them. Behind those it has words of the same kind that nobody has, drawn from
-n-grams of the letters of the words before them.
+TEACHER is a run of pronunciation, or several (RUN+RUN). FOLDER/pairs.tsv gets the training pairs of the first run, then
+new words, each with the teacher's best output. A new word is in none of the splits of that run. It has at least four
+characters: letters from a to z, with at least one vowel, or apostrophes. The new words come from the surnames and first
+names of the census (``names``), then from the large English list of ``wordfreq``. The last ones are invented. They are
+drawn from an n-gram model of the letters of the training words and of the most frequent new words.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from transduce.statistical.kneser_ney import estimate
 from transduce.types import Example
 
 SPOKEN = re.compile(r"(?=.*[aeiouy])[a-z][a-z']{3,}")
-FREQUENT = 120_000  # of the listed words, which letters are learned from
+FREQUENT = 120_000  # listed words that the n-grams of letters learn from
 ORDER = 7
 LONGEST = 20  # letters of an invented word
-DRAWN = 40_000  # words at a time, of which about half are new
+DRAWN = 40_000  # words drawn at a time; about half of them are new
 BATCHES = 1_000  # at most
-ASKED = 16_384  # words between lines that tell how far it is
+ASKED = 16_384  # words between two lines of progress
 SEED = 1
 
 
@@ -65,7 +65,7 @@ def invented(like: Sequence[str]) -> Iterator[str]:
 
 
 def draw(ngrams: BackOff, random: torch.Generator) -> Tensor:
-    """Ids [N, T] of letters, closed with ends; without one where a word is longer."""
+    """Draws words: ids [N, T] of letters, padded with the end. A row without an end is a word that is longer than T."""
     choice_W = torch.arange(ngrams.end + 1)  # a letter or the end
     ids_NT = torch.full((DRAWN, LONGEST + 1), ngrams.end)
     going_G, history_G = torch.arange(DRAWN), torch.full((DRAWN,), ngrams.begun)
@@ -79,7 +79,7 @@ def draw(ngrams: BackOff, random: torch.Generator) -> Tensor:
 
 
 def unknown(words: Iterable[str], known: set[str]) -> Iterator[str]:
-    """Those that can be spoken and are not known, each once: ``known`` grows with them."""
+    """Yields the words that match ``SPOKEN`` and are not in ``known``, and adds each one to ``known``."""
     for word in words:
         if SPOKEN.fullmatch(word) and word not in known:
             known.add(word)

@@ -1,10 +1,10 @@
-"""What does a cell cost in training, beside torch's LSTM?
+"""How long does a recurrent cell take in training, compared with torch's LSTM?
 
     python benchmarks/cell_speed.py [--rounds 15] [--out benchmarks/results/cell_speed.md] [--record FILE.json]
 
-Forwards and backwards through ``unroll``, float32, 64 rows of 30 positions, width 256, one thread. In each round every
-cell runs right after a run of torch.nn.LSTM, and the ratio of the two is what counts: CPU time of the thread, so that
-other processes take their share of caches and clock from both alike, and of little else.
+Times a forward and a backward pass through ``unroll``: float32, 64 rows of 30 positions, width 256, one thread. In each
+round, every cell runs right after a run of torch.nn.LSTM. The table has the ratio of the two times. A time is the CPU
+time of the thread. Other processes change it only by their use of caches and clock, which affects both runs alike.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OPTIONS = {"lstm-without": ["forget", "input", "output"]}
 
 
 class PlainLSTM(LoopedLSTM):
-    """An LSTM as anybody would write it on ``LoopedCell``: what a new cell of that kind must cost."""
+    """A straightforward LSTM on ``LoopedCell``. Its time shows what a new cell of that kind costs."""
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=4)
@@ -44,7 +44,7 @@ class PlainLSTM(LoopedLSTM):
 
 
 class Projection(LoopedCell[Tensor]):
-    """No recurrence at all: the one product that SSRU needs."""
+    """A layer without recurrence: only the projection of the input, which SSRU needs."""
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width, parts=2, bias=False)
@@ -57,7 +57,7 @@ class Projection(LoopedCell[Tensor]):
 
 
 def cells() -> dict[str, Any]:
-    """Every named cell, and two to compare with."""
+    """Every named cell by its name, and the two above for comparison."""
     made: dict[str, Any] = {"an LSTM as a LoopedCell": PlainLSTM(WIDTH, WIDTH)}
     for name in names.NAMES["Cell"]:
         constructor: Any = names.find("Cell", name)
@@ -80,7 +80,9 @@ def seconds(run: Callable[[Tensor], Tensor], x_BTD: Tensor, weight_BTW: Tensor) 
 
 
 def measured(rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """By name, (the cell's seconds, torch's just before) of each round; one more round at first warms up."""
+    """For each name and round, the seconds of the cell, and the seconds of torch's LSTM just before. One more round at
+    the start is a warm-up.
+    """
     torch.manual_seed(0)
     x_BTD = torch.randn(ROWS, POSITIONS, WIDTH, requires_grad=True)
     weight_BTW = torch.randn(ROWS, POSITIONS, WIDTH)

@@ -1,12 +1,12 @@
-"""Ten recurrent cells on three tasks, beside the table of Jozefowicz et al. 2015.
+"""Compares ten recurrent cells on three tasks with the table of Jozefowicz et al. 2015.
 
     python benchmarks/cells.py recipes arithmetic FOLDER [--set data.cache=FOLDER ...]      (and xml, ptb)
     transduce sweep --vary recipe=FOLDER/arithmetic/tanh.toml,... --seeds 2 --out SWEEPS/arithmetic
     python benchmarks/cells.py table SWEEPS [--out benchmarks/results/FILE.md] [--record FILE.json]
 
-The first writes FOLDER/TASK/CELL.toml: the recipe cells-TASK with another cell, of the width that gives the model as
-many parameters as the recipe's own LSTM has, as nearly as can be, and prints how many. The last reads each sweep's
-results.csv. An order of two cells is asked about where the paper's gap is larger than our own spread over seeds.
+The first command writes FOLDER/TASK/CELL.toml: the recipe cells-TASK with another cell. It chooses the width whose
+number of parameters is nearest to the recipe's own LSTM, and prints both. The last command reads results.csv of each
+sweep. It compares the order of two cells only if their gap in the paper is larger than our own spread over seeds.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ COLUMNS = (
 
 
 def recipe(task: str, cell: config.Table | str, width: int) -> config.Table:
-    """The recipe of a task with a cell in every network that it has."""
+    """The recipe of a task with this cell and width in each network of its model."""
     network = {"cell": cell, "width": width}
     sides = [side for side in ("encoder", "decoder") if side in recipes.read(f"cells-{task}")["model"]]
     return {"base": f"cells-{task}", "model": dict.fromkeys(sides, network)}
@@ -80,7 +80,7 @@ def parameters(table: config.Table, facts: Facts) -> int:
 
 
 def fitting(task: str, cell: config.Table | str, facts: Facts, wanted: int) -> tuple[int, int]:
-    """The width whose model is nearest to ``wanted`` parameters, and its parameters."""
+    """The width whose number of parameters is nearest to ``wanted``, and this number."""
     base = recipes.read(f"cells-{task}")["model"]
 
     def count(width: int) -> int:
@@ -114,7 +114,7 @@ def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Measured:
-    """A cell's accuracy by seed, and what it took."""
+    """The accuracy of a cell for each seed, its parameters and updates, and its mean seconds of training."""
 
     accuracies: list[float]
     parameters: int
@@ -131,7 +131,7 @@ class Measured:
 
 
 def measured(results: Path) -> dict[str, Measured]:
-    """By cell, those of a sweep's results.csv."""
+    """Reads the results.csv of a sweep: the results by cell."""
     rows: dict[str, list[dict[str, str]]] = defaultdict(list)
     with results.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -148,7 +148,7 @@ def measured(results: Path) -> dict[str, Measured]:
 
 
 def tau(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
-    """Kendall's rank correlation, of the cells that both have."""
+    """Kendall's rank correlation of two accuracies of the same cells."""
     signs = [
         math.copysign(1, (ours[a] - ours[b]) * (theirs[a] - theirs[b])) for a, b in itertools.combinations(ours, 2)
     ]
@@ -157,8 +157,8 @@ def tau(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Order:
-    """The order of a task's cells beside the paper's. ``asked`` has the pairs of cells whose gap in the paper is larger
-    than our own spread over seeds, the better one first.
+    """The order of a task's cells, compared with the paper's. ``asked`` has the pairs of cells whose gap in the paper
+    is larger than our own spread over seeds. The cell that is better in the paper is first.
     """
 
     task: str
@@ -176,7 +176,7 @@ class Order:
 
     @property
     def spreads(self) -> list[float]:
-        """The spread of each cell with several seeds."""
+        """The spread of each cell that has several seeds."""
         spreads = [each.spread for each in self.found.values() if len(each.accuracies) > 1]
         if not spreads:
             raise SystemExit(f"{self.task} has one seed of each cell, which tells no spread: sweep with --seeds 2")

@@ -3,9 +3,9 @@
     python benchmarks/company.py RUN[=EXPORT] [...] [--limit N] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 Predicts each run's test split in float32, or with an export of the run. The batches have 1, 7 and 64 sources, in the
-given order and shuffled. The searches are a greedy one and a beam of 5, or what benchmarks/engines.py has in their
-place. If the run has a shortlist (`transduce shortlist RUN`), they run with it too. Each output is compared with the
-output of the same source alone. A source counts once, even if several batches change its output.
+given order and shuffled. The searches are greedy search and a beam of 5, or the searches that benchmarks/engines.py
+uses instead. If the run has a shortlist (`transduce shortlist RUN`), they also run with it. Each output is compared
+with the output of the same source alone. A source counts once, even if several batches change its output.
 
 The margin is the largest difference between the scores of a source's two outputs. The run's own model computes the
 scores in float64.
@@ -46,7 +46,9 @@ def outputs(transducer: Transducer, sources: list[str], search: Any, size: int, 
 
 
 def differing(transducer: Transducer, sources: list[str], search: Any) -> list[tuple[str, str, str]]:
-    """A source, its output alone and another output that it had in company; one for each different output."""
+    """Triples of a source, its output alone, and a different output that it had in a batch. Each different output is
+    listed once.
+    """
     alone = outputs(transducer, sources, search, 1, shuffled=False)
     found = dict[tuple[str, str, str], None]()
     for size in SIZES:
@@ -57,7 +59,9 @@ def differing(transducer: Transducer, sources: list[str], search: Any) -> list[t
 
 
 def margin(transducer: Transducer, source: str, texts: list[str], search: Any) -> float:
-    """The difference of two outputs' scores in float64. With a shortlist, only the listed words have probabilities."""
+    """The difference of two outputs' scores in float64. If ``search`` is a shortlist, only the listed words have
+    probabilities.
+    """
     model: Any = transducer.model.double()
     padded = transducer.padded(transducer.source_tokenizer.encode([source] * len(texts)))
     targets = transducer.padded(transducer.target_tokenizer.encode(texts))

@@ -1,4 +1,4 @@
-"""Each family of models on one task, with equal minutes: the records behind the table of docs/families.md.
+"""Trains each family of models on one task with equal minutes, for the records behind the table of docs/families.md.
 
     python benchmarks/compare_families.py TASK RUNS [--minutes 4] [--families transformer ...]
                                           [--set data.train.path=... ...]
@@ -6,9 +6,9 @@
         --record benchmarks/results/records/families-TASK.json
 
 TASK is pronunciation or inflection. The first command trains RUNS/FAMILY: the recipe ``g2p-attention`` or
-``inflection`` with the model, the objective and the search of benchmarks/families/FAMILY.toml, for ``--minutes`` of the
-processor's clock. The same command again continues an interrupted run. Counted families have passes and no minutes.
-Translation needs nothing of this: its families are the recipes ``multi30k-de-en-FAMILY``.
+``inflection`` with the model, the objective and the search of benchmarks/families/FAMILY.toml. It trains for
+``--minutes`` of processor time. The same command again continues an interrupted run. Counted families have passes and
+no minutes. Translation does not need this script, because its families are the recipes ``multi30k-de-en-FAMILY``.
 benchmarks/results/families.toml says which record fills which cell of the table.
 """
 

@@ -1,12 +1,12 @@
-"""How often the next word of a text is among a language model's completions, and how much typing they save.
+"""How often is the next word of a text among a language model's completions, and how much typing do they save?
 
     python benchmarks/completion.py runs/ptb-ngram runs/ptb-lstm test.txt --lines 200 [--record FILE.json]
 
-Prints the accuracy at 1, 5 and 10 at every word of the first lines of a file, words that the model does not know
-included. ``keystrokes saved`` is the share of keystrokes that a user saves with a list of ``--shown`` words. The user
-types letters until the list has the word, and needs one more keystroke to choose it. A word that the list never has
-needs all its letters and a space. The time is the processor's,
-for one request of 10 words, one request after another, on one thread.
+Prints the accuracy at 1, 5 and 10 at every word of the first lines of a file. Words that the model does not know count,
+too. ``keystrokes saved`` is the share of keystrokes that a user saves with a list of ``--shown`` words. The user types
+letters until the list has the word, and needs one more keystroke to choose it. A word that the list never has needs all
+its letters and a space. The time is processor time for one request of 10 words, one request after another, on one
+thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REQUESTS = 300
 
 
 def keystrokes(completer: Completer, prefixes: list[str], words: list[str]) -> int:
-    """The keystrokes that these words cost with completions, after these prefixes."""
+    """The number of keystrokes that these words need with completions, each after its prefix."""
     typed, waiting = sum(len(word) + 1 for word in words), list(range(len(words)))
     for length in range(max(map(len, words))):
         waiting = [place for place in waiting if len(words[place]) > length]

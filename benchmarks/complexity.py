@@ -1,18 +1,18 @@
-"""What a layer costs: self-attention, restricted attention, recurrence and convolution against length and width.
+"""Measures the cost of layers by length and width: self-attention, restricted attention, recurrence and convolution.
 
     python benchmarks/complexity.py [--rounds 5] [--out benchmarks/results/complexity.md] [--record FILE.json]
 
 Vaswani et al. 2017, table 1, measured on the package's own layers, with one thread and float32. An exponent is the
 slope of a straight line through the logarithms: time ~ length^2 has the exponent 2.
 
-- time: a pass forwards, the least of the rounds; the attentions without their projections, which are linear in the
-  length and of no interest here. The recurrence is an Elman cell, the convolution has kernel 3, and the restricted
-  attention reads 16 positions on each side.
-- memory: bytes that a pass keeps for its gradient.
+- time: the least time of a forward pass over the rounds. The attention layers have no projections, which are linear in
+  the length. The recurrence is an Elman cell, the convolution has kernel 3, and the restricted attention reads 16
+  positions on each side.
+- memory: the bytes that a pass keeps for its gradient.
 - steps: the longest chain of operators that depend on each other, from the output back to the input.
-- path: how many layers (for the recurrence: steps) until the last output depends on the first input.
+- path: the number of layers (for the recurrence: steps) until the last output depends on the first input.
 
-Lengths and widths are chosen so that the term in question is the largest one.
+The lengths and widths make the measured term the largest one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from transduce.types import Padded
 REACH, KERNEL, HEADS = 16, 3, 1
 LONG = (512, 1024, 2048, 4096)  # positions
 WIDE = (256, 512, 1024, 2048)  # features
-SHORT = (64, 128, 256, 512)  # positions of the walks back through the graph
+SHORT = (64, 128, 256, 512)  # positions for steps and path
 
 
 class WithoutProjections(nn.Module):
@@ -75,7 +75,7 @@ class Convolution(nn.Module):
 
 @dataclass(frozen=True)
 class Kind:
-    """A layer: how to make it for a width, and the exponents of theory (None: it does not apply)."""
+    """A layer: its name, a function that makes it for a width, and the exponents in theory."""
 
     name: str
     make: Callable[[int], nn.Module]
@@ -103,7 +103,7 @@ KINDS = [
 
 
 def seconds(layer: nn.Module, length: int, width: int, rounds: int, rows: int = 1) -> float:
-    """The least time of a pass forwards, by the processor's clock."""
+    """The least processor time of a forward pass over the rounds."""
     x_BSD = torch.randn(rows, length, width)
     found = []
     with torch.no_grad():
@@ -153,8 +153,8 @@ def chain(layer: nn.Module, length: int, width: int) -> int:
 
 
 def path(kind: Kind, length: int, width: int) -> int:
-    """How many layers, one on the other, until the last output depends on the first input. The recurrence needs one,
-    and its signal takes as many steps as there are positions.
+    """The number of stacked layers until the last output depends on the first input. The recurrence needs one layer,
+    but its path has as many steps as positions, so the result is the length.
     """
     if kind.make is Recurrent:
         return length
@@ -178,8 +178,9 @@ def exponent(sizes: Sequence[int], values: Iterable[float]) -> float:
 def measured(kind: Kind, rounds: int) -> list[str]:
     torch.manual_seed(1)
     width = 64
-    # By width: long rows for full attention, which then is all products; several short rows for a recurrence, whose
-    # steps are otherwise overhead; and few positions for the others, which then stay in the processor's caches.
+    # Sizes for the time by width. Full attention reads a long row, so that its products dominate. A recurrence reads
+    # several short rows, because a step of one row is mostly overhead. The others read few positions, which stay in the
+    # processor's caches.
     rows, length = {"self-attention": (1, 2048), "recurrence": (64, 16)}.get(kind.name, (1, 256))
     layer = kind.make(width)
     columns = [

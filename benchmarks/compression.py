@@ -1,4 +1,4 @@
-"""Compression by deletion without a model: scores of keeping all words, and of dropping those that are dropped most.
+"""Scores two baselines of compression by deletion: keeping all words, and dropping the words that are dropped most.
 
     python benchmarks/compression.py --train FILE.tsv[.gz] ... --valid FILE ... --test FILE ...
         [--pairs FOLDER] [--record FILE.json]
@@ -6,8 +6,8 @@
 Each line of a file has a sentence and an easier one, separated by a tab. Words and punctuation marks are divided. A
 pair is a compression if the easier sentence is the other one without some of its words. A pair that occurs several
 times counts once. Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes
-the compressions to FOLDER as train.tsv, valid.tsv and test.tsv, one space between words, as `transduce train
-compression` reads them.
+the compressions to FOLDER as train.tsv, valid.tsv and test.tsv, with one space between words. `transduce train
+compression` reads these files.
 
 The second system drops a word if it was dropped in most of the training pairs that have it. The smallest share that
 counts as "most" and the smallest number of times are the best ones on the validation pairs.

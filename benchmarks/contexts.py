@@ -1,4 +1,4 @@
-"""One decoder for every context: a sentence, a bag of words, one word, a label, a picture.
+"""Compares one decoder with several contexts: a sentence, a bag of words, one word, a label, a picture.
 
     python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--updates 3000]
         [--contexts "bag of words" label ...] [--threads 1] [--out FILE.md] [--record FILE.json]
@@ -6,17 +6,17 @@
 The recipe ``multi30k-de-en-context`` has the same decoder with twice the width. It reads the context at every step,
 without attention. Only the encoder and the data change. Each model has the same updates. The contexts:
 
-- ``sentence with attention``: the recipe ``multi30k-de-en-gru``, the same without the limit of one vector.
-- ``sentence``, ``bag of words``, ``one word``: the German caption of Multi30k, or its longest word (of equally long
-  words the first). The output is the English caption.
+- ``sentence with attention``: the recipe ``multi30k-de-en-gru``. Its context is not limited to one vector.
+- ``sentence``, ``bag of words``, ``one word``: the German caption of Multi30k, or its longest word (the first one of
+  several). The output is the English caption.
 - ``label``: positive or negative. The output is a sentence of a review. --reviews has mr.train.tsv.gz, mr.valid.tsv.gz
   and mr.test.tsv.gz with a label, a tab and a sentence in each line (Pang and Lee 2005). The recipe ``classification``,
   trained on the same sentences, labels 500 samples for each label.
 - ``picture``: the mean of a map of features. The output is a caption, as in ``captions-nlvr``. --pictures has its data.
 
-"context of another" gives each example the context of a distant one, so the difference is what the context tells. Of
-perplexity, less is better. In parentheses, 95 % intervals by bootstrap over the examples. The same command again
-continues what was interrupted.
+The column "context of another" gives each example the context of a distant one. So the difference shows how much the
+context helps. Less perplexity is better. Parentheses have 95 % intervals by bootstrap over the examples. The same
+command again continues an interrupted run.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Context:
     settings: Sequence[str]
 
     def trained(self, updates: int, threads: int) -> transduce.Transducer:
-        """The model, trained first if it is not finished."""
+        """The model. Trains the run first if it is not finished."""
         settings = [*self.settings, f"training.steps={updates}", "training.validation.times=2"]
         return transduce.train(self.recipe, self.run, settings, resume=True, device="cpu", threads=threads)
 
@@ -122,7 +122,7 @@ def longest_words(sentences: Path, path: Path) -> Path:
 
 
 def exchanged(examples: Sequence[Example]) -> list[Example]:
-    """Each example with the source of the one that is half the corpus away, because neighbours may be alike."""
+    """Gives each example the source of the example half the corpus away, because neighbours may be alike."""
     half = len(examples) // 2
     following = [*examples[half:], *examples[:half]]
     return [replace(example, source=other.source) for example, other in zip(examples, following, strict=True)]
@@ -139,8 +139,8 @@ def captioned(transducer: transduce.Transducer, examples: Sequence[Example], nam
 
 
 def reviewed(writer: transduce.Transducer, reader: transduce.Transducer) -> Measures:
-    """The statistics of the accuracy of ``reader`` on reviews by ``writer``, whose label is the right one in the first
-    and the wrong one in the second.
+    """The accuracy of the classifier ``reader`` on reviews by ``writer``. The first statistics compare its answers with
+    the label that the review was written for, the second ones with the other label.
     """
     labels = ("0", "1")
     written = [[output.text for output in outputs] for outputs in writer.predict(labels)]

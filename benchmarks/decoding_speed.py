@@ -5,15 +5,16 @@
                                         [--batch 64 256] [--workers 1 2] [--out benchmarks/results/FILE.md]
                                         [--record FILE.json]
 
-RUN is of the recipe multi30k-de-en-transformer with post-norm (docs/families.md): MarianMTModel, into which its weights
-are copied, knows only post-norm.
+RUN is a run of the recipe multi30k-de-en-transformer with post-norm (docs/families.md). Its weights are copied into
+MarianMTModel, which supports only post-norm.
 
-Both read the run's test split, batches of like length, and write at most 60 tokens, loading excluded: ours
-text in to text out, theirs ids in to ids out, in the same precisions. They take turns, each block a process of its own,
-so that whatever else the machine does falls on all; the ratio, to theirs in the first ``--precision``, is the median of
-the rounds' own ratios, each side with the ``--batch`` that is its best. With several ``--workers`` ours has as many
-processes with one thread each, theirs as many threads. In float32 outputs should agree but for ties and the different
-rules by which beams stop; BLEU says what those in bfloat16 are worth.
+Both programs read the run's test split in batches of similar length, and write at most 60 tokens. Loading is not timed.
+Ours is timed from text to text, theirs from ids to ids, in the same precisions. They take turns, and each block has its
+own process, so that other programs on the machine slow all of them alike. Each side uses its best ``--batch``. The
+ratio compares a side with theirs in the first ``--precision``. It is the median of the ratios of the rounds. If
+``--workers`` is above 1, ours has that many processes with one thread each, and theirs has that many threads. In
+float32, outputs should agree, except for ties and for the different rules that stop a beam. BLEU shows the quality of
+the outputs in bfloat16.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Sentences a second, what was written for each, without its end, and how good it is."""
+    """Sentences per second, the output ids of each source without the end, and the BLEU of the outputs."""
 
     sentences_per_second: float
     outputs: list[tuple[int, ...]]
@@ -112,7 +113,7 @@ def theirs(precision: Precision, setting: Setting) -> Decoded:
 
 
 def _loaded(setting: Setting, precision: Precision = "float32") -> tuple[Transducer, list[Example]]:
-    """The run, and what it reads."""
+    """The transducer of the run, and the test examples that it reads."""
     transducer = transduce.load(setting.run, device="cpu", precision=precision)
     data = config.build(transducer.settings["data"], Data, path="data")
     return transducer, examples(data, "test", cache_folder(data, setting.run))[: setting.limit]
@@ -128,7 +129,7 @@ def _decoded(transducer: Transducer, given: list[Example], outputs: list[tuple[i
 
 
 def marian(model: Any, table: config.Table) -> Any:
-    """MarianMTModel with the weights of a post-norm Transformer of ours, its three tables tied."""
+    """MarianMTModel with the weights of our post-norm Transformer, whose three embedding tables are tied."""
     from transformers import MarianConfig, MarianMTModel, logging
 
     logging.set_verbosity_error()
@@ -158,7 +159,7 @@ def marian(model: Any, table: config.Table) -> Any:
         forced_eos_token_id=EOS,
     )
     theirs: Any = MarianMTModel(settings).eval()
-    # Their sinusoids are sines, then cosines; ours take turns: every feature axis follows.
+    # Their sinusoids have all sines, then all cosines. Ours alternate, so every feature axis is reordered.
     features = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
     enter, leave = partial(_enter, features), partial(_leave, features)
     with torch.no_grad():
@@ -186,7 +187,7 @@ def marian(model: Any, table: config.Table) -> Any:
 
 
 def _enter(features: torch.Tensor, own: Any, *parts: Any) -> None:
-    """A layer that reads features, of which theirs may have several for one of ours."""
+    """Copies a layer that reads features. One layer of ours may be several layers of theirs."""
     weights, biases = own.weight.chunk(len(parts)), own.bias.chunk(len(parts))
     for part, weight, bias in zip(parts, weights, biases, strict=True):
         part.weight.copy_(weight[:, features])
@@ -194,7 +195,7 @@ def _enter(features: torch.Tensor, own: Any, *parts: Any) -> None:
 
 
 def _leave(features: torch.Tensor, own: Any, part: Any) -> None:
-    """A layer that writes features, or weighs them."""
+    """Copies a layer that writes features, or scales them."""
     part.weight.copy_(own.weight[features])
     part.bias.copy_(own.bias[features])
 
@@ -237,7 +238,7 @@ Round = dict[str, dict[int, Decoded]]
 
 
 def _round(sides: Sides, settings: dict[int, Setting], number: int) -> Round:
-    """Each side by batch, one after the other, and in the next round the other way round."""
+    """Decodes with each side and each batch size. Every second round reverses the order of the sides."""
     found: Round = {name: {} for name in sides}
     for batch, setting in settings.items():
         for name in list(sides)[:: -1 if number % 2 else 1]:
@@ -246,7 +247,7 @@ def _round(sides: Sides, settings: dict[int, Setting], number: int) -> Round:
 
 
 def _table(rounds: list[Round]) -> list[str]:
-    speeds, first = {}, {}  # of each side with its best batch: in each round, and what it wrote
+    speeds, first = {}, {}  # by side, with its best batch: the speed of each round, and the result of the first round
     for side, found in rounds[0].items():
         each = {batch: [found[side][batch].sentences_per_second for found in rounds] for batch in found}
         batch = max(each, key=lambda batch: median(each[batch]))

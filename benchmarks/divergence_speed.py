@@ -1,4 +1,4 @@
-"""R-Drop's divergence with a gradient of its own beside the same formula by autograd, forwards and backwards.
+"""Times R-Drop's divergence, forwards and backwards: with its own gradient, and the same formula by autograd.
 
 python benchmarks/divergence_speed.py [--rows 2000] [--words 8000] [--rounds 10] [--out FILE.md] [--record FILE.json]
 """
@@ -23,7 +23,7 @@ def by_autograd(p_NV: Tensor, q_NV: Tensor) -> Tensor:
 
 
 def milliseconds(function: Callable[[Tensor, Tensor], Tensor], p_NV: Tensor, q_NV: Tensor) -> float:
-    """Of this process, whatever else the machine does."""
+    """The milliseconds of processor time that this process takes for the function and its gradient."""
     began = time.process_time()
     torch.autograd.grad(function(p_NV, q_NV), [p_NV, q_NV])
     return 1000 * (time.process_time() - began)

@@ -1,21 +1,21 @@
-"""Edit transducers on little data: pronunciation of four languages, and inflection beside an encoder-decoder.
+"""Measures edit transducers on little data: pronunciation of four languages, and inflection beside an encoder-decoder.
 
     python benchmarks/edits.py --runs RUNS [--pronunciation FOLDER] [--inflection FOLDER] [--seeds 1 2 3]
                                [--languages ...] [--inflected ...] [--pairs 100 1000] [--minutes 0.5] [--threads 1]
                                [--out benchmarks/results/edits.md] [--record FILE.json]
 
 The pronunciation folder has SIZE_LANGUAGE.train.tsv.gz, .valid and .test of SIGMORPHON 2021, task 1: word, phonemes.
-Each language is trained by ``transduce train g2p``, which chooses its settings by the number of pairs, once for each
-seed. The minutes are of the processor's clock. The baseline is the task's own, a neural transducer that writes edits,
-trained by imitation.
+Each language is trained by ``transduce train g2p``, once for each seed. This recipe chooses its settings by the number
+of pairs. Minutes are processor time. The baseline is the task's own: a neural transducer that writes edits, trained by
+imitation.
 
 The inflection folder has LANGUAGE.train-low.tsv.gz (100 pairs), LANGUAGE.train-medium.tsv.gz (1,000), LANGUAGE.valid
-and LANGUAGE.test of CoNLL-SIGMORPHON 2018, task 1: lemma, features, form. "edits" is the recipe ``inflection-small``
-or, with 1,000 pairs, the edit transducer of ``inflection-medium`` alone. "attention" is the model of the recipe
-``inflection``, and "attention, invented" this model with the invented words of ``inflection-small``. Each has
-``--minutes`` of the processor's clock and batches of the same size. The best checkpoint of each is chosen on
-validation. The figures are percent on test; in parentheses, 95 % intervals by bootstrap over the words. The same
-command again goes on with what was interrupted.
+and LANGUAGE.test of CoNLL-SIGMORPHON 2018, task 1: lemma, features, form. The model "edits" is the recipe
+``inflection-small`` or, with 1,000 pairs, the edit transducer of ``inflection-medium`` alone. The model "attention" is
+the model of the recipe ``inflection``. The model "attention, invented" also trains on the invented words of
+``inflection-small``. Each model has ``--minutes`` of processor time and batches of the same size. The best checkpoint
+of each is chosen on validation. The table has percentages on test, and 95 % intervals by bootstrap over the words in
+parentheses. The same command again continues interrupted runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MODELS = ("edits", "attention", "attention, invented")
 
 
 def measured(recipe: str, run: Path, settings: list[str], name: str, threads: int) -> tuple[float, str]:
-    """Trains a run, or goes on with it. Returns its score on test, and the score with its interval."""
+    """Trains a run, or continues it. Returns its score on test, and the score with its interval as text."""
     if recipe == "inflection":
         recipe = _without_sizes(recipe, run)
     settings = [*settings, "training.clock=processor"]
@@ -55,7 +55,7 @@ def measured(recipe: str, run: Path, settings: list[str], name: str, threads: in
 
 
 def _without_sizes(recipe: str, run: Path) -> str:
-    """A file with the recipe as its base: it has the same settings, whatever the number of pairs is."""
+    """Writes a recipe file with the recipe as its base. Its settings are the same for every number of pairs."""
     run.parent.mkdir(parents=True, exist_ok=True)
     file = run.parent / f"{recipe}.toml"
     file.write_text(f'base = "{recipe}"\n', encoding="utf-8")
@@ -63,7 +63,7 @@ def _without_sizes(recipe: str, run: Path) -> str:
 
 
 def _edits(recipe: str, runs: Path) -> str:
-    """The recipe, if it has edit transducers alone. Otherwise a file with the ensemble's edit transducer."""
+    """The recipe, if its model is not an ensemble. Otherwise a recipe file with the edit transducer of the ensemble."""
     table = recipes.read(recipe)
     if table["model"]["type"] != "ensemble":
         return recipe

@@ -1,23 +1,26 @@
-"""How fast do runs predict with each engine? PyTorch, our own library, onnxruntime and CTranslate2, paired.
+"""How fast do runs predict with each engine: PyTorch, our own library, onnxruntime and CTranslate2?
 
     python benchmarks/engines.py RUN [RUN ...] [--rounds 3] [--sentences 500] [--single 40] [--threads 1]
                                      [--clock processor] [--engines native,onnx,ctranslate2] [--exports DIR]
                                      [--out benchmarks/results/engines.md] [--record FILE.json]
 
-A run is any that an engine runs, such as one of the recipes multi30k-de-en-transformer, multi30k-de-en-gru,
-multi30k-de-en-convs2s and g2p-ctc. The engines are PyTorch in float32 and bfloat16, and exports for our own library
-("native"), onnxruntime and CTranslate2 in float32 and int8. An engine that refuses a run is left out, with its reason.
-Exports of these weights in DIR/NAME (default RUN/exports/benchmark) are used again; others are made first.
+RUN is any run that an engine supports, such as a run of the recipe multi30k-de-en-transformer, multi30k-de-en-gru,
+multi30k-de-en-convs2s or g2p-ctc. The engines are PyTorch in float32 and bfloat16, and exports for our own library
+("native"), onnxruntime and CTranslate2 in float32 and int8. If an engine refuses a run, the table has the reason.
+Exports of the same weights in DIR/NAME (default RUN/exports/benchmark) are used again. Missing exports are made first.
 
-Each engine reads the first sentences of the test split, text in to text out, at most 60 tokens each: --sentences of
-them in batches of 64, and --single of them one after the other, again until half a second has passed. "greedy" is the
-best path of a CTC model, and "beam 5" its prefix beam. A model that writes all tokens at once has one length, or five.
-A phrase-based model has stacks of one hypothesis, or of its default.
-All engines of a run take turns in one process, and each second round goes the other way round, so that what else the
-machine does falls on all. A ratio is the median of the rounds' own ratios. With --clock processor, speeds are per
-second of this process's processor time: right for one thread on a busy machine. "own API" is CTranslate2's Python API,
-which gets the tokens that our pipeline makes and whose tokens are not made text: the difference is the cost of our
-pipeline. "native int8, shortlist" searches among the words of RUN's shortlist (``transduce shortlist RUN``).
+Each engine reads the first sentences of the test split, from text to text, with at most 60 tokens an output. It reads
+--sentences of them in batches of 64, and --single of them one after the other. It repeats each measurement until half a
+second has passed. For a CTC model, "greedy" is the best path, and "beam 5" is a prefix beam of 5. A model that writes
+all tokens at once tries one length or five lengths. A phrase-based model has stacks of one hypothesis or of the default
+size.
+
+All engines of a run take turns in one process. Every second round reverses their order, so that other programs on the
+machine slow all of them alike. A ratio is the median of the ratios of the rounds. The option --clock processor measures
+the processor time of this process, which is right for one thread on a busy machine. The row "own API" is CTranslate2's
+Python API. It gets the tokens that our pipeline makes, and its output tokens do not become text. So the difference is
+the cost of our pipeline. The row "native int8, shortlist" searches among the words of RUN's shortlist (``transduce
+shortlist RUN``).
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ from transduce.search.shortlist import Shortlist
 from transduce.transducer import Transducer
 
 BATCH = 64
-LEAST = 0.5  # seconds that a measurement takes at least
+LEAST = 0.5  # least seconds of a measurement
 ENGINES, PRECISIONS = ("native", "onnx", "ctranslate2"), ("float32", "int8")
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 TORCH = "torch float32"
@@ -80,8 +83,8 @@ class Column:
 @dataclass
 class Measured:
     """The result of a run. ``speeds`` has sentences a second by engine, column and round, and ``outputs`` has the
-    outputs of the first round. ``quality`` says for an export what its check found, and ``refused`` why an engine
-    cannot run the model.
+    outputs of the first round. ``quality`` has the findings of each export's check, and ``refused`` the reason why an
+    engine cannot run the model.
     """
 
     columns: Sequence[Column]
@@ -99,7 +102,7 @@ class Measured:
 
 
 def exports(run: Path, folder: Path, engines: Sequence[str], found: Measured) -> dict[str, Path]:
-    """The export for each engine and precision, made now unless the folder has it of the same weights."""
+    """The export for each engine and precision. Makes it unless the folder already has it for the same weights."""
     weights = checksum(Run.open(run).weights("best"))
     paths = {}
     for engine, precision in product(engines, PRECISIONS):
@@ -163,7 +166,7 @@ def searches(transducer: Transducer) -> dict[str, Any]:
 
 
 def sentences_a_second(decode: Decode, sources: Sequence[Any], column: Column, clock: Clock) -> tuple[float, list[str]]:
-    """The speed, and the outputs. Repeats what takes less than ``LEAST`` seconds."""
+    """The speed, and the outputs. Repeats the search until ``LEAST`` seconds have passed."""
     began, times = clock(), 0
     while True:
         found = decode(sources, column.search, column.batch)
@@ -179,7 +182,7 @@ def measure(
     """Adds the speeds and the outputs of all engines."""
     found.speeds = {name: {each.name: [] for each in found.columns} for name in engines}
     found.outputs = {name: {} for name in engines}
-    for name, decode in engines.items():  # kernels and buffers of the first call
+    for name, decode in engines.items():  # a warm-up, because the first call prepares kernels and buffers
         for column in found.columns:
             decode(given[name][:8], column.search, min(column.batch, 8))
     for number in range(rounds):
@@ -192,7 +195,7 @@ def measure(
 
 
 def measured(run: Path, asked: argparse.Namespace) -> Measured:
-    """All engines of a run."""
+    """Measures all engines of a run."""
     precisions: tuple[Precision, ...] = ("float32", "bfloat16")
     loaded = {f"torch {each}": transduce.load(run, device="cpu", precision=each) for each in precisions}
     places = {"batches": (BATCH, asked.sentences), "in sequence": (1, asked.single)}
@@ -242,7 +245,7 @@ def tables(run: str, found: Measured) -> list[str]:
 
 
 def summary(every: Mapping[str, Measured]) -> list[str]:
-    """Our own library in int8, all runs; also with a shortlist, where there is one."""
+    """The table of our own library in int8 for all runs, and again with a shortlist for the runs that have one."""
     first = next(iter(every.values()))
     rows = [
         [run, *(found.ratios(OURS, TORCH) if OURS in found.speeds else ["refused"] * len(found.columns))]

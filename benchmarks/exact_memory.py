@@ -1,11 +1,11 @@
-"""How much memory exact search takes, by the number of sources and of expansions: a process for each figure.
+"""How much memory does exact search take, by the numbers of sources and expansions? Each figure has its own process.
 
     python benchmarks/exact_memory.py [--sources 32 128] [--expansions 200 800] [--threads 1]
                                       [--out benchmarks/results/exact-memory.md] [--record FILE.json]
 
-An untrained Transformer that is loath to end, so that no source is finished before its expansions are used up: the
-worst that a search can meet. The peak is the largest resident set of the process, less that of one which searches
-greedily: what exact search adds.
+The model is an untrained Transformer that avoids the end. So no source is finished before its expansions are used up,
+which is the worst case for the search. The memory is the largest resident set of the process, minus the largest one of
+a process that searches greedily. It is the memory that exact search adds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLE = {"type": "encoder-decoder", "encoder": STACK, "decoder": STACK}
 
 
 class Reluctant(nn.Module):
-    """A model whose choices are surer than they are learned, and never to end."""
+    """A model with its logits multiplied by ``sharpness``, and with ``reluctance`` subtracted from the logit of EOS."""
 
     def __init__(self, model: Any, sharpness: float = 4.0, reluctance: float = 60.0) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def asked(sources: int, expansions: int, threads: int) -> list[float]:
-    """What another process tells of itself."""
+    """The results of ``measured`` in another process."""
     options = {"--sources": sources, "--expansions": expansions, "--threads": threads}
     words = [word for option, value in options.items() for word in (option, str(value))]
     told = subprocess.run([sys.executable, __file__, *words, "--alone"], check=True, capture_output=True, text=True)
@@ -96,8 +96,9 @@ def asked(sources: int, expansions: int, threads: int) -> list[float]:
 
 
 def measured(sources: int, expansions: int) -> tuple[float, float, int]:
-    """The peak in MB, the processor's seconds, and how many sources were finished; without expansions, of greedy
-    search."""
+    """The peak in MB, the seconds of processor time, and the number of finished sources. Searches greedily if
+    ``expansions`` is 0; then no source counts as finished.
+    """
     torch.manual_seed(0)
     built: Any = config.build(TABLE, Model, Facts(VOCABULARY, VOCABULARY), "model")
     model = Reluctant(built).eval()

@@ -1,17 +1,17 @@
-"""Which families can be exported, to which engine, how near is each export to PyTorch, and how fast?
+"""Which families can be exported to which engine, how close is each export to PyTorch, and how fast is it?
 
     python benchmarks/exports.py [--only REGEX] [--scale 16] [--out benchmarks/results/exports.md] [--record FILE.json]
 
-Builds a random model of each family of tests/families.py whose name matches REGEX, with widths that are --scale times
-as large as in the tests, and writes it for each engine. A cell has the largest difference of a token's log-probability,
-over PyTorch's best outputs for four sources, one of them longer than the example of the export. Then it has two speeds:
-how many times as fast as PyTorch in float32, for one source after another and for 32 in a batch. A speed is PyTorch's
-processor time divided by the engine's for the same search, the median of three rounds, in which all engines take turns,
-one thread. CTranslate2 searches by itself and has no speed here. "no" and a number is a refusal; the second table has
-the reasons.
+Builds a random model of each family of tests/families.py whose name matches REGEX, and writes it for each engine. The
+widths are --scale times as large as in the tests. A cell of the table has the largest difference of a token's
+log-probability, over PyTorch's best outputs for four sources. One of them is longer than the example of the export.
+Then the cell has two speeds relative to PyTorch in float32: for one source, and for a batch of 32. A speed is PyTorch's
+processor time divided by the engine's for the same search. It is the median of three rounds on one thread, in which all
+engines take turns. CTranslate2 searches by itself and has no speed here. The word "no" and a number mark a refusal; the
+second table has the reasons.
 
-The vocabularies have 9 and 11 tokens. So the speeds show the layers, without a large readout:
-benchmarks/engines.py times whole models with their data. All families take a quarter of an hour.
+The vocabularies have 9 and 11 tokens. So the speeds show the layers, without a large readout. benchmarks/engines.py
+times whole models with their data. All families together take a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from transduce.types import Padded
 
 GROUPS = ("FAMILIES", "SIGNALS", "COUNTED", "PARALLEL", "CHAINS", "NUMBERS", "ALIGNERS")
 ENGINES = ("onnx float32", "onnx int8", "native float32", "native int8", "ctranslate2 float32")
-ROUNDS, MANY, LEAST = 3, 32, 0.02  # of the speed: sources of a batch, and seconds of a measurement
-EXAMPLE, GIVEN = [11, 3, 4, 7, 5], [5, 14, 2, 4]  # lengths of the sources that are traced, and of those that are scored
+ROUNDS, MANY, LEAST = 3, 32, 0.02  # of the speed: rounds, sources of a batch, and least seconds of a measurement
+EXAMPLE, GIVEN = [11, 3, 4, 7, 5], [5, 14, 2, 4]  # lengths of the sources to trace, and of the sources to score
 WIDTHS = ("width", "embedding_width", "hidden", "feedforward", "widths")
-BEAMS = ("joint-ngram", "noisy-channel")  # their width is that of a search
+BEAMS = ("joint-ngram", "noisy-channel")  # their ``width`` is the width of a search
 
 
 def scaled(table: Any, scale: int) -> Any:
@@ -86,7 +86,7 @@ def search_for(model: Any) -> Any:
 
 
 def opened(model: Any, settings: config.Table, example: Padded, folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The exported models by engine, and the reasons of those that refuse."""
+    """The exported models by engine, and the reasons of the engines that refuse the model."""
 
     def to_onnx() -> Any:
         notes = write_onnx(model, example, folder / "onnx")
@@ -144,7 +144,7 @@ def difference(model: Any, exported: Any, given: Padded, search: Any) -> float:
 
 
 def processor_seconds(model: Any, given: Padded, search: Any) -> float:
-    """The processor's time of one search, the mean of as many as take ``LEAST`` seconds."""
+    """The mean processor time of one search, which is repeated until ``LEAST`` seconds have passed."""
     began, times = time.process_time(), 0
     while True:
         search(model, given)
@@ -157,7 +157,7 @@ def processor_seconds(model: Any, given: Padded, search: Any) -> float:
 def speeds(model: Any, exported: dict[str, Any], given: Padded, search: Any) -> dict[str, str]:
     """PyTorch's processor time divided by each engine's, the median of ``ROUNDS``."""
     rounds = []
-    for each in (model, *exported.values()):  # kernels and buffers of the first call
+    for each in (model, *exported.values()):  # a warm-up, because the first call prepares kernels and buffers
         search(each, given)
     for _ in range(ROUNDS):
         torch_seconds = processor_seconds(model, given, search)
@@ -183,7 +183,7 @@ def cells(families: Any, table: config.Table, folder: Path) -> tuple[dict[str, s
             del found[engine]
         else:
             shown[engine] = f"{largest:.0e}"
-    ours = {name: each for name, each in found.items() if not name.startswith("ctranslate2")}  # run our own search
+    ours = {name: each for name, each in found.items() if not name.startswith("ctranslate2")}  # they run our search
     with torch.no_grad():
         both = [speeds(model, ours, families.sources(each), search) for each in (GIVEN[:1], GIVEN * (MANY // 4))]
     return {

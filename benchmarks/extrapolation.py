@@ -1,11 +1,11 @@
-"""Which positions hold on inputs longer than any in training? Pronunciations of long words, learned from short ones.
+"""Which positional encodings work for longer inputs than in training? Short words are learned, and long ones tested.
 
     python benchmarks/extrapolation.py [--longest 8] [--steps 2000] [--seeds 1 2 3] [--positions rotary alibi ...]
                                        [--out benchmarks/results/extrapolation.md] [--record FILE.json]
 
-A Transformer of 3 + 3 layers and width 128 learns the words of CMUdict with at most ``longest`` letters, the same
-batches and updates for every kind of position, and is measured on the test words by their length (greedy, phoneme
-error rate against the nearest reference).
+A Transformer of 3 + 3 layers and width 128 learns to pronounce the words of CMUdict with at most ``longest`` letters.
+Every positional encoding has the same batches and updates. The table has the phoneme error rate on the test words by
+their length, with greedy search, against the nearest reference.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def settings(positions: str, steps: int, seed: int) -> dict[str, Any]:
 
 
 def bins(longest: int) -> list[tuple[int, int]]:
-    """Lengths in letters, from and to: those seen, then two by two, then all beyond."""
+    """Ranges of lengths in letters, first and last: all lengths of training, then two lengths each, then all others."""
     return [(1, longest), *((n, n + 1) for n in range(longest + 1, longest + 6, 2)), (longest + 7, 99)]
 
 
@@ -65,7 +65,7 @@ def within(found: Iterable[Example], bounds: tuple[int, int]) -> list[Example]:
 
 
 def sample(found: list[Example]) -> list[Example]:
-    """At most MOST of them, evenly spaced: a dictionary is sorted."""
+    """At most ``MOST`` examples, evenly spaced, because a dictionary is sorted."""
     count = min(MOST, len(found))
     return [found[number * len(found) // count] for number in range(count)]
 

@@ -1,15 +1,15 @@
-"""How fast is each family, in training and in search? Runs of one task, measured one after the other, in rounds.
+"""How fast is each family in training and in search? Measures runs of one task one after the other, in rounds.
 
     python benchmarks/family_speed.py RUN [RUN ...] [--rounds 2] [--updates 60] [--tokens 2048]
                                       [--precision auto float32] [--beam 1 5]
                                       [--clock processor --threads 1] [--out benchmarks/results/family_speed.md]
                                       [--record FILE.json]
 
-Training: the run's own model and batches, from fresh weights, non-pad target tokens per second after ten updates.
-Search: the run's best model in float32 over the test split, greedy and with a beam of 5, 64 sentences a batch,
-sentences per second with tokenisation, loading excluded. Every figure is of a process of its own; each round measures
-all of them, so that a slow minute of the machine falls on everybody. With --clock processor a second is one of the
-process' own (for one thread alone, and for a machine that others use too).
+Training: the run's own model and batches, from fresh weights. The speed is non-pad target tokens per second, after the
+first ten updates. Search: the run's best model in float32 over the test split, greedy and with a beam of 5, 64
+sentences a batch. The speed is sentences per second with tokenisation, without loading. Every figure is measured in its
+own process. Each round measures all runs, so that a slow minute of the machine affects all of them. The option --clock
+processor counts seconds of processor time, for one thread, and for a machine that others use too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 @dataclass(frozen=True)
 class Setting:
-    """What is the same for every run. ``tokens`` a batch, padded, where not the run's own."""
+    """The settings that all runs share. ``tokens`` is the size of a batch with padding; None is the run's own size."""
 
     updates: int
     tokens: int | None
@@ -68,7 +68,7 @@ def training_block(run: Path, precision: str, setting: Setting) -> Block:
 
 
 def target_lengths(table: config.Table) -> Iterator[int]:
-    """Of each batch that a run trains on, in its order."""
+    """The number of target tokens in each batch that a run trains on, in order."""
     training = config.build(table["training"], Training, path="training")
     data = config.build(table["data"], Data, path="data")
     assert data.cache is not None
@@ -78,7 +78,7 @@ def target_lengths(table: config.Table) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Searched:
-    """Sentences per second, and the mean length in tokens of what was found: longer outputs take longer."""
+    """Sentences per second, and the mean length of the outputs in tokens, because longer outputs take longer."""
 
     sentences_per_second: float
     length: float

@@ -1,19 +1,20 @@
-"""Forecasts of well-known series by models of this package and by classical ones, with intervals.
+"""Compares forecasts of well-known series by models of this package and by classical models, with intervals.
 
     python benchmarks/forecasting.py [--series co2 elnino] [--models dense lstm transformer] [--seeds 1 2 3]
                                      [--split valid|test] [--set KEY=VALUE] [--out benchmarks/results/forecasting.md]
                                      [--record FILE.json]
                                      [--picture docs/pictures/series.png]
 
-Of each window 24 months are read and the next 12 forecast; the windows are those of the recipe ``series``. Our models
-know these 24 months, and what they learned from the training split. The classical ones know more: the whole series up
-to the forecast, on which ETS (Holt and Winters, additive season and damped trend) and AR (ordinary least squares on the
-last 24 months and a trend) are fitted anew for every window by statsmodels. Naive is the last month, seasonal naive the
-same month a year ago. Seconds are the processor's, of all windows, or of training a model and using it.
+A model reads 24 months of each window and forecasts the next 12. The windows come from the recipe ``series``. Our
+models learn from the training split, and read only these 24 months. The classical models know the whole series up to
+the forecast. ETS (Holt and Winters, additive season and damped trend) and AR (ordinary least squares on the last 24
+months and a trend) are fitted anew for every window by statsmodels. The naive forecast is the last month, and the
+seasonal naive forecast is the same month a year ago. Seconds are processor time: for all windows, or for training a
+model and using it.
 
-In parentheses, 95 % intervals: windows overlap, so they are drawn in blocks of 12 neighbours, 2,000 times (Politis and
-Romano 1992), the errors of our models averaged over their seeds, which are in brackets one by one. The last but one
-column is the difference to ETS on the same windows.
+Parentheses have 95 % intervals. Windows overlap, so blocks of 12 neighbours are drawn, 2,000 times (Politis and Romano
+1992). The errors of our models are means over their seeds; brackets have each seed's value. The last but one column is
+the difference to ETS on the same windows.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ CLASSICAL: dict[str, Forecaster] = {"naive": naive, "seasonal naive": seasonal, 
 
 
 def whole(splits: Sequence[Sequence[Example]]) -> Floats:
-    """The series again, from the windows on each of its splits, a stride of one step apart."""
+    """Rebuilds the series from the windows on each of its splits. The windows have a stride of one step."""
     steps: list[str] = []
     for found in splits:
         lines = [f"{example.source} {example.references[0]}".split() for example in found]
@@ -105,7 +106,7 @@ def classical(forecaster: Forecaster, series: Floats, origins: Sequence[int]) ->
 
 
 def block_counts(windows: int, block: int = STEPS) -> Floats:
-    """[R, N]: how often each window is drawn, in blocks of neighbours, the last ones followed by the first."""
+    """How often each resample draws each window [R, N]. It draws blocks of neighbours. The first follows the last."""
     draw = np.random.default_rng(SEED)
     starts = draw.integers(windows, size=(RESAMPLES, -(-windows // block)))
     places = (starts[..., None] + np.arange(block)).reshape(RESAMPLES, -1)[:, :windows] % windows
@@ -123,7 +124,7 @@ def cell(value: float, interval: Interval, sign: str = "") -> str:
 def line(
     name: str, runs: list[list[Statistics]], reference: list[Statistics], seconds: float, block: int = STEPS
 ) -> str:
-    """A line of the table; ``runs`` are the statistics of each seed, those of all of them are drawn together."""
+    """A line of the table. ``runs`` has the statistics of each seed. The intervals resample the mean over the seeds."""
     cells = []
     counts_RN = block_counts(len(reference[0].rows_NK), block)
     for place, seeds in enumerate(zip(*runs, strict=True)):
@@ -140,7 +141,7 @@ def line(
 
 
 class Task:
-    """A series with the windows of one split that are measured."""
+    """A series, and the windows of one split, on which models are measured."""
 
     def __init__(self, dataset: str, split: str, cache: Path) -> None:
         table = config.override(recipes.read("series"), f"data.origin.dataset={dataset}")["data"]
@@ -196,7 +197,9 @@ def main() -> None:
 
 
 def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -> dict[str, str]:
-    """The table of one series, printed and added to ``lines`` as it grows; the last window as each forecasts it."""
+    """Prints the table of one series, and adds it to ``lines``, line by line. Returns the last window and the forecasts
+    of it by all models.
+    """
 
     def add(*more: str) -> None:
         print("\n".join(more), flush=True)
@@ -230,7 +233,7 @@ def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -
 
 
 def draw(drawn: dict[str, dict[str, str]], path: Path) -> None:
-    """The last window of each series: what was read and what came in black, the forecasts but the naive in colours."""
+    """Draws the last window of each series: source and target in black, the forecasts in colours, without the naive."""
     sheet = figure(11, 4)
     for axes, (dataset, texts) in zip(sheet.subplots(1, len(drawn), squeeze=False)[0], drawn.items(), strict=True):
         numbers = {name: [float(step) for step in text.split()] for name, text in texts.items() if "naive" not in name}

@@ -6,12 +6,16 @@
 Without a GPU it ends with status 1 and says that nothing has run. ``--device cpu`` tests the benchmark itself, without
 CUDA graphs; its figures say nothing about a GPU.
 
-For each precision a new run trains for ``--updates`` updates, and decodes the first ``--lines`` sources of its
-validation split in batches of 64, greedily and with a beam of 5. Then the laws, on the device and with that run:
-company (a line's output alone and in batches), score (an output's log-probability is the model's own, by teacher
-forcing), chunk (the target in two parts), and the processor (the same run in float32 on the CPU writes the same). At
-last the loss and its gradient are computed on one batch for ``--seconds``: without a compiler, with ``torch.compile``,
-and with ``mode="reduce-overhead"``, which records CUDA graphs. A way that fails is a row with its error.
+For each precision, a new run trains for ``--updates`` updates. Then it decodes the first ``--lines`` sources of its
+validation split in batches of 64, greedily and with a beam of 5. Then the laws are checked on the device with that run:
+
+- company: a line's output is the same alone and in a batch.
+- score: an output's log-probability is the model's own, by teacher forcing.
+- chunk: the model gives the same logits if it reads the target in two parts.
+- processor: the same run in float32 on the CPU writes the same outputs.
+
+Last, the loss of one batch and its gradient are computed for ``--seconds``: without a compiler, with ``torch.compile``,
+and with ``mode="reduce-overhead"``, which records CUDA graphs. If a way fails, its row has the error.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ class Pace(Callback):
 
 @dataclass(frozen=True)
 class Trial:
-    """A precision on the device: a trained run and its sources."""
+    """A run that was trained on the device in one precision, and its sources."""
 
     run: Path
     precision: Precision
@@ -111,7 +115,7 @@ def decoding(trial: Trial, lines: int) -> Iterator[str]:
     for name, search in (("greedy", Greedy(LONGEST)), ("beam 5", Beam(5, max_length=LONGEST))):
         list(transducer.predict(sources[:BATCH], search, BATCH))
         began = time.perf_counter()
-        written = len(list(transducer.predict(sources, search, BATCH)))  # text, so the device has finished
+        written = len(list(transducer.predict(sources, search, BATCH)))  # these are texts, so the device has finished
         yield f"| {trial.precision} | {name} | {written / (time.perf_counter() - began):,.1f} |"
 
 
@@ -119,7 +123,7 @@ def decoding(trial: Trial, lines: int) -> Iterator[str]:
 
 
 def laws(trial: Trial) -> Iterator[str]:
-    """A row for each law. A number of lines that differ counts lines; the other numbers are the largest difference."""
+    """A row for each law: the number of lines that differ, or the largest difference of a number."""
     transducer, sources = trial.transducer, trial.sources(LINES_OF_LAWS)
     search = Beam(5, max_length=LONGEST)
     alone = [next(transducer.predict([source], search, 1))[0] for source in sources]
@@ -142,7 +146,7 @@ def laws(trial: Trial) -> Iterator[str]:
 
 
 def chunked(model: Any, source: Any, target: Padded) -> float:
-    """The largest difference of a logit if the target is read in two parts and at once."""
+    """The largest difference of a logit between reading the target in two parts and at once."""
     read_BT = shifted(target)
     half = read_BT.shape[1] // 2
     whole, _ = model.extend(read_BT, model.start(source))
@@ -207,7 +211,7 @@ def updates(trial: Trial, batch: Batch, options: dict[str, Any] | None, seconds:
 
 
 def synchronised(device: torch.device) -> Callable[[], None]:
-    """Waits until the device has finished."""
+    """Returns a function that waits until the device has finished."""
     return torch.cuda.synchronize if device.type == "cuda" else lambda: None
 
 

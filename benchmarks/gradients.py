@@ -1,11 +1,11 @@
-"""How far gradients reach back in recurrent language models, before and after training.
+"""How far do gradients reach back in recurrent language models, before and after training?
 
     transduce train cells-xml --out RUNS/tanh --set 'model.decoder.cell="elman"'                     (and other cells)
     python benchmarks/gradients.py RUNS/tanh RUNS/lstm-b ... [--plot FILE.svg] [--out FILE.md] [--record FILE.json]
 
-The texts are the first of each run's test split that are longer than the distance. Beside each trained run stand three
-models of the same settings without training: as transduce starts them, and with recurrent matrices drawn from a
-Gaussian of variance 1/width or made orthogonal (Saxe et al. 2014).
+The texts are the first of each run's test split that are longer than the distance. Each trained run is compared with
+three untrained models of the same settings. The first has the weights that transduce starts with. The second has
+recurrent matrices drawn from a Gaussian of variance 1/width, and the third has orthogonal ones (Saxe et al. 2014).
 """
 
 from __future__ import annotations

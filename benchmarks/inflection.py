@@ -1,14 +1,14 @@
-"""Inflection of several languages by the recipe ``inflection``, beside the baseline of the shared task.
+"""Compares inflection of several languages by the recipe ``inflection`` with the baseline of the shared task.
 
     python benchmarks/inflection.py FOLDER --runs RUNS [--languages deu heb bul vep aym] [--minutes 10]
                                     [--set KEY=VALUE ...] [--threads 1] [--out benchmarks/results/inflection.md]
                                     [--record FILE.json]
 
 FOLDER has LANGUAGE.train.tsv.gz, LANGUAGE.valid.tsv.gz and LANGUAGE.test.tsv.gz of SIGMORPHON 2021, task 0: lemma,
-features, form. Each language is trained for ``--minutes`` of the processor's clock in RUNS/LANGUAGE; the same command
-again goes on with what was interrupted and measures what is finished. Theirs is the exact match of the task's official
-character Transformer, counted from the outputs that were published with the data. In parentheses, 95 % intervals of
-ours, by bootstrap over the words.
+features, form. Each language is trained for ``--minutes`` of processor time in RUNS/LANGUAGE. The same command again
+continues an interrupted run, and only measures a finished one. The column "theirs" is the exact match of the task's
+official character Transformer, counted from the outputs that were published with the data. Parentheses have 95 %
+intervals of ours, by bootstrap over the words.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PUBLISHED = {"deu": 97.43, "heb": 99.1, "bul": 99.63, "vep": 99.65, "aym": 99.98
 
 
 def row(language: str, folder: Path, runs: Path, settings: list[str], threads: int) -> str:
-    """A language's line of the table, when it has been trained."""
+    """A language's line of the table. Trains the language first if its run is not finished."""
     files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("train", "valid", "test")]
     run = runs / language
     transducer = transduce.train("inflection", run, [*files, *settings], resume=True, device="cpu", threads=threads)

@@ -1,16 +1,16 @@
-"""How much faster all characters at once are than one after another: restoring accents.
+"""How much faster is it to write all characters at once than one after another? The task is to restore accents.
 
     python benchmarks/instant_speed.py --runs RUNS [--folder MULTI30K] [--sentences 200] [--rounds 5] [--batches 64 1]
                                        [--threads 1] [--out FILE.md] [--record FILE.json]
 
-Three models of the data of the recipe ``accents``: the recipe's tagger, the same encoder with an LSTM decoder with
-attention, and a Transformer with two layers on either side. Speed needs no quality here, so each model makes a single
-update. Each output is forced to have as many characters as its source (the filter ``length``), as every right answer
-has. So every model writes the same number of characters, and takes the time that a trained one would take. The
-autoregressive models search greedily, which is their fastest search. Sentences are the first ones of test.
+Compares three models on the data of the recipe ``accents``: the recipe's tagger, the same encoder with an LSTM decoder
+with attention, and a Transformer with two layers on either side. Quality does not matter here, so each model trains for
+a single update. The filter ``length`` forces each output to have as many characters as its source, like every right
+answer. So every model writes the same number of characters, and takes the time of a trained model. The autoregressive
+models search greedily, which is their fastest search. The sentences are the first ones of test.
 
-Time is the processor's. The models take turns, and the median of the rounds counts. "times" is the tagger's speed
-divided by the model's, the median over the rounds, with the smallest and the largest.
+Seconds are processor time. The models take turns, and the speed is the median of the rounds. The column "times" is the
+tagger's speed divided by the model's: the median over the rounds, the smallest and the largest.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODELS = {
 
 
 def prepared(name: str, runs: Path, folder: str | None, threads: int) -> transduce.Transducer:
-    """The model after one update, trained if it is not there."""
+    """The model after one update. Trains the run first if it is not finished."""
     settings = [*MODELS[name], "training.steps=1", "training.validation.examples=8", "training.precision=float32"]
     if folder is not None:
         settings.append(f"data.origin.folder={folder}")

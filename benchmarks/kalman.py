@@ -1,4 +1,4 @@
-"""Forecasts with intervals: the Kalman filter beside ETS, an autoregression and networks, with and without gaps.
+"""Compares forecasts with intervals by the Kalman filter, ETS, an autoregression and networks, with and without gaps.
 
     python benchmarks/kalman.py [--parts simulated co2 elnino] [--models dense lstm transformer] [--seeds 1 2 3]
                                 [--split valid|test] [--threads 1] [--out benchmarks/results/kalman.md]
@@ -7,21 +7,21 @@
 The first table is of simulated series of 36 steps: the first 24 are read, and the last 12 forecast. The table has the
 share of numbers inside the 90 % intervals. "Known" uses the parameters that the series were drawn with. The other
 columns estimate them from 300 series of the same model by ``transduce train series-kalman``, with at most 200 passes of
-expectation maximisation (EM) or by gradient. In the rows with 20 % missing, a fifth of the numbers is missing both for
+expectation maximisation (EM) or by gradient. The rows with 20 % missing lack a fifth of the numbers, both for
 estimation and for forecasts.
 
-The other tables are of real series, with the windows of the recipe ``series``. "24 months" and the networks read the 24
-months of a window, after training on the windows of the training split. "Whole past" is a Kalman filter of the same
-components. It learned from the training split as one series (``model.start = "wide"``), and reads all months before the
-forecast with these parameters. ETS (error, damped trend and season additive) and AR (24 lags, a trend and a constant)
-are fitted anew by statsmodels for every window, on all months before the forecast. Their intervals are normal, too. The
-networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer`` with the model
-``density-forecaster`` and ``objective = "log-density"``. Seconds are processor time: for all windows, or for training a
-model and using it.
+The other tables are of real series, with the windows of the recipe ``series``. The row "24 months" and the networks
+read the 24 months of a window, after training on the windows of the training split. The row "whole past" is a Kalman
+filter of the same components. It learned from the training split as one series (``model.start = "wide"``), and reads
+all months before the forecast with these parameters. ETS (error, damped trend and season additive) and AR (24 lags, a
+trend and a constant) are fitted anew by statsmodels for every window, on all months before the forecast. Their
+intervals are normal, too. The networks are the recipes ``series-dense``, ``series-lstm`` and ``series-transformer``
+with the model ``density-forecaster`` and ``objective = "log-density"``. Seconds are processor time: for all windows, or
+for training a model and using it.
 
-A fifth of a real series is removed at random for the tables "with a fifth missing". The Kalman filter reads the gaps.
-ETS, AR and the networks read sources without gaps: straight lines join the known months before the forecast, and a gap
-at either end gets the value of the nearest known month. All forecasts are compared with the complete series.
+The tables with missing steps have no value for a fifth of a real series, drawn at random. The Kalman filter reads the
+gaps. ETS, AR and the networks read sources without gaps. Straight lines join the known months before the forecast. A
+gap at either end gets the value of the nearest known month. All forecasts are compared with the complete series.
 
 Parentheses have 95 % intervals. Windows overlap, so blocks of 24 neighbours are drawn, 2,000 times (Politis and Romano
 1992). The values of networks are means over their seeds; brackets have each seed's value. The last but one column is
@@ -77,12 +77,12 @@ Density = tuple[Floats, Floats]  # means and deviations of the steps after a his
 
 @dataclass(frozen=True)
 class Shape:
-    """A model whose parameters are known, and how ``transduce train`` is told of it."""
+    """A model with known parameters, and its settings for ``transduce train``."""
 
     title: str
     components: list[Any]
     channels: int
-    changes: dict[str, Any]  # of the untrained parameters, by the names that KalmanFilter has for them
+    changes: dict[str, Any]  # values that replace untrained parameters, by their names in KalmanFilter
 
 
 def shapes() -> list[Shape]:
@@ -114,7 +114,7 @@ def known(shape: Shape) -> KalmanFilter:
 
 
 def drawn(model: Parameters, rows: int, seed: int) -> Tensor:
-    """Series [rows, READ + STEPS, C] of a model."""
+    """Draws series [rows, READ + STEPS, C] from a model."""
     draw = torch.Generator().manual_seed(seed)
 
     def normal(covariance: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def pairs(series: Tensor) -> list[tuple[str, str]]:
 
 
 def estimated(shape: Shape, series: Tensor, measured: list[Example], estimation: str, work: Path) -> float:
-    """The share of the measured numbers, in percent, in intervals of parameters estimated from ``series``."""
+    """Estimates parameters from ``series``. Returns the percentage of the measured numbers inside their intervals."""
     settings = {
         "model.components": shape.components,
         "model.estimation": estimation,
@@ -245,7 +245,7 @@ class Gapped:
         self.series = np.where(gone, np.nan, task.series)
 
     def part(self, split: Split) -> range:
-        """The places of a split's steps, as the recipe ``series`` divides them."""
+        """The indices of a split's steps, as the recipe ``series`` divides the series."""
         return Windows(READ, STEPS, test=0.25).parts(len(self.series))[split]
 
     def windows(self, split: Split, fill: bool) -> list[tuple[str, str]]:
@@ -276,7 +276,7 @@ def answered(transducer: transduce.Transducer, sources: list[str]) -> list[Predi
 
 
 def kalman(gapped: Gapped, work: Path) -> Iterator[tuple[str, list[Prediction], float]]:
-    """The Kalman filter's forecasts from windows, and from the whole past; and the seconds that each took."""
+    """Yields the names, forecasts and seconds of the Kalman filter: once for windows, and once for the whole past."""
     shape = {"model.components": COMPONENTS[gapped.task.dataset]}
     end = gapped.part("train").stop
     one = [(gapped.read(gapped.series[: end - STEPS], False), spoken(gapped.series[end - STEPS : end]))]

@@ -1,9 +1,9 @@
-"""Is a run that was killed again and again the run that was not? Bit for bit, in ``checkpoints/last``.
+"""Does a run that is killed and resumed again and again end with the same ``checkpoints/last``, bit for bit?
 
     python benchmarks/kill_and_resume.py [RECIPE] [--kills 5] [--set KEY=VALUE]... [--out FILE.md]
                                          [--record FILE.json]
 
-Trains a recipe once in peace, and once with SIGKILL at random moments and ``--resume`` after each.
+Trains a recipe once without interruption, and once with SIGKILL at random moments and ``--resume`` after each.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def digest(run: Path) -> dict[str, str]:
 
 
 def reached(run: Path) -> int:
-    """The update of the last checkpoint; 0 before the first, or while it is being put in place."""
+    """The update of the last checkpoint. It is 0 before the first checkpoint, and while a new one replaces the old."""
     try:
         return int(json.loads((run / "checkpoints" / "last" / "state.json").read_text())["step"])
     except (OSError, ValueError):
@@ -48,7 +48,9 @@ def reached(run: Path) -> int:
 
 
 def kill_after(step: int, pause: float, process: subprocess.Popen[bytes], run: Path) -> str | None:
-    """SIGKILL some time after the checkpoint of ``step``; what was killed, or None where the run was done before."""
+    """Kills the run ``pause`` seconds after the checkpoint of ``step``. Returns the moment as text; None if the run
+    ended before.
+    """
     while process.poll() is None and reached(run) < step:
         time.sleep(0.005)
     time.sleep(pause)

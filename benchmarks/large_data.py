@@ -1,4 +1,4 @@
-"""Prepares and trains on more pairs than memory should hold, and measures the memory over time.
+"""Prepares more pairs than memory should hold, trains on them, and measures the memory over time.
 
     python benchmarks/large_data.py --pairs 1000000 --processes 2 --steps 300 --work FOLDER
                                     [--picture FILE.svg] [--out FILE.md] [--record FILE.json]
@@ -7,9 +7,9 @@ Makes pairs of 20 words in ten TSV shards (about 2.3 GB for 10 million pairs, ke
 them (counts lines, learns BPE, encodes in ``--processes`` worker processes), and another trains a small Transformer for
 ``--steps`` updates. A thread of this program adds up their memory four times a second.
 
-Memory is the proportional set size: what the processes of a part have for themselves, plus their shares of what they
-have in common. Pages of mapped files count too, but the system takes them back when it needs memory. So the table and
-the picture also have the memory without them. The time of a part has no part of making the pairs.
+Memory is the proportional set size: the private memory of the processes of a part, plus their shares of the memory that
+they have in common. Pages of mapped files count too, but the system takes them back when it needs memory. So the table
+and the picture also have the memory without them. The time of a part does not include making the pairs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from transduce.data.preparation import prepare
 from transduce.pages.plots import figure, save
 from transduce.training.settings import read_settings
 
-LENGTH, WORDS, SHARDS, BLOCK = 20, 20_000, 10, 20_000  # words of a sentence, of the language, files, pairs at a time
+LENGTH, WORDS, SHARDS, BLOCK = 20, 20_000, 10, 20_000  # words a sentence, words of the language, files, pairs a block
 LAYER = {"type": "transformer", "positions": "sinusoidal", "width": 64, "layers": 1, "heads": 4, "feedforward": 256}
-EVERY = 0.25  # seconds between two looks at the memory
+EVERY = 0.25  # seconds between two measurements of the memory
 MIB = 1024.0  # KiB
 LIMIT = 2048.0  # MiB
 
@@ -107,7 +107,7 @@ def settings(work: Path, processes: int, steps: int) -> dict[str, Any]:
 
 
 def run_part(part: str, work: Path) -> None:
-    """What the other program does."""
+    """Prepares the data or trains, in the program that is measured."""
     table = json.loads((work / "settings.json").read_text(encoding="utf-8"))
     if part == "prepare":
         settings = read_settings(table)
@@ -125,7 +125,7 @@ def run_part(part: str, work: Path) -> None:
 
 @dataclass
 class Part:
-    """The seconds that a program took, and its memory over time: the second, MiB, and MiB without mapped files."""
+    """The seconds of a program, its processor seconds, and ``looks`` at its memory: second, MiB, MiB without files."""
 
     name: str
     seconds: float = 0.0
@@ -134,7 +134,7 @@ class Part:
 
 
 def measured(name: str, work: Path) -> Part:
-    """Runs a part as a program of its own, and looks at the memory of it and of its workers."""
+    """Runs a part as its own program, and measures the memory of it and of its workers."""
     part, began = Part(name), time.perf_counter()
     program = subprocess.Popen([sys.executable, __file__, "--part", name, "--work", str(work)])
     ended = threading.Event()
@@ -157,7 +157,7 @@ def measured(name: str, work: Path) -> Part:
 
 
 def tree(pid: int) -> list[int]:
-    """The process and all that it started."""
+    """The process and all its descendants."""
     found = [pid]
     for parent in found:
         try:
@@ -169,7 +169,9 @@ def tree(pid: int) -> list[int]:
 
 
 def memory(pid: int) -> tuple[float, float] | None:
-    """The proportional set size of a process, and the part of it that is no mapped file, in MiB."""
+    """The proportional set size of a process, and the part of it without mapped files, in MiB. None if the system does
+    not tell it, for example because the process has ended.
+    """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -29,8 +29,9 @@ class Question:
 
 @dataclass
 class Outcome:
-    """What the clients have seen: the seconds of each answered request by kind, the count of each status, and the
-    requests whose answer was not right or did not come (``lost``).
+    """The results of all clients: the seconds of each answered request by kind, and the count of each status.
+
+    ``different`` counts the answers that were not right, and ``lost`` the requests without an answer.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -87,8 +88,8 @@ async def load(
     going: Callable[[int], bool],
     each_time: Callable[[int], Awaitable[None]] | None = None,
 ) -> Outcome:
-    """Asks the questions in turn with this many clients, while ``going`` (of the count of requests so far) is True. A
-    request that has begun is finished. ``each_time`` is called with the count after each request.
+    """Asks the questions in turn with this many clients, while ``going`` is True for the count of requests so far. Then
+    the clients finish the requests that have begun. ``each_time`` is called with the count after each request.
     """
     outcome, count = Outcome(), 0
 
@@ -120,5 +121,5 @@ async def load(
 
 
 def question(kind: str, path: str, values: Any, right: Callable[[Any], bool], sentences: int = 1) -> Question:
-    """A question with JSON on both sides. ``right`` is given the answer's values."""
+    """A question whose body and answer are JSON. ``right`` gets the answer's values."""
     return Question(kind, path, json.dumps(values).encode(), lambda body: right(json.loads(body)), sentences)

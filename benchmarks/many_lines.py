@@ -1,4 +1,4 @@
-"""How much memory does ``transduce predict`` take for many lines? A process for each number of lines.
+"""How much memory does ``transduce predict`` take for many lines? Each number of lines has its own process.
 
     python benchmarks/many_lines.py RUN [--lines 10000 100000 1000000] [--window 4096] [--batch-size 256]
                                     [--picture docs/pictures/many-lines.png] [--out FILE.md] [--record FILE.json]
@@ -34,7 +34,7 @@ PARTS = 10  # rows of the table of samples
 
 @dataclass(frozen=True)
 class Sample:
-    """The resident memory of the process in MB, ``seconds`` after its start, when it had written ``lines`` answers."""
+    """The resident memory of the process in MB, ``seconds`` after its start, when it has written ``lines`` answers."""
 
     seconds: float
     lines: int
@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def measured(run: Path, sources: list[str], count: int, window: int, batch_size: int) -> tuple[float, list[Sample]]:
-    """The peak in MB of one process that predicts ``count`` lines, and samples of it; the last one is at its end."""
+    """The peak in MB of one process that predicts ``count`` lines, and samples of it. The last sample is at its end."""
     drawn = random.Random(SEED)
     with tempfile.TemporaryDirectory() as folder:
         lines, out = Path(folder) / "in", Path(folder) / "out"
@@ -108,12 +108,12 @@ def answered(out: Path) -> int:
     try:
         marks = journal_of(out).read_text(encoding="utf-8").splitlines()[1:]
         return int(json.loads(marks[-1])["answers"]) if marks else 0
-    except (FileNotFoundError, ValueError):  # not there yet, no more, or a line is half written
+    except (FileNotFoundError, ValueError):  # the file does not exist yet or any more, or a line is half written
         return 0
 
 
 def resident(process: int) -> float:
-    """The resident memory of a process in MB (Linux); 0 if it has just ended."""
+    """The resident memory of a process in MB (Linux). It is 0 if the process has just ended."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except (FileNotFoundError, ProcessLookupError, IndexError):

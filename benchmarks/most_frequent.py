@@ -5,7 +5,7 @@
 
 The baseline of a run writes the most frequent target of its training data for every source. If several are equally
 frequent, it writes the first of them. The baseline of a tagger writes the most frequent label at every position.
-``--metrics`` are by default those of each run. In parentheses, 95 % intervals by bootstrap over the examples.
+The default of ``--metrics`` is the run's own metrics. Parentheses have 95 % intervals by bootstrap over the examples.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from transduce.types import Example, Prediction
 
 
 def most_frequent(known: Iterable[Example], asked: Sequence[Example], labels: bool) -> list[str]:
-    """The baseline's output for each of ``asked``, by the targets of ``known``. With ``labels``, it repeats the most
-    frequent label for each label of the reference.
+    """The baseline's output for each of ``asked``, by the targets of ``known``. If ``labels`` is True, an output
+    repeats the most frequent label, once for each label of the reference.
     """
     targets = (pair.references[0] for pair in known)
     counts = Counter(label for target in targets for label in target.split()) if labels else Counter(targets)

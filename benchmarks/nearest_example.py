@@ -1,11 +1,11 @@
-"""The target of the most similar training source: what a model of pairs of texts must beat.
+"""Writes the target of the most similar training source: a baseline that a model of pairs of texts must beat.
 
     python benchmarks/nearest_example.py RUN > nearest.txt
     transduce compare RUN nearest.txt
 
-For each source of a run's test split a line: the target of the training source with the highest cosine, the first of
-those that are equal. A source is the bag of its words in lower case, and a word counts by its inverse document
-frequency in the training sources (tf-idf). Line breaks in a target become spaces.
+Writes a line for each source of a run's test split: the target of the training source with the highest cosine. If
+several are equal, it is the first one. A source is the bag of its words in lower case. Words are weighted by their
+inverse document frequency in the training sources (tf-idf). Line breaks in a target become spaces.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def words(text: str) -> Counter[str]:
 
 
 def neighbours(asked: Sequence[str], known: Sequence[str]) -> list[int]:
-    """For each text that is asked, the index of the most similar known text."""
+    """The index of the most similar known text, for each text of ``asked``."""
     counts = [words(text) for text in known]
     documents = Counter(word for each in counts for word in each)
     weight = {word: math.log(len(known) / count) for word, count in documents.items()}
@@ -61,7 +61,7 @@ def neighbours(asked: Sequence[str], known: Sequence[str]) -> list[int]:
 
 
 def normalised(counts: Counter[str], weight: Mapping[str, float]) -> Bag:
-    """The weights of the words, divided by their length as a vector. Words without a weight are left out."""
+    """The tf-idf vector of the words, with length 1. Words without a weight are left out."""
     weighed = {word: count * weight[word] for word, count in counts.items() if word in weight}
     length = math.sqrt(sum(value * value for value in weighed.values())) or 1.0
     return {word: value / length for word, value in weighed.items()}

@@ -1,10 +1,10 @@
-"""What is said of the nearest picture of training: what a model of captions must beat.
+"""Writes the caption of the nearest training picture: a baseline that a captioning model must beat.
 
     python benchmarks/nearest_picture.py RUN > nearest.txt
     transduce compare RUN nearest.txt
 
-For each picture of a run's test split a line: the caption of the training picture whose pixels are nearest (the sum of
-squared differences), the first of those that are equally near. All pictures are of one size.
+Writes a line for each picture of a run's test split. The line is the caption of the training picture with the least sum
+of squared differences of pixels. If several are equally near, it is the first one. All pictures have the same size.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def pixels(transducer: Transducer, of: Sequence[Example]) -> NDArray[np.float32]:
-    """[N, P]: the pictures as the model sees them, row after row."""
+    """The pixels [N, P] of the pictures as the model reads them, row after row."""
     rows = [np.asarray(row, np.float32).ravel() for row in transducer.source_tokenizer.encode([e.source for e in of])]
     if len({len(row) for row in rows}) > 1:
         raise SystemExit("the pictures differ in size: give the unit a width")
@@ -45,7 +45,7 @@ def pixels(transducer: Transducer, of: Sequence[Example]) -> NDArray[np.float32]
 
 
 def neighbours(asked_NP: NDArray[np.float32], known_MP: NDArray[np.float32]) -> list[int]:
-    """[N]: the nearest of M pictures."""
+    """The index of the nearest of M pictures, for each of N pictures."""
     squares_M = (known_MP**2).sum(1)
     return [int((squares_M - 2 * known_MP @ one_P).argmin()) for one_P in asked_NP]
 

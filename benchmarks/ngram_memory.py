@@ -1,11 +1,11 @@
-"""The memory and time of counting n-grams in a long synthetic text.
+"""Measures the memory and time of counting n-grams in a long synthetic text.
 
     python benchmarks/ngram_memory.py --tokens 50000000 --words 40 --order 5
 
-The words are drawn from a Markov chain of order 2 over a skewed vocabulary, in lines of 25. The text lies in a file and
-is mapped. ``--cutoffs 0,0,1`` leaves rare n-grams out. Prints the different n-grams, seconds, and the peak memory
-(resident set size) of the process before counting and after it. Pages of the mapped text count, 2 bytes for each token;
-the system takes them back when it needs memory.
+The words are drawn from a Markov chain of order 2 over a skewed vocabulary, in lines of 25. The text is a memory-mapped
+file. ``--cutoffs 0,0,1`` leaves rare n-grams out. Prints the number of different n-grams, the seconds, and the peak
+memory (resident set size) of the process before counting and after it. Pages of the mapped text count, too, with
+2 bytes for each token. The system takes them back when it needs memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BLOCK = 1_000_000
 
 
 def write_text(path: Path, tokens: int, words: int, seed: int = 1) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """A text of lines, each of which ends with an item for its end; the items and the lines' offsets."""
+    """Writes a text of lines of ``LINE`` words. Returns its words and the offsets of its lines."""
     lines = tokens // LINE
     flat = np.lib.format.open_memmap(path, "w+", np.uint16, (lines * LINE,))
     generator = np.random.default_rng(seed)
@@ -36,7 +36,7 @@ def write_text(path: Path, tokens: int, words: int, seed: int = 1) -> tuple[NDAr
     for first in range(0, lines, BLOCK // LINE):
         block = flat[first * LINE : (first + BLOCK // LINE) * LINE].reshape(-1, LINE)
         drawn = generator.choice(words, block.shape, p=share / share.sum())
-        for place in range(2, LINE):  # a third of the words follow from the two before
+        for place in range(2, LINE):  # the two words before determine a third of the words
             depends = generator.random(len(block)) < 1 / 3
             drawn[depends, place] = (7 * drawn[depends, place - 1] + 3 * drawn[depends, place - 2]) % words
         block[:] = drawn
@@ -45,7 +45,7 @@ def write_text(path: Path, tokens: int, words: int, seed: int = 1) -> tuple[NDAr
 
 
 def peak() -> float:
-    """MiB."""
+    """The largest resident set of this process, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

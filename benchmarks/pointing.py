@@ -1,13 +1,17 @@
-"""Does a model of captions look at what it names? On drawn scenes, whose objects' boxes are known.
+"""Does a captioning model look at the objects that it names? The pictures are drawn scenes with known boxes of objects.
 
     python benchmarks/pointing.py RUN [PAIRS.jsonl] [--pictures 500] [--checkpoint best] [--out benchmarks/results/X.md]
                                       [--record FILE.json]
 
-Of every word of an object's name ("small", "red", "circle") in the model's own captions: the share whose strongest
-attention, averaged over heads and layers, fell on a place whose middle lies in the object's box; the share where it
-lies there or no further off than the pointing game allows (Zhang et al. 2016); and the share of the first kind where
-attention was smoothed before, as Xu et al. 2015 show it. Objects that are named and are not there do not count.
-PAIRS.jsonl is what the origin ``scenes`` writes beside its pictures; by default the test split of the run.
+Measures the words of objects' names ("small", "red", "circle") in the model's own captions. The strongest place of a
+word is the place with most attention, averaged over heads and layers. The table has three shares of the words:
+
+- the middle of the strongest place lies in the object's box.
+- it lies there, or no further away than the pointing game allows (Zhang et al. 2016).
+- it lies in the box if attention is smoothed first, as in Xu et al. 2015.
+
+Named objects that are not in the picture do not count. PAIRS.jsonl is the file that the origin ``scenes`` writes beside
+its pictures. The default is the test split of the run.
 """
 
 from __future__ import annotations
@@ -31,8 +35,8 @@ from transduce.inspect.signal_attention import signal_attention
 from transduce.runs.run import cache_folder
 
 PARTS = ("size", "colour", "shape")
-MARGIN = 0.03  # of a picture's side: theirs, 15 pixels of 500
-SMOOTH = 0.09  # of a picture's side: Xu et al.'s, 20 pixels of 224
+MARGIN = 0.03  # of a picture's side; Zhang et al. allow 15 pixels of 500
+SMOOTH = 0.09  # of a picture's side; Xu et al. smooth by 20 pixels of 224
 
 
 def main() -> None:
@@ -76,7 +80,7 @@ def test_pairs(settings: config.Table, run: Path) -> Path:
 
 
 def scenes(pairs: Path) -> Iterator[tuple[str, list[Named]]]:
-    """Each picture's path and its objects, their boxes as fractions of the picture."""
+    """Yields the path of each picture and its objects. Boxes are fractions of the picture."""
     for line in pairs.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         path = pairs.parent / record["source"]

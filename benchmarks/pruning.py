@@ -1,9 +1,10 @@
-"""What a Transformer loses without its least important attention heads.
+"""How much does a Transformer lose if its least important attention heads are silenced?
 
     python benchmarks/pruning.py RUN [--plot FILE.svg] [--out FILE.md] [--record FILE.json]
 
-The importance of the heads is measured on the first sentences of the validation split, and the metric on the whole test
-split with 0, a tenth, a fifth, a third, a half and three quarters of the heads silenced, least important first.
+The importance of the heads is measured on the first sentences of the validation split. The metric is measured on the
+whole test split, with 0, a tenth, a fifth, a third, a half and three quarters of the heads silenced. The least
+important heads are silenced first.
 """
 
 from __future__ import annotations

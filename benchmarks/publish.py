@@ -2,7 +2,7 @@
 
     bash scripts/results        (or: python benchmarks/publish.py)
 
-The result depends on the files under benchmarks/results and on the recipes alone: a second run changes nothing.
+The result depends only on the files under benchmarks/results and on the recipes. So a second run changes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RECIPES = ROOT / "src" / "transduce" / "recipes"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Every file that is made from records, with the text that it should have."""
+    """Yields every file that is made from records, with its new text."""
     results = Results.read(RESULTS)
     yield PAGE, results.page()
     compared = families.Comparison.read(RESULTS / "families.toml")

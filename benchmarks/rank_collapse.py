@@ -1,8 +1,8 @@
-"""How near the states of a Transformer come to rank one with depth, averaged over sentences (Dong et al. 2021).
+"""How close to rank one do the states of a Transformer come with depth, averaged over sentences (Dong et al. 2021)?
 
     python benchmarks/rank_collapse.py RUN [--sentences 50] [--plot FILE.svg] [--out FILE.md] [--record FILE.json]
 
-The sentences are the first of the run's test split. The same model without training stands beside.
+The sentences are the first of the run's test split. The table also has the same model without training.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How diverse a model's replies are, and how often it ranks the true reply first.
+"""How diverse are a model's replies, and how often does it rank the true reply first?
 
     python benchmarks/replies.py runs/replies --prior runs/replies-prior [--record FILE.json]
 
 Compares the replies of the run's own beam, of the same beam reranked, of one sample, and of samples reranked. The
 reranker is maximum mutual information (Li et al. 2016): log p(reply | source) plus ``--weight`` times log p(reply) of
-the run ``--prior``. The ranks are among ten replies, as `transduce rank` finds them: without the prior, and with
-``--rank-weight`` times it. The last table has one reply of each of the first dialogues, in their order.
+the run ``--prior``. The ranks are among ten replies, as in `transduce rank`. They are measured without the prior, and
+with ``--rank-weight`` times the prior. The last table has one reply of each of the first dialogues, in their order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def figures(name: str, outputs: Sequence[str], examples: Sequence[Example]) -> R
 
 
 def rank_row(name: str, transducer: Transducer, examples: Sequence[Example], reranker: Reranker) -> Row:
-    """A row of the table of ranks, with the 95 % interval of the share that is first."""
+    """A row of the table of ranks, with the 95 % interval of the share of true replies that are first."""
     found = ranks(transducer, examples, reranker)
     first = Statistics(metric("exact"), np.array([(float(rank == 1), 1.0) for rank in found.ranks]))
     low, high = Resampling().interval(first)
@@ -73,7 +73,7 @@ def markdown(rows: Sequence[Row]) -> list[str]:
 
 
 def dialogue_starts(examples: Sequence[Example]) -> list[int]:
-    """The place of the first example of each dialogue whose history has as many turns as it can have."""
+    """The index of the first example of each dialogue whose history has the largest number of turns."""
     turns = [example.source.count("|") for example in examples]
     most = max(turns)
     return [place for place, each in enumerate(turns) if each == most and turns[place - 1] == most - 1]

@@ -1,4 +1,4 @@
-"""How a benchmark tells its result: a page for people, and a record for ``bash scripts/results``."""
+"""Writes the result of a benchmark: a page for people, and a record for ``bash scripts/results``."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from transduce.records.record import PrintedTable, Record
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds --out and --record, as ``Report.asked`` reads them."""
+    """Adds --out and --record, which ``Report.asked`` reads."""
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
     parser.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
 
 
 @dataclass(frozen=True)
 class Report:
-    """Where a benchmark's result goes: the page ``out`` and the ``record``, each if it was asked for.
+    """The files of a benchmark's result: the page ``out`` and the ``record``. None if the user does not want one.
 
-    A benchmark that takes hours writes after each row; the record is made once, and its tables grow.
+    A benchmark that takes hours writes after each row. The record is made once, and its tables grow.
     """
 
     out: Path | None = None
     record: Path | None = None
     split: str = "test"
-    written: list[Path] = field(default_factory=list)  # the record's file, from the first time on
+    written: list[Path] = field(default_factory=list)  # the record's file, once it is written
 
     @classmethod
     def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
@@ -61,17 +61,17 @@ class Report:
 
 
 def cell(value: float, drawn_R: Any, sign: str = "", digits: int = 2) -> str:
-    """A score, or with the ``sign`` "+" a difference, and its 95 % interval by the scores [R] of the resamples."""
+    """A score and its 95 % interval by the scores [R] of the resamples. For a difference, ``sign`` is "+"."""
     form = f"{sign}.{digits}f"
     low, high = middle(drawn_R)
     return f"{value:{form}} ({low:{form}} to {high:{form}})"
 
 
-Measured = Mapping[tuple[str, int], Statistics]  # of a way and a seed; what is not measured yet is missing
+Measured = Mapping[tuple[str, int], Statistics]  # by way and seed, without those that are not measured yet
 
 
 def gain_rows(found: Mapping[int, Measured], ways: Sequence[str], seeds: Sequence[int]) -> list[str]:
-    """The lines of a table of what some ways gain over the way "none", for each number of pairs in ``found``.
+    """The lines of a table with the gains of some ways over the way "none", for each number of pairs in ``found``.
 
     A line has the number of pairs, the way, the seed, the score and the gain. After the lines of single seeds comes
     their mean.
@@ -103,7 +103,7 @@ def command() -> str:
 
 
 def machine() -> str:
-    """One line: where, when, by which commit and with which command a figure was measured."""
+    """One line with the date, the machine, the versions, the commit and the command of a measurement."""
     return (
         f"{today()}, {model_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
         f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit()[0]}; `{command()}`"
@@ -119,7 +119,7 @@ def tables(lines: Iterable[str]) -> list[PrintedTable]:
             rows.append(tuple(cell.strip() for cell in line.strip().strip("|").split("|")))
             continue
         if rows:
-            found.append(PrintedTable(heading, rows[0], tuple(rows[2:])))  # the second has dashes
+            found.append(PrintedTable(heading, rows[0], tuple(rows[2:])))  # the second row has dashes
             rows = []
         if line.startswith("#"):
             heading = line.lstrip("# ")

@@ -1,19 +1,19 @@
-"""What scheduled sampling gains in inflection with a thousand pairs.
+"""Measures how much scheduled sampling improves inflection with a thousand pairs.
 
     python benchmarks/scheduled_sampling.py FOLDER --runs RUNS [--languages german finnish turkish] [--seeds 1 2 3]
         [--probability '{type="linear", slope=0.5}'] [--minutes 0.5] [--set KEY=VALUE ...] [--threads 1]
         [--out FILE.md] [--record FILE.json]
 
 FOLDER has LANGUAGE.train-medium.tsv.gz (1,000 pairs), LANGUAGE.valid.tsv.gz and LANGUAGE.test.tsv.gz of SIGMORPHON
-2018, task 1: lemma, features, form. The model is that of the recipe ``inflection``, an LSTM with attention. In training
-it reads the letters of the target ("teacher"), or each of them with ``--probability`` and otherwise a letter that it
-draws itself (Bengio et al. 2015). Both have the same minutes of the processor, and the same initial weights for a seed.
-The best checkpoint of each is chosen on validation.
+2018, task 1: lemma, features, form. The model comes from the recipe ``inflection``, an LSTM with attention. The system
+"teacher" reads the letters of the target in training. The system "scheduled" reads each letter of the target with
+``--probability``, and otherwise a letter that it draws itself (Bengio et al. 2015). Both train for the same minutes of
+processor time, with the same initial weights for a seed. The best checkpoint of each is chosen on validation.
 
-The figures are exact matches in percent on test. A language's 95 % intervals are by bootstrap over its words, with the
-same resamples for all seeds and both systems. The mean over the languages resamples the words of each language by
-itself. The last column counts the runs, of all seeds, that scheduled sampling makes better. The same command again goes
-on with what was interrupted.
+The table has exact matches in percent on test. The 95 % intervals of a language are by bootstrap over its words, with
+the same resamples for all seeds and both systems. The mean over the languages resamples the words of each language
+separately. The last column counts the runs, of all seeds, that scheduled sampling makes better. The same command again
+continues interrupted runs.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Found = dict[tuple[str, str, int], Statistics]  # by language, system and seed
 
 
 def measured(run: Path, settings: list[str], threads: int) -> Statistics:
-    """Trains a run, or goes on with it. Returns its exact matches on test."""
-    recipe = run.parent / "inflection.toml"  # the recipe's own settings, whatever the number of pairs is
+    """Trains a run, or continues it. Returns its exact matches on test."""
+    recipe = run.parent / "inflection.toml"  # has the same settings for every number of pairs
     recipe.write_text('base = "inflection"\n', encoding="utf-8")
     transducer = transduce.train(str(recipe), run, settings, resume=True, device="cpu", threads=threads)
     return transducer.evaluate(Run.open(run).examples("test"), [metric("exact")]).statistics[0]
 
 
 def rows(found: Found, languages: list[str], seeds: list[int]) -> list[str]:
-    """The lines of the table: one for each language that is finished, and their mean."""
+    """The lines of the table: one for each finished language, and one for their mean."""
     done = [language for language in languages if all((language, each, seeds[-1]) in found for each in SYSTEMS)]
     written = [row(language, found, [language], seeds) for language in done]
     return [*written, row(f"mean of {len(done)}", found, done, seeds)] if len(done) > 1 else written

@@ -1,12 +1,12 @@
-"""How often does a search miss an output that is more probable? Against exact search, on a run's test split.
+"""How often does a search miss a more probable output? Compares it with exact search on a run's test split.
 
     python benchmarks/search_errors.py RUN [--sentences 500] [--beam 1 2 5 10] [--expansions 10000]
                                        [--checkpoint best] [--out benchmarks/results/FILE.md] [--record FILE.json]
 
-A search error is an output less probable than the most probable one (Stahlberg and Byrne 2019), by more than 1e-4 in
-its log-probability; beams rank by log-probability, without length normalisation. Counted over the sources whose exact
-search finished within its expansions; for the others the errors counted are those against the best output found, a
-lower bound. Seconds are the processor's own, of the search alone, in batches of 64 sources.
+A search error is an output that is less probable than the most probable one (Stahlberg and Byrne 2019). Its
+log-probability is lower by more than 1e-4. Beams rank by log-probability, without length normalisation. The first table
+counts the sources whose exact search finished within its expansions. For the other sources, the errors against the best
+output that was found are a lower bound. Seconds are processor time of the search alone, in batches of 64 sources.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ MARGIN = 1e-4
 
 @dataclass
 class Comparison:
-    """Exact search, which on the way notes what the others find in the same sources, and how long each takes."""
+    """Exact search that also runs the other searches on the same sources. It keeps their outputs, and the seconds of
+    each search.
+    """
 
     exact: Exact
     others: dict[int, Search[Any]]
     explored: list[Exploration] = field(default_factory=list)
     found: dict[int, list[Any]] = field(default_factory=dict)
-    seconds: dict[int, float] = field(default_factory=dict)  # of exact search at 0
+    seconds: dict[int, float] = field(default_factory=dict)  # by beam size; exact search has the key 0
 
     def __call__(self, model: Any, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         for size, search in self.others.items():
@@ -66,7 +68,7 @@ class Comparison:
         raise NotImplementedError
 
     def rows(self, finished: bool) -> list[str]:
-        """A row for each search, over the sources that were finished, or those that were not."""
+        """A row for each search, over the sources that exact search finished, or over the other sources."""
         chosen = [place for place, each in enumerate(self.explored) if each.finished is finished]
         lines = []
         for size, hypotheses in self.found.items():

@@ -1,16 +1,16 @@
-"""How much does a server under load give of what ``predict`` gives with the same engine and sentences?
+"""How fast is a server under load, compared with ``predict`` with the same engine and sentences?
 
     python benchmarks/serve_load.py RUN [--engine ctranslate2] [--clients 64] [--seconds 60] [--threads 1]
                                     [--requests 100000] [--out FILE.md] [--record FILE.json]
 
-RUN is a run directory or an export. The server and ``predict`` are processes of their own on this machine, and the
-clients a third one, all with the same sentences: those of the run's test split. Each client sends one sentence, waits
-for its answer, compares it with that of ``predict``, and sends the next. Four parts follow each other:
+RUN is a run directory or an export. The server, ``predict`` and the clients are three processes on this machine. All
+use the sentences of the run's test split. Each client sends one sentence, waits for its answer, compares it with the
+answer of ``predict``, and sends the next. The benchmark has four parts:
 
 1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
-3. With ``--requests``: so many requests, and the server's memory after each tenth of them.
-4. An overload: 256 clients with 16 sentences each for 15 seconds; then the time to the next answer of one client.
+3. The server's memory after each tenth of ``--requests`` requests, if this number is given.
+4. An overload: 256 clients with 16 sentences each for 15 seconds. Then the time to the next answer of one client.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from transduce.protocols import Searching, can
 from transduce.runs.run import Run
 
 LEAST = 10.0  # seconds of predict
-CROWD, SENTENCES, OVERLOAD = 256, 16, 15.0  # the clients of an overload, their sentences, seconds
+CROWD, SENTENCES, OVERLOAD = 256, 16, 15.0  # of an overload: clients, sentences of a request, seconds
 KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
 
 
@@ -84,7 +84,7 @@ def _examples(run: Path) -> Any:
 
 
 def predicted(given: argparse.Namespace, sentences: list[str]) -> tuple[float, list[str], list[float]]:
-    """Sentences a second of predict in a process of its own, the texts, and their log-probabilities."""
+    """Runs predict in its own process. Returns sentences per second, the texts, and their log-probabilities."""
     program = f"""
 import json, sys, time, torch, transduce
 torch.set_num_threads({given.threads})
@@ -108,7 +108,7 @@ json.dump([rate, [each.text for each in found], scores], sys.stdout)
 
 @contextmanager
 def server(given: argparse.Namespace) -> Iterator[tuple[str, int]]:
-    """A context with the address and the process of a new server. Raises SystemExit if it does not stop well."""
+    """A context with the address and the process id of a new server. Raises SystemExit if the server fails."""
     options = ["--port", "0", "--threads", str(given.threads), "--batch-size", str(given.batch_size), "--device", "cpu"]
     options += ["--engine", given.engine] if given.engine else []
     command = [sys.executable, "-m", "transduce", "serve", f"model={given.run}", *options]
@@ -128,12 +128,12 @@ def server(given: argparse.Namespace) -> Iterator[tuple[str, int]]:
 
 
 def plain(sentences: list[str], texts: list[str]) -> Iterator[Question]:
-    """Requests for one sentence each, again and again."""
+    """Requests for one sentence each, in an endless cycle."""
     return itertools.cycle([_predict([source], [text]) for source, text in zip(sentences, texts, strict=True)])
 
 
 def mixed(sentences: list[str], texts: list[str], scores: list[float], given: argparse.Namespace) -> Iterator[Question]:
-    """Requests of several kinds in turn. An engine that searches by itself has no streams."""
+    """Requests of several kinds, in an endless cycle. An engine that searches by itself has no streams."""
     model = transduce.load(given.run, device="cpu", engine=given.engine)
     kinds = [kind for kind in KINDS if kind != "stream" or not can(type(model.model), Searching)]
     every = []
@@ -176,7 +176,7 @@ def _streamed(text: str, body: bytes) -> bool:
 
 
 async def closed_loop(given: argparse.Namespace, address: str, questions: Iterator[Question]) -> Outcome:
-    """The clients for ``--seconds``."""
+    """The results of the clients for ``--seconds``, after a warm-up."""
     await load(address, questions, given.clients, lambda count: count < 2 * given.clients)  # the first batches
     end = time.perf_counter() + given.seconds
     return await load(address, questions, given.clients, lambda _: time.perf_counter() < end)
@@ -234,7 +234,7 @@ def resident(pid: int) -> float:
 
 
 async def overload(address: str, sentences: list[str]) -> list[str]:
-    """Many clients with long requests, and the time to the next answer after they have gone."""
+    """The table of an overload by many clients, with the time to the next answer after the clients have stopped."""
     some = sentences[:SENTENCES]
     crowd = itertools.repeat(question("predict", "/predict", {"source": some}, lambda _: True, SENTENCES))
     end = time.perf_counter() + OVERLOAD
@@ -257,7 +257,7 @@ async def overload(address: str, sentences: list[str]) -> list[str]:
 
 
 async def _crowd(address: str, questions: Iterator[Question], end: float) -> Outcome:
-    """The load of the crowd until ``end``; requests that are still in work are broken off."""
+    """The statuses of the crowd's requests until ``end``. Cancels the requests that are not answered by then."""
     outcome = Outcome()
 
     async def client() -> None:

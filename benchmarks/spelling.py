@@ -1,4 +1,4 @@
-"""Spelling correction by a noisy channel and letter by letter, beside a corrector of a library, on real misspellings.
+"""Compares spelling correction by a noisy channel, by an encoder-decoder of letters, and by a library's corrector.
 
     pip install -e '.[benchmarks,recipes]' symspellpy
     python benchmarks/spelling.py FOLDER --runs RUNS
@@ -6,15 +6,15 @@
                                   [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
                                   [--out benchmarks/results/spelling.md] [--record FILE.json]
 
-FOLDER has birkbeck.train.tsv.gz, birkbeck.valid.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz: a misspelling, a
-tab and its word. The model of ``spelling`` learns from made misspellings and from those of birkbeck.train. It learns in
-RUNS/spelling, for ``--minutes`` of the processor's clock; the same command again goes on. ``spelling-channel`` is
-counted from birkbeck.train, as the recipe says.
+FOLDER has birkbeck.train.tsv.gz, birkbeck.valid.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz. They have real
+misspellings: each line is a misspelling, a tab and its word. The model of ``spelling`` learns from made misspellings
+and from birkbeck.train. It trains in RUNS/spelling for ``--minutes`` of processor time; the same command again
+continues it. ``spelling-channel`` is counted from birkbeck.train, as the recipe says.
 
-The library's corrector is ``symspellpy`` with its own list of 82,765 words: the nearest within two edits, of these the
-most frequent. No word of Birkbeck's test is among those of its training part. "aspell, new" is Aspell without the pairs
-that birkbeck.train has too. In parentheses, 95 % intervals by bootstrap; "can be written" is the share of the words
-that a list has, or whose tokens a model has.
+The library's corrector is ``symspellpy`` with its own list of 82,765 words. It chooses the nearest word within two
+edits, and the most frequent one of several. The words of Birkbeck's test set are not in its training set. The test set
+"aspell, new" is Aspell without the pairs that birkbeck.train has too. Parentheses have 95 % intervals by bootstrap. The
+column "can be written" is the share of the words that a list has, or whose tokens a model has.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def read_tests(folder: Path) -> dict[str, list[Example]]:
 
 
 def settings_of(recipe: str, folder: Path, minutes: float) -> list[str]:
-    """The changes of a recipe for this comparison."""
+    """The settings that this comparison changes in a recipe."""
     if recipe == COUNTED:
         return [f"data.{split}.path={folder / f'birkbeck.{split}.tsv.gz'}" for split in ("train", "valid", "test")]
     collected = f"data.origin.collected={folder / 'birkbeck.train.tsv.gz'}"
@@ -64,7 +64,7 @@ def settings_of(recipe: str, folder: Path, minutes: float) -> list[str]:
 
 
 def library() -> tuple[Callable[[Sequence[str]], list[str]], Callable[[str], bool]]:
-    """The corrector, and whether it knows a word."""
+    """The library's corrector, and a function that tells whether it knows a word."""
     checker = SymSpell(max_dictionary_edit_distance=2)
     checker.load_dictionary(str(resources.files("symspellpy") / "frequency_dictionary_en_82_765.txt"), 0, 1)
 
@@ -80,12 +80,12 @@ def corrected(transducer: Transducer, sources: Sequence[str]) -> list[str]:
 
 
 def writable(transducer: Transducer) -> Callable[[str], bool]:
-    """Whether every token of a word is in a model's vocabulary."""
+    """Returns a function that tells whether every token of a word is in a model's vocabulary."""
     return lambda word: UNK not in transducer.target_tokenizer.encode([word])[0]
 
 
 def listed() -> Callable[[str], bool]:
-    """Whether a word is in the list of the noisy channel."""
+    """Returns a function that tells whether a word is in the list of the noisy channel."""
     words = english_counts().keys()
     return lambda word: word.lower() in words
 

@@ -1,4 +1,4 @@
-"""Throughput of training, read from a run's own callbacks, in a process that did nothing else."""
+"""Throughput of training, measured by callbacks of a run in its own process."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 from transduce.speed.report import peak_memory
 from transduce.training.callbacks import Callback, Started, Update, Validated
 
-SETTLING = 10  # updates before the clock starts: the first ones fill caches and choose kernels
+SETTLING = 10  # updates before the clock starts, because the first ones fill caches and choose kernels
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some time of training: non-pad target tokens per second, and the last loss with smoothing, to see it learn.
-    ``memory`` is the largest memory of the process, in MiB.
+    """A block of training: non-pad target tokens per second, updates, the last loss with smoothing, and parameters.
+    ``memory`` is the largest memory of the process in MiB.
     """
 
     tokens_per_second: float
@@ -31,8 +31,9 @@ class Block:
 
 
 class Stopwatch(Callback):
-    """When which update was done, and how the run ended. ``clock`` may be a process' own: on a shared machine what
-    others do falls on nobody."""
+    """Records the time of each update, the last loss and the validation loss. ``clock`` may be the processor time of
+    the process, which other work on a shared machine hardly changes.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
@@ -51,7 +52,9 @@ class Stopwatch(Callback):
         self.validation_loss = validated.loss
 
     def block(self, target_lengths: Iterator[int]) -> Block:
-        """The throughput between the first mark after settling and the last; ``target_lengths`` are of each batch."""
+        """The throughput between the last mark and the first one after ``SETTLING`` updates. ``target_lengths`` has the
+        number of target tokens of each batch.
+        """
         marks = [mark for mark in self.marks if mark[0] >= SETTLING]
         if len(marks) < 2:
             done = self.marks[-1][0] if self.marks else 0
@@ -62,6 +65,6 @@ class Stopwatch(Callback):
 
 
 def alone(function: Callable[..., T], *arguments: Any) -> T:
-    """The call's result, from a process that did nothing else."""
+    """Calls the function in its own process, and returns its result."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()

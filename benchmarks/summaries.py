@@ -1,11 +1,15 @@
-"""ROUGE of summaries that need no model: the first sentence of each source, and its best sentence.
+"""Measures ROUGE of summaries that need no model: the first sentence of each source, and its best sentence.
 
     python benchmarks/summaries.py FILE.jsonl[.gz] [FILE ...] [--out benchmarks/results/X.md] [--record FILE.json]
 
-Each line of a file is an object with "source", a list of sentences, "target", one reference or a list of several, and
-"oracle", a list with 1 for the sentence that is nearest to the references and 0 for the others (SciTLDR has it). The
-oracle is an upper bound for systems that choose one sentence. A file without "oracle" has no row for it. The intervals
-are 95 % intervals by bootstrap over the lines.
+Each line of a file is an object with these keys:
+
+- "source": a list of sentences.
+- "target": one reference, or a list of several.
+- "oracle": a list with 1 for the sentence that is nearest to the references, and 0 for the others (SciTLDR has it).
+
+The oracle is an upper bound for systems that choose one sentence. A file without "oracle" has no row for it. The
+intervals are 95 % intervals by bootstrap over the lines.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Does a translation model gain from parts of speech beside its source? English to German, tags of our own tagger.
+"""Does a translation model gain from parts of speech beside its source? Our own tagger tags the English sources.
 
     python benchmarks/tagged_sources.py TAGGER --runs RUNS [--folder MULTI30K] [--minutes 5] [--updates N]
                                         [--seeds 1] [--pairs 29000] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 TAGGER is a run of ``tagging`` or ``tagging-hmm`` on English, such as GUM. Words and punctuation marks of the English
 captions are divided, tagged, and cut into subwords (BPE of 4,000 entries). Each piece gets the tag of its word, as in
-Sennrich and Haddow 2016. The model is that of ``multi30k-de-en-gru``, with source and target exchanged. Both systems
+Sennrich and Haddow 2016. The model comes from ``multi30k-de-en-gru``, but translates English to German. Both systems
 read the same pieces: "words" has 256 features for each piece, and "words and tags" has 224 for a piece and 32 for its
-tag. Each has the same minutes of the processor. ``--updates`` gives each the same updates instead: a minute holds fewer
-updates while a machine has other work. The parentheses have 95 % intervals by bootstrap over the sentences of
-test_2016_flickr, in the last column for the difference. The same command again continues what was interrupted.
+tag. Each has the same minutes of processor time. ``--updates`` gives each the same updates instead, because a minute
+has fewer updates while a machine has other work. Parentheses have 95 % intervals by bootstrap over the sentences of
+test_2016_flickr; the last column is the difference. The same command again continues interrupted runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SYSTEMS = {
     "words and tags": [
         f'data.units={{source={{type="factored", factors=2}}, {TARGET}}}',
         'model.encoder.embedding={type="concatenated", widths=[224, 32]}',
-        "training.batching.tokens=1792",  # a tag counts too; so an update has as many target tokens as without tags
+        "training.batching.tokens=1792",  # tags count too, so an update has as many target tokens as without tags
     ],
 }
 
@@ -80,7 +80,7 @@ def pieces(cutter: TextTokenizer, line: str, tags: str) -> list[tuple[str, str]]
 
 
 def translated(system: str, seed: int, runs: Path, budget: str, threads: int) -> Statistics:
-    """The BLEU statistics on test of one system, which is trained first if it is not finished."""
+    """The BLEU statistics of one system on test. Trains it first if it is not finished."""
     run, source = runs / f"{system.replace(' ', '-')}-{seed}", "tagged" if "tags" in system else "words"
     settings = [f'data.{split}={{source="{runs / split}.{source}", target="{runs / split}.de"}}' for split in SPLITS]
     settings += [*SYSTEMS[system], budget, f"training.seed={seed}", "training.clock=processor"]

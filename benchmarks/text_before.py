@@ -1,8 +1,8 @@
-"""The perplexity of language models on test: of each line alone, and of each line after the text before it.
+"""Measures the perplexity of language models on test: for each line alone, and for each line after the text before it.
 
     python benchmarks/text_before.py RUN [RUN+RUN ...] [--threads 1] [--record FILE.json]
 
-The text before a line is read as the first run's own ``context`` says: with a carried state, or a window. An n-gram
+The first run's own ``context`` says how the text before a line is read: with a carried state, or a window. An n-gram
 model, whose recipe reads each line alone, gets a carried state. RUN+RUN is the mean of both models' probabilities.
 """
 

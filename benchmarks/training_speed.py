@@ -1,4 +1,4 @@
-"""How fast does a Transformer train, here and in a plain Hugging Face loop on the same batches?
+"""How fast does a Transformer train here, and in a plain Hugging Face loop on the same batches?
 
     pip install -e '.[benchmarks]'
     python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--threads N]
@@ -6,15 +6,16 @@
                                         [--clock processor] [--out FILE.md] [--record FILE.json]
     python benchmarks/training_speed.py --rounds 0 --steps 600 --seeds 1 2 3   # the validation loss after 600 updates
 
-Both have 3 + 3 layers, width 256, 4 heads, feed-forward 1024, dropout 0.1, one tied embedding of 8,000 joint pieces,
-and train with label smoothing 0.1, Adam and a gradient norm of at most 1 on the encoded Multi30k pairs (German to
-English), batches of max(source, target) * sentences <= 2,048. Ours is ``transduce.training`` as a run uses it; theirs
-is MarianMTModel with what its documentation would have one write, in float32 and under autocast in bfloat16. They take
-turns, each block a process of its own, so that whatever else the machine does falls on both. ``--families`` adds our
-other recipes for the same pairs. With ``--clock processor`` a second is one of the process' own, over its threads.
+Both models have 3 + 3 layers, width 256, 4 heads, feed-forward 1024, dropout 0.1, and one tied embedding of 8,000 joint
+pieces. Both train with label smoothing 0.1, Adam and a gradient norm of at most 1 on the encoded Multi30k pairs (German
+to English). Batches have max(source, target) * sentences <= 2,048. Ours is ``transduce.training`` as a run uses it.
+Theirs is MarianMTModel in a loop like the one of its documentation, in float32 and under autocast in bfloat16. They
+take turns, and each block has its own process, so that other work of the machine slows both alike. ``--families`` adds
+our other recipes for the same pairs. The option ``--clock processor`` measures the processor time of the process,
+divided by its threads.
 
-The share of the limit is the rate of operations in products, as a share of the machine's fastest product in that
-precision with as many threads.
+The share of the limit is the rate of operations in matrix products, divided by the rate of the machine's fastest
+product in that precision with as many threads.
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ from transduce.training.settings import Training
 from transduce.types import Batch
 
 RECIPE = "multi30k-de-en-transformer"
-MARK_EVERY = 10  # updates between looks at the clock
+MARK_EVERY = 10  # updates between two readings of the clock
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What every process is told. ``work`` holds the prepared data, encoded once for all of them."""
+    """The settings of every process. ``work`` holds the prepared data, which are encoded once for all of them."""
 
     data: str
     work: str
@@ -63,14 +64,14 @@ class Setting:
     seed: int = 1
     clock: str = "wall"
     recipe: str = RECIPE
-    changes: tuple[tuple[str, Any], ...] = ()  # of the recipe's settings
+    changes: tuple[tuple[str, Any], ...] = ()  # changed settings of the recipe
 
     def now(self) -> float:
-        """Seconds by the clock; seconds of the processor are divided by the threads."""
+        """The time of the clock in seconds. Processor time is divided by the number of threads."""
         return CLOCKS[self.clock]() / (self.threads if self.clock == "processor" else 1)
 
     def table(self, **training: Any) -> config.Table:
-        """The recipe, with the benchmark's sizes and ``training``."""
+        """The recipe with the benchmark's sizes and the settings ``training``."""
         changes = {
             "data.origin.folder": self.data,
             "data.cache": self.work,
@@ -85,7 +86,7 @@ class Setting:
             "schedule": {"type": "inverse-sqrt", "warmup": WARMUP},
             "clip": CLIP,
             "seed": self.seed,
-            "validation": {"times": 0},  # only the one after the last update
+            "validation": {"times": 0},  # only the validation after the last update
         }
         return api.change(recipes.read(self.recipe), changes) | {"training": fixed | training}
 
@@ -103,11 +104,11 @@ def target_lengths(setting: Setting) -> Iterator[int]:
     return (int(batch.target.lengths.sum()) for batch in batches(setting.prepared(), setting.seed))
 
 
-# ------------------------------------------------------------------ the two sides, each in a process of its own
+# ------------------------------------------------------------------ the two sides, each in its own process
 
 
 def transduce_block(setting: Setting, precision: str, seconds: float) -> Block:
-    validation = {"times": 0, "examples": 1}  # as little as there can be
+    validation = {"times": 0, "examples": 1}  # as little as possible
     budget = {"minutes": seconds / 60, "clock": setting.clock, "validation": validation}
     return _run(setting, precision=precision, **budget).block(target_lengths(setting))
 
@@ -126,7 +127,7 @@ def _run(setting: Setting, **training: Any) -> Stopwatch:
 
 
 def operations(setting: Setting, precision: str) -> float:
-    """The operations in products for one target token, counted over some updates."""
+    """The operations in matrix products for one target token, counted over some updates."""
     torch.set_num_threads(setting.threads)
     with counter() as counting, tempfile.TemporaryDirectory(dir=setting.work) as run:
         train(setting.table(steps=COUNTED, precision=precision), Path(run) / "run", device="cpu")
@@ -135,7 +136,7 @@ def operations(setting: Setting, precision: str) -> float:
 
 
 def limits(threads: int) -> dict[str, float]:
-    """The fastest products of the machine, in GFLOP/s."""
+    """The rate of the machine's fastest products in GFLOP/s, by precision."""
     torch.set_num_threads(threads)
     return {"float32": float32_limit(), "bfloat16": measure_gflops(torch.bfloat16)}
 
@@ -158,12 +159,12 @@ def hugging_face_block(setting: Setting, precision: str, seconds: float) -> Bloc
     return stopwatch.block(target_lengths(setting))
 
 
-# ------------------------------------------------------------------ what is measured, and how it is told
+# ------------------------------------------------------------------ measurements and tables
 
 
 @dataclass(frozen=True)
 class Side:
-    """A row of the table: what trains, and in which precision."""
+    """A row of the table: a name, a function that trains one block, its setting and its precision."""
 
     name: str
     block: Callable[[Setting, str, float], Block]
@@ -172,7 +173,7 @@ class Side:
 
 
 def sides(setting: Setting, precisions: list[str], families: list[str]) -> list[Side]:
-    """Theirs in float32 first: the others are compared with it."""
+    """All rows. The first one is theirs in float32, because the others are compared with it."""
     theirs = [Side(f"Hugging Face, {each}", hugging_face_block, setting, each) for each in ("float32", "bfloat16")]
     ours = [Side(f"transduce, {each}", transduce_block, setting, each) for each in precisions]
     for family in families:
@@ -182,7 +183,7 @@ def sides(setting: Setting, precisions: list[str], families: list[str]) -> list[
 
 
 def throughput(measured: list[Side], rounds: int, seconds: float) -> dict[Side, list[Block]]:
-    """In each round a block of each side, in turn."""
+    """Measures a block of each side in each round, in turn."""
     blocks: dict[Side, list[Block]] = {side: [] for side in measured}
     for number in range(rounds):
         for side, found in blocks.items():
@@ -197,7 +198,7 @@ def ratios(ours: list[Block], theirs: list[Block]) -> list[float]:
 
 
 def losses(setting: Setting, precisions: list[str], steps: int, seeds: list[int]) -> dict[str, list[float]]:
-    """By precision, the validation loss of each seed."""
+    """The validation loss of each seed, by precision."""
     found: dict[str, list[float]] = {precision: [] for precision in precisions}
     for seed in seeds:
         for precision in precisions:
@@ -240,7 +241,7 @@ def throughput_lines(blocks: dict[Side, list[Block]]) -> list[str]:
 
 
 def _share(side: Side, tokens_per_second: float, limit: dict[str, float]) -> float:
-    """The share of the machine's fastest products that the products of training reach."""
+    """The rate of the products in training, divided by the rate of the machine's fastest products."""
     per_token = alone(operations, side.setting, side.precision)
     return tokens_per_second * per_token / limit[side.precision] / 1e9
 

@@ -1,23 +1,23 @@
-"""The gain of pretraining on text of the target side, for translation with few pairs.
+"""Measures how much pretraining on text of the target language improves translation with few pairs.
 
     python benchmarks/transfer.py --runs RUNS [--folder MULTI30K] [--pairs 1000 5000] [--seeds 1 2 3]
                                   [--ways language frozen denoising] [--pretraining 6] [--minutes 4]
                                   [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
 
-Multi30k, German to English, the model of ``multi30k-de-en-transformer`` with a vocabulary for each side. The text is
-the English side of the training pairs after the first 5,000. A sentence that is also in the first 5,000 pairs, in
-validation or in test is left out. The ways:
+The data are Multi30k, German to English. The model is ``multi30k-de-en-transformer`` with a vocabulary for each side.
+The text is the English side of the training pairs after the first 5,000. A sentence that is also in the first 5,000
+pairs, in validation or in test is left out. The ways to pretrain:
 
 - ``language``: the decoder starts from a language model of the text.
-- ``frozen``: the same, and what was copied keeps its values. Only the encoder and the attention to it learn.
+- ``frozen``: the same, but the copied weights keep their values. Only the encoder and the attention to it learn.
 - ``denoising``: encoder and decoder start from a denoising autoencoder of the text (infilling). The encoder then learns
   German words, and keeps its vectors of tokens that both languages have.
 
-Without pretraining, each side's vocabulary is learned from the pairs. With pretraining, the vocabulary of the target is
-learned from the text. All systems have the same model, settings and minutes of the processor; pretraining's own minutes
-come on top. Each pretraining is done once, with seed 1. The same command again continues interrupted trainings. The
-parentheses have 95 % intervals, by bootstrap over the sentences of test_2016_flickr. The intervals of a mean use the
-same resamples for all seeds.
+Without pretraining, each side's vocabulary is learned from the pairs. If a model is pretrained, the vocabulary of the
+target is learned from the text. All systems have the same model, settings and minutes of processor time. Pretraining
+takes additional minutes. Each pretraining is done once, with seed 1. The same command again continues interrupted
+trainings. Parentheses have 95 % intervals by bootstrap over the sentences of test_2016_flickr. The intervals of a mean
+use the same resamples for all seeds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from transduce.metrics.statistics import Statistics
 from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
 
-FIRST = 5000  # the pairs that no pretraining sees
+FIRST = 5000  # pairs that pretraining does not use
 SIZE = 4000  # entries of a vocabulary
 UNIT: dict[str, Any] = {"type": "unigram", "size": SIZE}
 RECIPE = "multi30k-de-en-transformer"
@@ -48,7 +48,7 @@ LAYER = ("mixer", "mixer_residual", "feedforward", "feedforward_residual")
 
 @dataclass(frozen=True)
 class Way:
-    """What a translation starts from: the pretrained ``run``, the parts of the model, and what is then frozen."""
+    """A way to pretrain: the pretrained ``run``, the parts of the model that start from it, and frozen parameters."""
 
     run: str
     parts: tuple[dict[str, str], ...]
@@ -67,8 +67,8 @@ WAYS = {
 
 
 def texts(runs: Path, folder: str | None, sizes: list[int]) -> None:
-    """Writes into ``runs``: the first pairs of training, for each size, as SIZE.de and SIZE.en; validation and test
-    in the same way; and the text for pretraining, rest.tsv.
+    """Writes into ``runs`` the first training pairs of each size, as SIZE.de and SIZE.en. Writes validation and test in
+    the same way, and the text for pretraining as rest.tsv and rest-valid.tsv.
     """
     splits = Multi30k("de", "en", folder).prepare(runs / "multi30k")
     named = {"valid": splits.valid, "test": splits.test}
@@ -87,7 +87,7 @@ def _lines(files: Any) -> list[list[str]]:
 
 
 def pretrained(way: str, runs: Path, common: list[str], minutes: float, threads: int) -> Path:
-    """The run of a language model or of a denoising autoencoder of the text, trained if it is not finished."""
+    """The run of a language model or a denoising autoencoder of the text. Trains it first if it is not finished."""
     run = runs / way
     settings: dict[str, Any] = {
         "data.train": {"path": str(runs / "rest.tsv")},
@@ -111,7 +111,7 @@ def pretrained(way: str, runs: Path, common: list[str], minutes: float, threads:
 def translated(
     way: str, size: int, seed: int, runs: Path, common: list[str], minutes: float, threads: int
 ) -> Statistics:
-    """The BLEU statistics on test of one translation model, which is trained first if it is not finished."""
+    """The BLEU statistics of one translation model on test. Trains it first if it is not finished."""
     run = runs / f"{way}-{size}-seed{seed}"
     sides = {"source": "de", "target": "en"}
     settings: dict[str, Any] = {

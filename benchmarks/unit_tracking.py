@@ -1,8 +1,8 @@
-"""Which units of a recurrent language model follow a property of a text that it never saw.
+"""Which units of a recurrent language model follow a property of a text that it was not trained on?
 
     python benchmarks/unit_tracking.py RUN TEXT.txt --properties quotes place [--out FILE.md] [--record FILE.json]
 
-Units and probe are chosen on the first half of the text; the figures are of the second half.
+Units and probe are chosen on the first half of the text, and measured on the second half.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Word aligners beside other programs and beside attention: the alignment error rate against gold links.
+"""Compares word aligners with other programs and with attention, by the alignment error rate against gold links.
 
     python benchmarks/word_alignment.py [--pairs en-fr en-es en-it en-et] [--systems ibm1 hmm ...] [--peers PYTHON]
                                         [--run RUN] [--folder FOLDER] [--captions FOLDER]
                                         [--out benchmarks/results/word-alignment.md] [--record FILE.json]
 
-Each system learns from the same text, without any links, and aligns it. The text has the test sentences, and for en-fr
-the 29,000 captions of Multi30k: another domain, so errors are higher than published ones, which come from a million
-pairs. For the other pairs it has the 105 validation sentences and the 1,002 training sentences of XL-WA, whose silver
-links nobody reads. All words are in lower case.
+Each system learns from the same text, without any links, and aligns it. The text has the test sentences. For en-fr it
+also has the 29,000 captions of Multi30k. They are another domain, so errors are higher than published ones, which come
+from a million pairs. For the other pairs the text also has the 105 validation sentences and the 1,002 training
+sentences of XL-WA. Their silver links are not used. All words are in lower case.
 
-Columns: the alignment error rate (lower is better) of each direction and of the symmetrised links; precision and recall
-of grow-diag-final-and. Seconds are the processor's, for learning from the text and aligning all of it in both
-directions. "Agreement" means that both directions learn together (Liang et al. 2006); "alone" means that they do not.
-eflomal (Östling and Tiedemann 2016) samples, so its figures vary by some tenths. systran-align is fast_align (Dyer et
-al. 2013) as a Python package with the options -d -o -v; it gives symmetrised links only. Attention is of a translation
-model that learned from the captions only, and read each target; it has one direction.
+The columns are the alignment error rate (lower is better) of each direction and of the symmetrised links, and the
+precision and recall of grow-diag-final-and. Seconds are processor time, for learning from the text and aligning all of
+it in both directions. "Agreement" means that both directions learn together (Liang et al. 2006); "alone" means that
+they do not. eflomal (Östling and Tiedemann 2016) samples, so its figures vary by some tenths. systran-align is
+fast_align (Dyer et al. 2013) as a Python package with the options -d -o -v; it gives symmetrised links only. Attention
+comes from a translation model that learned from the captions only, and read each target; it has one direction.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ print(json.dumps([[each["alignments"] for each in found], used.ru_utime + used.r
 
 @dataclass(frozen=True)
 class Text:
-    """The pairs to learn from, and which of them have gold links: those from ``first`` on."""
+    """The pairs to learn from. The pairs from ``first`` on have the links ``gold``, as many as ``gold`` has."""
 
     name: str
     pairs: list[tuple[str, str]]
@@ -155,7 +155,7 @@ def _joined(text: Text, path: Path) -> None:
 
 
 def attention(text: Text, run: Path) -> tuple[dict[str, Found], HeadScores]:
-    """The links by the mean of all attention, before and after each target word is read, and all heads."""
+    """The links by the mean of all attention, before and after a target word is read, and the scores of all heads."""
     model = transduce.load(run, device="cpu")
     rows: dict[str, Found] = {}
     for when, after in (("before", False), ("after", True)):

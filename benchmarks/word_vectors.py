@@ -1,11 +1,11 @@
-"""Word vectors side by side: similarity, analogies and misspellings, beside what random vectors have.
+"""Compares word vectors with each other and with random vectors, by similarity, analogies and misspellings.
 
     python benchmarks/word_vectors.py cbow.vec skip-gram.vec subword.bin --similarity similarity/*.tsv \\
         --analogies questions-words.txt --misspellings aspell.test.tsv.gz --record FILE.json
 
 The random vectors have the words of the first file. Pairs and questions with a word that has no vector of its own are
-left out, except in the columns "with subwords", which are for files with subwords. A misspelling without a vector is
-wrong.
+left out, except in the columns "with subwords", which are for files with subwords. A misspelling without a vector
+counts as wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from transduce.vectors.misspellings import misspellings, random_vectors, read_mi
 from transduce.vectors.similarity import read_pairs, similarity
 from transduce.vectors.table import Vectors
 
-SYNTACTIC = "gram"  # the beginning of the names of syntactic sections in questions-words.txt
+SYNTACTIC = "gram"  # the names of syntactic sections in questions-words.txt begin so
 
 
 def written(found: Estimate, factor: float = 1.0) -> str:
@@ -42,7 +42,7 @@ def table(heading: str, rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def similarities(vectors: Mapping[str, Vectors], files: Sequence[Path]) -> list[str]:
-    """Spearman's correlation for each data set and each table of vectors."""
+    """A table with Spearman's correlation for each data set and each table of vectors."""
     with_subwords = {name: each for name, each in vectors.items() if each.subwords is not None}
     rows = [["pairs", "all", "known", *vectors, *(f"{name}, with subwords" for name in with_subwords)]]
     for path in sorted(files):
@@ -56,7 +56,7 @@ def similarities(vectors: Mapping[str, Vectors], files: Sequence[Path]) -> list[
 
 
 def answers(vectors: Mapping[str, Vectors], file: Path) -> list[str]:
-    """The accuracy of analogies, semantic and syntactic, by both scores."""
+    """A table with the accuracy of semantic and syntactic analogies by both scores."""
     sections = read_questions(file)
     parts = {
         "semantic": {name: each for name, each in sections.items() if not name.startswith(SYNTACTIC)},
@@ -71,7 +71,7 @@ def answers(vectors: Mapping[str, Vectors], file: Path) -> list[str]:
 
 
 def corrections(vectors: Mapping[str, Vectors], file: Path) -> list[str]:
-    """How often the right word is near its misspelling."""
+    """A table that tells how often the right word is near its misspelling."""
     pairs = read_misspellings(file)
     rows = [["vectors", "pairs", "right word has a vector", "misspelling has one", "nearest, %", "among ten, %"]]
     for name, each in vectors.items():

@@ -1,21 +1,22 @@
-"""Installs each peer that still installs beside this PyTorch, and measures all of them and transduce in turn.
+"""Installs each peer that still works with this PyTorch, and measures all of them and transduce in turn.
 
     cd benchmarks
     python -m peers HOME [--peers eole joeynmt …] [--only training prediction losses] [--rounds 3] [--seconds 15]
                     [--run RUN | --minutes 4] [--torch 'torch==2.13.0'] [--out FILE.md] [--record FILE.json]
 
 HOME is a folder for the peers' environments (about 2 GB each), the data and the run; nothing is installed anywhere
-else. A second call uses them again. All get the same Multi30k pairs (German to English) as ready pieces of one joint
-vocabulary of 8,000, batches of about 2,048 tokens, and models of the same sizes: a Transformer of 3 + 3 layers, width
-256 and feed-forward networks of 1,024, and a bidirectional LSTM with an LSTM of 512 with attention and input feeding.
-Each toolkit's own pieces of these (the order of norms, biases, initialisation) stay its own.
+else. A second call uses them again. All toolkits get the same Multi30k pairs (German to English) as ready pieces of one
+joint vocabulary of 8,000, and batches of about 2,048 tokens. Their models have the same sizes. The Transformer has
+3 + 3 layers, width 256 and feed-forward networks of 1,024. The other model has a bidirectional LSTM as its encoder. Its
+decoder is an LSTM of 512 with attention and input feeding. The order of norms, the biases and the initialisation remain
+each toolkit's own.
 
 All predict with the weights of RUN, a run of multi30k-de-en-transformer with post-norm (docs/families.md). Without
---run, HOME/run is trained for --minutes. Hugging Face and CTranslate2 get ids and give ids. transduce
-gets text and gives text. Each process has --prediction-threads (1: bulk work runs a process on each core).
+--run, HOME/run is trained for --minutes. Hugging Face and CTranslate2 read and write ids. transduce reads and writes
+text. Each process has --prediction-threads. The default is 1, because bulk work runs a process on each core.
 
-Each row of a table is a process of its own in each round. A table compares its rows with the first one, round by
-round. --only losses gives the validation loss after --steps updates in both precisions, and its spread over seeds.
+In each round, each row of a table has its own process. A table compares its rows with the first one, round by round.
+--only losses measures the validation loss after --steps updates in both precisions, and its spread over seeds.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from peers.ours import RECIPES, Ours, setting_of, trained, write_exports
 from peers.turns import Measured, failure_lines, prediction, prediction_lines, training, training_lines
 
 PARTS = ("training", "prediction", "losses")
-PINNED = (  # what OpenNMT-py needs, without its pin of torch
+PINNED = (  # the requirements of OpenNMT-py without its pin of torch
     "configargparse",
     "ctranslate2>=4",
     "fasttext-wheel",
@@ -80,7 +81,7 @@ def peers(home: Path, requirement: str) -> dict[str, Peer]:
 
 
 def installed(asked: Mapping[str, Peer]) -> tuple[list[Peer], dict[str, str], list[str]]:
-    """The peers that are there, the reasons of the others, and a line with each version."""
+    """Installs the peers. Returns the installed peers, the reasons why the others failed, and the versions."""
     found, failed, versions = list[Peer](), dict[str, str](), list[str]()
     for peer in asked.values():
         print(f"installing {peer.name}", flush=True)
@@ -95,7 +96,7 @@ def installed(asked: Mapping[str, Peer]) -> tuple[list[Peer], dict[str, str], li
 
 
 def shares(measured: Measured, family: Family, task: Task) -> dict[str, float]:
-    """The share of the machine's fastest products, for the rows of transduce."""
+    """For each row of transduce, its rate of operations as a share of the machine's fastest products."""
     limit = alone(limits, task.threads)
     found = {}
     for row, speeds in measured.speeds.items():

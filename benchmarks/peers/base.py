@@ -1,4 +1,4 @@
-"""The interface of a peer, which is installed, trains and predicts; and how its processes run and are measured."""
+"""The interface of a peer, which is installed, trains and predicts. Functions that run and measure its processes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Task:
-    """What every process is told: the data, the threads, and how long a block of training is measured."""
+    """The task of every process: the data, the number of threads, and the seconds of a block of training."""
 
     data: Data
     threads: int
@@ -65,8 +65,8 @@ class Task:
 class Peer(Protocol):
     """A toolkit.
 
-    ``trains`` names the models and precisions that it trains, ``predicts`` its ways to predict; each is a row of a
-    table. ``install`` makes its environment; a call when it exists costs nothing. All raise PeerError.
+    ``trains`` names the models and precisions that it trains, and ``predicts`` its ways to predict. Each is a row of a
+    table. ``install`` makes its environment, unless it exists. All methods raise PeerError.
     """
 
     @property
@@ -89,9 +89,10 @@ class Peer(Protocol):
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment of a peer's own, in ``folder``. ``torch`` is the requirement that is installed first.
+    """The virtual environment of one peer, in ``folder``. ``torch`` is the requirement that is installed first.
 
-    ``requirements`` are installed with what they depend on, ``bare`` without: their pins would refuse this PyTorch.
+    ``requirements`` are installed with their dependencies. ``bare`` are installed without, because their pins would
+    refuse this PyTorch.
     """
 
     folder: Path
@@ -142,8 +143,8 @@ def run(
     folder: Path | None = None,
     enough: Callable[[Finished], bool] = lambda _: False,
 ) -> Finished:
-    """Runs the command, in ``folder``, and returns what it printed. Ends it as soon as it printed ``enough``. Raises
-    PeerError with its last lines if it fails.
+    """Runs the command in ``folder`` and returns its output. Kills it as soon as ``enough`` of the output is True.
+    Raises PeerError with its last lines if it fails.
     """
     finished = Finished()
     with _started(command, threads, folder) as process:
@@ -166,7 +167,7 @@ def run(
 
 @contextmanager
 def _started(command: Sequence[str], threads: int, folder: Path | None) -> Iterator[subprocess.Popen[str]]:
-    """The process, with both its outputs in one. Kills it if something fails meanwhile."""
+    """A context with the process. Its standard error goes to its standard output. It is killed if it still runs."""
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     own |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
@@ -185,8 +186,8 @@ def _started(command: Sequence[str], threads: int, folder: Path | None) -> Itera
 def trained_by_log(command: Sequence[str], task: Task, pattern: re.Pattern[str], folder: Path) -> Speed:
     """The speed of a toolkit that prints its own reports until it is stopped.
 
-    The first group of ``pattern`` is the target tokens a second since the last report. The first report is left out:
-    it holds the start.
+    The first group of ``pattern`` is the target tokens a second since the last report. The first report is left out,
+    because it includes the start.
     """
 
     def rates(finished: Finished) -> tuple[list[float], list[float]]:

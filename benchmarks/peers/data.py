@@ -1,6 +1,6 @@
-"""The data that all toolkits get: Multi30k as ready pieces, one vocabulary, our own run's batches, and its weights.
+"""The data that all toolkits get: Multi30k as ready pieces, one vocabulary, and the batches and weights of our own run.
 
-A piece is written as CTranslate2's export writes it: a special token's name, or the number of its id. So no toolkit
+Pieces are written as in our export for CTranslate2: the name of a special token, or the id as a number. So no toolkit
 needs a tokenizer.
 """
 
@@ -19,14 +19,18 @@ from transduce.runs.run import Run
 from transduce.types import EOS, PAD, SPECIALS
 
 BATCHES = 1500  # more than a block of training needs
-FEW = 100  # pairs for toolkits that cannot train without a validation set
+FEW = 100  # validation pairs, for toolkits that cannot train without a validation set
 
 
 @dataclass(frozen=True)
 class Data:
-    """Files in ``folder``: train.src and train.tgt in pieces, one sentence a line, and valid.* with the first of them;
-    vocabulary.txt, one piece a line in the order of ids; batches.json, the ids of each batch; test.json, the ids of the
-    test sources, and test.pieces.json, their pieces.
+    """Files in ``folder``:
+
+    - train.src and train.tgt: the training pairs in pieces, one sentence a line.
+    - valid.src and valid.tgt: the first lines of the training pairs.
+    - vocabulary.txt: one piece a line, in the order of ids.
+    - batches.json: the ids of each batch.
+    - test.json and test.pieces.json: the ids and the pieces of the test sources.
 
     ``setting`` is the same data for our own training. ``run`` is the trained run whose weights predict; None if nothing
     predicts. ``exports`` is the folder of its exports.

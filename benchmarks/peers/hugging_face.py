@@ -1,4 +1,4 @@
-"""Hugging Face: Marian in a plain training loop, and its ``generate`` with our weights."""
+"""Hugging Face: its Marian model in a plain training loop, and its ``generate`` with our weights."""
 
 from __future__ import annotations
 

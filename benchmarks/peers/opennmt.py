@@ -1,4 +1,4 @@
-"""OpenNMT-py and Eole, which took over its code: two toolkits with nearly one configuration."""
+"""OpenNMT-py, and Eole, which is a fork of it. Both toolkits have nearly the same configuration."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _common(data: Data) -> dict[str, Any]:
 
 
 def _counted(data: Data) -> Path:
-    """The vocabulary with a count for each piece, in the toolkits' own format."""
+    """Writes the vocabulary with a count for each piece, in the toolkits' own format. Returns its path."""
     path = data.folder / "vocabulary.counted.txt"
     pieces = data.pieces.read_text(encoding="utf-8").split()
     path.write_text("".join(f"{each}\t1\n" for each in pieces), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""transduce: training as a run does it, and prediction by each engine, text in and text out."""
+"""transduce: training as in a run, and prediction by each engine, from text to text."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from transduce.speed.report import peak_memory
 
 RECIPES: dict[Family, tuple[str, dict[str, Any]]] = {
     "transformer": (
-        "multi30k-de-en-transformer",  # post-norm, as Marian is
+        "multi30k-de-en-transformer",  # with post-norm, like Marian
         {"model.encoder.norm": "post", "model.decoder.norm": "post"},
     ),
     "recurrent": (
         "multi30k-de-en-recurrent",
-        {"model.decoder.wiring.input_feeding": True, "model.tie": "embeddings"},  # as the other toolkits do
+        {"model.decoder.wiring.input_feeding": True, "model.tie": "embeddings"},  # like the other toolkits
     ),
 }
 EXPORTS = ("native-float32", "native-int8", "onnx-float32", "ctranslate2-float32", "ctranslate2-int8", "marian")
@@ -67,13 +67,13 @@ class Ours:
 
 
 def setting_of(task: Task, family: Family) -> Setting:
-    """Our own training of this model."""
+    """The setting of our own training of this model."""
     recipe, changes = RECIPES[family]
     return replace(task.data.setting, threads=task.threads, recipe=recipe, changes=tuple(changes.items()))
 
 
 def write_exports(data: Data) -> None:
-    """The exports of the run for all engines, made now unless they exist with the same weights."""
+    """Makes the exports of the run for all engines, unless they exist with the same weights."""
     assert data.run is not None
     weights = checksum(Run.open(data.run).weights("best"))
     for name in EXPORTS:
@@ -97,7 +97,7 @@ def _predict(data: Data, way: str, columns: Sequence[Column], threads: int) -> d
     rates = {}
     for column in columns:
         search: Any = Greedy(LONGEST) if column.beam == 1 else Beam(column.beam, max_length=LONGEST)
-        for part in (sources[: min(column.batch, 4)], sources[: column.count]):  # the first fills caches
+        for part in (sources[: min(column.batch, 4)], sources[: column.count]):  # the first part fills caches
             began = time.perf_counter()
             loaded.predict(part, search, column.batch)
             rates[column] = len(part) / (time.perf_counter() - began)

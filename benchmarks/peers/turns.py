@@ -1,4 +1,4 @@
-"""All rows of a table take turns, A B C A B C, so that whatever else the machine does falls on all of them."""
+"""All rows of a table take turns, A B C A B C, so that other work of the machine slows all of them alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peers.base import Column, Family, Peer, PeerError, Speed, Task
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: which peer, and how it computes."""
+    """A row of a table: the peer, and its precision or its way to predict."""
 
     peer: Peer
     way: str
@@ -32,7 +32,7 @@ class Measured:
 
 
 def take_turns(rows: Sequence[Row], rounds: int, measure: Callable[[Row], Mapping[str, Speed]]) -> Measured:
-    """Measures each row once a round. A row that fails once is left out from then on."""
+    """Measures each row once a round. A row that fails is left out of the later rounds."""
     found = Measured({row: [] for row in rows})
     for number in range(rounds):
         for row in list(found.speeds):
@@ -50,13 +50,13 @@ def take_turns(rows: Sequence[Row], rounds: int, measure: Callable[[Row], Mappin
 
 
 def training(peers: Sequence[Peer], family: Family, task: Task, rounds: int) -> Measured:
-    """Target tokens a second of all that train this model. The column is "tokens/s"."""
+    """Target tokens per second of all peers that train this model. The column is "tokens/s"."""
     rows = [Row(peer, precision) for peer in peers for trained, precision in peer.trains if trained == family]
     return take_turns(rows, rounds, lambda row: {"tokens/s": row.peer.train(task, family, row.way)})
 
 
 def prediction(peers: Sequence[Peer], columns: Sequence[Column], task: Task, rounds: int) -> Measured:
-    """Sentences a second, by the columns' names."""
+    """Sentences per second of all peers that predict, by the names of the columns."""
     rows = [Row(peer, way) for peer in peers for way in peer.predicts]
 
     def measure(row: Row) -> dict[str, Speed]:
@@ -66,13 +66,13 @@ def prediction(peers: Sequence[Peer], columns: Sequence[Column], task: Task, rou
 
 
 def ratios(speeds: Sequence[Mapping[str, Speed]], base: Sequence[Mapping[str, Speed]], column: str) -> list[float]:
-    """The ratio of the rates in each round."""
+    """The ratio of the two rates of a column in each round."""
     return [one[column].rate / other[column].rate for one, other in zip(speeds, base, strict=True)]
 
 
 def training_lines(heading: str, measured: Measured, shares: Mapping[str, float]) -> list[str]:
-    """A table for training. The first row is what the others are compared with. ``shares`` has, for some rows, the
-    share of the machine's fastest products.
+    """A table for training. It compares the other rows with the first one. ``shares`` has, for some rows, the share of
+    the machine's fastest products.
     """
     if not measured.speeds:
         return []
@@ -117,7 +117,7 @@ def prediction_lines(measured: Measured) -> list[str]:
 
 
 def failure_lines(failed: Mapping[str, str]) -> list[str]:
-    """A table of what did not install or run, with the last line of the reason."""
+    """A table of the peers and rows that did not install or run, with the last line of each reason."""
     if not failed:
         return []
     lines = _head("Not measured", ["", "reason"])

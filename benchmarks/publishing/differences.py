@@ -7,8 +7,8 @@ from transduce.records.record import MeasuredDifference, MeasuredSystem, Printed
 
 
 def difference_tables(record: Record) -> list[PrintedTable]:
-    """A table for each metric of a record of ``transduce compare``. Each system that was subtracted has a column.
-    Several seeds share a row.
+    """A table for each metric of a record of ``transduce compare``. Each system that others are compared with has a
+    column. Several seeds share a row.
     """
     metrics = dict.fromkeys(each.metric for each in record.differences)
     return [_table(record, metric) for metric in metrics]

@@ -1,8 +1,8 @@
-"""The table and the picture that compare families on the same tasks: records, as benchmarks/results/families.toml names
-them.
+"""The table and the picture that compare families on the same tasks, from the records that
+benchmarks/results/families.toml names.
 
-A cell shows the record of the family's recipe for the task, as shipped. Without one, it shows the family's system in
-the record ``families-TASK.json`` of benchmarks/compare_families.py.
+A cell shows the record of the family's recipe for the task, as shipped. If there is none, it shows the family's system
+in the record ``families-TASK.json`` of benchmarks/compare_families.py.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from transduce.pages.markup import Markup, element
 from transduce.records.changes import as_shipped
 from transduce.records.record import Figure, MeasuredSystem, Record
 
-OWN = "families-"  # the beginning of these records' names; no other table shows them
+OWN = "families-"  # the names of these records begin so; no other table shows them
 MISSING, UNSUITED = "not measured", "–"
-SPEED = ": sentences a second (times torch float32)"  # of a table of benchmarks/engines.py
+SPEED = ": sentences a second (times torch float32)"  # the end of a table's heading in benchmarks/engines.py
 COLUMN = "beam 5, batches"
 BEGIN = "<!-- Made by `bash scripts/results` from records, down to the next mark. -->"
 END = "<!-- The table ends here. -->"
@@ -38,10 +38,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Family:
-    """A family. ``recipes`` are by task, several joined by "+". ``system`` is its name in these records.
+    """A family. ``recipes`` has its recipe for each task; "+" joins several. ``system`` is its name in these records.
 
-    ``engines`` is the run whose speed a record of benchmarks/engines.py has, in ``outputs`` a second. Tasks that the
-    family is ``unsuited`` for stay empty.
+    ``engines`` is the run whose speed is in a record of benchmarks/engines.py, in ``outputs`` a second. The family is
+    ``unsuited`` for some tasks, whose cells stay empty.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Comparison:
 
     @classmethod
     def read(cls, path: Path) -> Comparison:
-        """Raises ConfigError, which names the key, for a file that is not as the dataclasses say."""
+        """Reads a TOML file. Raises ConfigError, which names the key, if the file does not fit the dataclasses."""
         return config.build(config.read(path), cls)
 
 
@@ -75,7 +75,7 @@ class Ranked:
 
 
 def ranked(compared: Comparison, records: Mapping[str, Record]) -> list[Ranked]:
-    """The families, the best first; those without a record last."""
+    """The families, best first. Families without a record are last."""
     found = {family.name: _measured(family, compared.tasks, records) for family in compared.families}
     best = {
         task.name: max(
@@ -129,7 +129,7 @@ def _cell(row: Ranked, task: Task) -> str:
 
 
 def _fastest(family: Family, records: Mapping[str, Record]) -> str:
-    """The most outputs a second of all engines, and which engine that is."""
+    """The speed and the name of the engine that writes the most outputs a second."""
     rates = [
         (float(cells[columns.index(COLUMN)].split()[0].replace(",", "")), cells[0])
         for columns, cells in _engine_rows(family.engines, records)
@@ -185,7 +185,7 @@ def _figure(system: MeasuredSystem, task: Task) -> Figure:
 
 # --------------------------------------------------------------------- picture
 
-NAMES, PANEL, BETWEEN, TOP, ROW = 290.0, 180.0, 60.0, 34.0, 26.0  # pixels; a score stands between two panels
+NAMES, PANEL, BETWEEN, TOP, ROW = 290.0, 180.0, 60.0, 34.0, 26.0  # pixels; a score is written between two panels
 RULE, MARK = "stroke: #e1e5ea", "#1d4ed8"
 
 

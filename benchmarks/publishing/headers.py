@@ -1,7 +1,7 @@
 """The lines with scores in a recipe's header.
 
-They begin with "# Score" and go on in lines that begin with "#   ". A recipe has them if it can be trained, and a base
-of others has none. Nothing else in a header names a score.
+They begin with "# Score" and continue in lines that begin with "#   ". A recipe that can be trained has them. A recipe
+that is only the base of others has none. No other line of a header has a score.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ WIDTH = 120
 
 
 def header(name: str, text: str, rows: Sequence[ResultRow], others: bool) -> str:
-    """The recipe's text with its scores as they should be.
+    """The recipe's text with up-to-date scores.
 
-    ``rows`` are figures of the recipe as shipped; ``others`` says whether there are figures with other settings.
-    Raises TemplateError if the recipe has no place for scores, or several.
+    ``rows`` are figures of the recipe as shipped. ``others`` says whether there are figures with other settings. Raises
+    TemplateError if the recipe has no place for scores, or several.
     """
     blocks = BLOCK.findall(text)
     if "model" not in recipes.read(name):
@@ -51,7 +51,7 @@ def _score_lines(name: str, rows: Sequence[ResultRow], others: bool) -> list[str
 
 
 def budget(name: str) -> str:
-    """How long the recipe trains, as a sentence."""
+    """The budget of the recipe's training, as a sentence."""
     training = recipes.read(name).get("training", {})
     limits = [
         f"{training[limit]:,} {unit}"
@@ -62,5 +62,5 @@ def budget(name: str) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    """The text in lines of at most ``WIDTH`` characters; the second and the following are indented."""
+    """The text in lines of at most ``WIDTH`` characters. All lines but the first are indented."""
     return textwrap.wrap(text, WIDTH, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False)

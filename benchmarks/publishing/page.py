@@ -28,19 +28,21 @@ NOTICE = (
 
 
 class TemplateError(ValueError):
-    """The template has a mark that says nothing, or leaves something out."""
+    """The template has a mark that cannot be filled, or leaves a record out."""
 
 
 @dataclass
 class Results:
-    """All that there is to show, and what of it has been shown."""
+    """All records and rows, and the ones that the page shows. ``shown`` has the indices of the rows that it shows, and
+    ``used`` the names of the records whose tables it shows.
+    """
 
     folder: Path
     records: dict[str, Record]
     rows: list[ResultRow] = field(default_factory=list)
     shown: set[int] = field(default_factory=set)
     used: set[str] = field(default_factory=set)
-    compared: set[str] = field(default_factory=set)  # the records that a mark ``differences`` shows
+    compared: set[str] = field(default_factory=set)  # the names of the records that a mark ``differences`` shows
 
     @classmethod
     def read(cls, folder: Path) -> Results:
@@ -59,7 +61,7 @@ class Results:
         return sorted(found, key=lambda row: row.date, reverse=True)[:1]
 
     def page(self) -> str:
-        """The page. Raises TemplateError for a mark that says nothing, and for a record that no mark shows."""
+        """The page. Raises TemplateError for a mark that cannot be filled, and for a record that no mark shows."""
         template = (self.folder / "page.md").read_text(encoding="utf-8")
         self.compared |= {name.strip() for name in COMPARED.findall(template)}
         text = MARK.sub(lambda mark: self._filled(mark.group(1)), template)
@@ -125,7 +127,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _table(rows: Sequence[ResultRow], metrics: Sequence[str]) -> str:
-    """The rows; columns of metrics that none has are left out, and the split is told where it is not test."""
+    """The table of the rows, without metrics that no row has. A note names the split of a row if it is not test."""
     names = [name for name in metrics if any(name in row.scores for row in rows)]
     lines = [
         ["model (parameters)", *names, "work", "source", "notes"],

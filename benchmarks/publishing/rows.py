@@ -1,4 +1,4 @@
-"""Rows of the tables: what a record says, in words."""
+"""Rows of the tables: the contents of a record in words."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from transduce.records.machine import Machine
 from transduce.records.record import Change, Figure, MeasuredSystem, Record, TrainedModel
 from transduce.statistical.counted import Counted
 
-MOST_CHANGES = 4  # that a note lists; the record has all
+MOST_CHANGES = 4  # changes that a note lists at most; the record has all
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A row: the model, its scores by metric, the work, where the figure is kept (with the machine), and what to know.
+    """A row: the model, its scores by metric, the work of training, the source of the figure, its machine, and notes.
 
-    ``data`` names the training data, if the recipe leaves that open. ``shipped`` says that the model
-    is one run of ``recipe`` with the recipe's own settings, so that the recipe's header may show the score. ``older``
-    names the settings that the recipe has changed since. ``record`` is the name of the record's file.
+    ``data`` names the training data if the recipe leaves them open. ``shipped`` is True if the model is one run of
+    ``recipe`` with the recipe's own settings. Then the recipe's header may show the score. ``older`` names the settings
+    that the recipe has changed since. ``record`` is the name of the record's file.
     """
 
     recipe: str
@@ -46,7 +46,7 @@ class ResultRow:
 
 
 def rows_of_record(file: Path, record: Record) -> list[ResultRow]:
-    """A row for each system of a record; seeds of the same settings share one."""
+    """A row for each system of a record. Systems that differ only in the seed share a row."""
     groups: dict[str, list[MeasuredSystem]] = {}
     for system in record.systems:
         groups.setdefault(_settings(system), []).append(system)
@@ -91,7 +91,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
 
 
 def _settings(system: MeasuredSystem) -> str:
-    """A key that two seeds of one model share. A system without models has its own."""
+    """A key that is equal for two seeds of one model. The key of a system without models is its name."""
     if not system.models:
         return system.name
     shared = [(each.recipe, sorted(choices(each).items())) for each in system.models]
@@ -99,7 +99,7 @@ def _settings(system: MeasuredSystem) -> str:
 
 
 def other_search(system: MeasuredSystem) -> str:
-    """The settings of the search that differ from those of the (first) model's run, in words; empty without any."""
+    """The settings of the search that differ from the settings of the (first) model's run, in words. May be empty."""
     own = system.models[0].configuration.get("search") if system.models else None
     if not isinstance(own, dict) or not isinstance(system.search, dict):
         return ""
@@ -108,7 +108,7 @@ def other_search(system: MeasuredSystem) -> str:
 
 
 def _data(models: Iterable[TrainedModel]) -> str:
-    """The training files that users name, of recipes that bring no data of their own."""
+    """The training files that the user named, for recipes without data of their own; in words."""
     own = [each for each in models if own_files(each.configuration)]
     files = dict.fromkeys(name for each in own if each.training_data for name in each.training_data.files)
     return f"trained on {', '.join(files)}" if files else ""
@@ -131,7 +131,7 @@ def older_recipe(model: TrainedModel) -> str:
 
 
 def changes_in_words(changes: Mapping[str, Change]) -> str:
-    """Each setting with what the recipe says and what the run has instead."""
+    """Each setting with the value of the recipe and the value of the run."""
     listed = [f"{key} {_value(change.recipe)} → {_value(change.run)}" for key, change in changes.items()]
     more = len(listed) - MOST_CHANGES
     return ", ".join([*listed[:MOST_CHANGES], *([f"{more} more"] if more > 0 else [])])
@@ -150,7 +150,7 @@ def written_scores(figures: Sequence[Figure]) -> str:
 
 
 def effort_in_words(model: TrainedModel) -> str:
-    """Work before time: machines differ fourfold."""
+    """The updates, the target tokens and the minutes. Work comes before time, because machines differ fourfold."""
     effort = model.effort
     if effort is None:
         return "not known"

@@ -1,1 +1,1 @@
-"""Programs that run in the environment of a peer: they import the peer and nothing of ours."""
+"""Programs that run in the environment of a peer. They import the peer and no module of transduce."""

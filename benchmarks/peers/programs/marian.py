@@ -1,4 +1,4 @@
-"""Hugging Face's Marian: a plain training loop, and ``generate``. Needs torch and transformers alone.
+"""Hugging Face's Marian: a plain training loop, and ``generate``. Needs only torch and transformers.
 
 python -m peers.programs.marian OPTIONS     (JSON; prints its answer as JSON)
 """
@@ -75,7 +75,7 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 def train(batches: str, vocabulary: int, precision: str, seconds: float, seed: int) -> dict[str, Any]:
-    """Trains for these seconds after the first ``SETTLING`` updates. ``batches`` is a file."""
+    """Trains for ``seconds`` after the first ``SETTLING`` updates. ``batches`` is the path of a file."""
     torch.manual_seed(seed)
     with open(batches, encoding="utf-8") as file:
         found = json.load(file)
@@ -99,7 +99,7 @@ def train(batches: str, vocabulary: int, precision: str, seconds: float, seed: i
 
 
 def generate(folder: str, sources: str, columns: Sequence[Sequence[int]], longest: int) -> dict[str, Any]:
-    """Sentences a second for each column: beam, batch and count. ``sources`` is a file with rows of ids."""
+    """Sentences per second for each column: beam, batch and count. ``sources`` is the path of a file of rows of ids."""
     import transformers
 
     transformers.logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""CTranslate2 by its own Python API. Needs ctranslate2 alone, without torch.
+"""CTranslate2 by its own Python API. Needs only ctranslate2, without torch.
 
 python -m peers.programs.translator OPTIONS     (JSON; prints its answer as JSON)
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def translate(translator: Any, rows: Sequence[Sequence[str]], beam: int, batch: int, longest: int) -> None:
-    """Translates rows of tokens, ``batch`` at a time, to at most ``longest`` tokens with the end."""
+    """Translates rows of tokens, ``batch`` at a time. An output has at most ``longest`` tokens with the end."""
     options = {"beam_size": beam, "length_penalty": float(beam > 1), "max_decoding_length": longest - 1}
     parts = [rows] if batch > 1 else [[row] for row in rows]
     for part in parts:

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster, in the place of processes on this machine."""
+"""The workers of a Dask cluster, which replace the worker processes of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import transduce
 from transduce.compute.workers import AHEAD, Workers
 from transduce.errors import MissingPackageError, UserError
 
-RETRIES = 3  # further tries of a batch that fails; a batch whose worker dies is begun again by another one
+RETRIES = 3  # further tries of a batch that fails; if a worker dies, another one computes its batch again
 M = TypeVar("M")  # a model
 B = TypeVar("B")
 R = TypeVar("R")
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 def connect(address: str) -> Any:
     """A ``distributed.Client`` of the scheduler at this address, such as tcp://host:8786. Raises UserError if there is
-    none, and MissingPackageError if Dask is not installed.
+    no scheduler, and MissingPackageError if Dask is not installed.
     """
     try:
         from distributed import Client
@@ -33,10 +33,10 @@ def connect(address: str) -> Any:
 
 
 class ClusterWorkers(Generic[M]):
-    """``Workers`` on a cluster. A call yields the results in the order of the batches, as one process does.
+    """``Workers`` on a cluster. A call yields the results in the order of the batches, like a single process.
 
-    ``load`` is called once in each worker; the folders that it reads must be the same on all machines. If a worker
-    dies, another one does its batches again. Raises UserError if a worker has another version of transduce.
+    ``load`` is called once in each worker. The folders that it reads must be the same on all machines. If a worker
+    dies, another one computes its batches again. Raises UserError if a worker has another version of transduce.
     """
 
     def __init__(self, load: Callable[[], M], client: Any) -> None:
@@ -57,12 +57,12 @@ class ClusterWorkers(Generic[M]):
                 result.cancel()
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Closes the connection to the scheduler."""
         self._client.close()
 
 
 def _call(load: bytes, work: Callable[[Any, B], R], batch: B, version: str) -> R:
-    """Runs in a worker."""
+    """Calls ``work`` with the model and the batch. Runs in a worker."""
     if transduce.__version__ != version:
         raise UserError(f"a worker has transduce {transduce.__version__}, and this program {version}: install the same")
     return work(_loaded(load), batch)
@@ -70,7 +70,7 @@ def _call(load: bytes, work: Callable[[Any, B], R], batch: B, version: str) -> R
 
 @lru_cache(2)
 def _loaded(load: bytes) -> Any:
-    return pickle.loads(load)()  # of this program, and of no file
+    return pickle.loads(load)()  # this program made the pickle; it does not come from a file
 
 
 AnyWorkers = Workers[Any] | ClusterWorkers[Any]

@@ -1,7 +1,7 @@
-"""The processes that train one model together, as ``torchrun`` starts them: data-parallel training.
+"""Data-parallel training: the processes that ``torchrun`` starts train one model together.
 
-Each process has the whole model, and computes the gradient of its part of every batch. The gradients are summed, so
-all processes make the same update.
+Each process has the whole model, and computes the gradient of its part of every batch. The gradients are summed, so all
+processes make the same update.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from torch import nn
 from transduce.errors import StoppedError, UserError
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=24)  # that the others wait, for example while the first process prepares the data
+PATIENCE = timedelta(hours=24)  # longest wait for another process, for example while the first prepares the data
 
 
 @dataclass(frozen=True)
 class Crew:
-    """This process, ``rank`` (from 0) of ``world`` processes. The methods that exchange values must be called by all
-    processes in the same order. They do nothing with one process. They raise StoppedError if another process has died.
+    """This process, number ``rank`` (from 0) of ``world`` processes. All processes must call the methods that exchange
+    values, in the same order. These methods are no-ops with one process. They raise StoppedError if another process has
+    died.
     """
 
     rank: int = 0
@@ -42,13 +43,13 @@ class Crew:
         return self.world > 1
 
     def device(self, name: str) -> str:
-        """The device of this process, if the user asks for ``name``. Each process takes one of the GPUs."""
+        """The device of this process, if the user chooses the device ``name``. Each process takes one of the GPUs."""
         if self.several and name in ("auto", "cuda") and torch.cuda.is_available():
             return f"cuda:{int(os.environ.get('LOCAL_RANK', self.rank)) % torch.cuda.device_count()}"
         return name
 
     def share(self, value: T) -> T:
-        """The value that the first process has. The other processes' values are ignored."""
+        """The value of the first process. The values of the other processes are ignored."""
         if not self.several:
             return value
         held: list[Any] = [value]
@@ -71,8 +72,8 @@ class Crew:
         return self.sum_numbers({"flag": flag})["flag"] > 0 if self.several else flag
 
     def sum_numbers(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
-        """The sums of numbers over all processes, in float64, by name. The names must be equal everywhere. With one
-        process the numbers stay as they are, and tensors on a GPU are not read.
+        """The sums of numbers over all processes, in float64, by name. The names must be the same in all processes. If
+        there is only one process, the numbers are returned unchanged, and tensors on a GPU are not read.
         """
         if not self.several:
             return dict(numbers)
@@ -82,7 +83,7 @@ class Crew:
         return dict(zip(numbers, total_N.tolist(), strict=True))
 
     def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sums the gradients over all processes, in place. A parameter without gradient in all of them keeps none."""
+        """Sums the gradients over all processes, in place. A parameter that no process has a gradient for gets none."""
         if not self.several:
             return
         every = list(parameters)
@@ -100,7 +101,7 @@ class Crew:
             each.grad = gradient
 
     def share_weights(self, model: nn.Module) -> None:
-        """Gives the model the parameters and buffers of the first process, in place."""
+        """Copies the parameters and buffers of the first process into the model, in place."""
         if self.several:
             with self._exchange():
                 for tensor in (*model.parameters(), *model.buffers()):
@@ -108,7 +109,7 @@ class Crew:
                         torch.distributed.broadcast(tensor.data, src=0)
 
     def clock(self, own: Callable[[], float]) -> Callable[[], float]:
-        """A clock that shows the first process's time in all processes, so that all of them decide alike."""
+        """A clock that returns the first process's time in all processes, so that all of them decide alike."""
         return (lambda: self.share(own())) if self.several else own
 
     def wait(self) -> None:
@@ -118,13 +119,13 @@ class Crew:
                 torch.distributed.barrier()
 
     def leave(self) -> None:
-        """Ends the exchange between the processes."""
+        """Closes the connections between the processes."""
         if self.several:
             torch.distributed.destroy_process_group()
 
     @contextmanager
     def _exchange(self) -> Iterator[None]:
-        """A context for an exchange. An error of the connection becomes a StoppedError that says how to go on."""
+        """A context for an exchange. An error of the connection becomes a StoppedError that says how to continue."""
         try:
             yield
         except RuntimeError as error:
@@ -139,7 +140,7 @@ ALONE = Crew()
 
 
 def join() -> Crew:
-    """The crew of this process, from the environment that torchrun sets; a crew of one without it.
+    """The crew of this process, from the environment variables that torchrun sets. Without them, a crew of one process.
 
     Raises UserError if the variables are not numbers, or if the processes cannot reach each other.
     """

@@ -1,7 +1,7 @@
 """Attention, dropout and cross-entropy of a training on the CPU, by the compiled library.
 
-engines/native/kernels/training.h describes the functions. Without the library, ``fits`` is False, and PyTorch's own
-operators compute the same.
+engines/native/kernels/training.h describes the functions. If the library was not built, ``fits`` is False, and
+PyTorch's own operators compute the same.
 
 B rows, H heads, T queries, S keys, D features; N positions, V vocabulary.
 """
@@ -24,9 +24,9 @@ from transduce.compute.processor import multiplies_tiles
 
 TYPES = (torch.float32, torch.bfloat16)
 OPENMP = ("libgomp.so.1", "libiomp5.so", "libomp.so")  # the libraries that PyTorch's threads may come from
-FEW = 64  # keys in bfloat16: with more, the products of AMX gain more than one kernel saves
-LANES = 16  # the library pads rows of weights to a multiple
-BARRED = -1e30  # in place of minus infinity, which the library does not know
+FEW = 64  # most keys in bfloat16: for more keys, products by AMX save more time than a single kernel
+LANES = 16  # the library pads rows of weights to a multiple of this number
+BARRED = -1e30  # replaces minus infinity, which the library does not support
 WHOLE = 2**32
 
 
@@ -57,7 +57,7 @@ class Attention(Structure):
 
 
 def fits(*tensors: Tensor) -> bool:
-    """True if the library computes with these tensors: float32 or bfloat16 on the CPU, of one type."""
+    """True if the library supports these tensors: float32 or bfloat16 on the CPU, all of the same type."""
     return (
         all(each.device.type == "cpu" and each.dtype == tensors[0].dtype for each in tensors)
         and tensors[0].dtype in TYPES
@@ -67,8 +67,8 @@ def fits(*tensors: Tensor) -> bool:
 
 
 def fits_attention(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor) -> bool:
-    """True if ``attend`` computes with these tensors, and faster than PyTorch's operators: they have the
-    same rows, heads and features, ``fits`` allows them, and the bias needs no gradient.
+    """True if ``attend`` supports these tensors, and is faster than PyTorch's operators. The tensors must have the same
+    rows, heads and features, ``fits`` must allow them, and the bias must need no gradient.
     """
     B, H, _, D = query_BHTD.shape
     alike = key_BHSD.shape == value_BHSD.shape == (B, H, key_BHSD.shape[2], D)
@@ -78,7 +78,7 @@ def fits_attention(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bia
 
 def drop(x: Tensor, p: float) -> Tensor:
     """Dropout of a tensor that ``fits`` allows: each element becomes 0 with probability ``p``, and the others are
-    multiplied by 1 / (1 - p). PyTorch's generator of random numbers decides, by one number a call.
+    multiplied by 1 / (1 - p). The seed of the elements is one number a call from PyTorch's random generator.
     """
     y: Tensor = _Dropout.apply(x, _dropped(p))  # type: ignore[no-untyped-call]
     return y
@@ -100,7 +100,8 @@ def add_dropped(base: Tensor, x: Tensor, p: float) -> Tensor:
 
 def attend(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor, p: float) -> Tensor:
     """dropout(softmax(q k' / sqrt(D) + bias)) v, [B, H, T, D], of tensors that ``fits_attention`` allows. ``bias``
-    broadcasts to [B, H, T, S]; minus infinity bars a key. A query without a key reads zeros. ``p`` is dropout's.
+    broadcasts to [B, H, T, S]; minus infinity masks a key. A query without a key reads zeros. ``p`` is the probability
+    of dropout.
     """
     y: Tensor = _Attention.apply(query_BHTD, key_BHSD, value_BHSD, bias, _dropped(p))  # type: ignore[no-untyped-call]
     return y
@@ -113,7 +114,7 @@ def cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tupl
     """
     logits_NV, target_N = logits_NV.contiguous(), target_N.long().contiguous()
     outside = target_N[(target_N < 0) | (target_N >= logits_NV.shape[1])]
-    if len(outside):  # the library would write outside its memory
+    if len(outside):  # the library would write outside of its memory
         raise IndexError(f"target {int(outside[0])} is outside a vocabulary of {logits_NV.shape[1]}")
     gradient_NV = torch.empty_like(logits_NV)
     losses_2N = torch.empty(2, len(logits_NV), dtype=torch.float64)
@@ -131,7 +132,7 @@ def cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tupl
 
 
 class _Dropout(torch.autograd.Function):
-    """Draws the random numbers again in the backward pass, like the other functions here, and keeps no mask."""
+    """Keeps no mask. Like the other functions here, it draws the same random numbers again in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dropped: Dropped) -> Tensor:
@@ -179,7 +180,7 @@ class _RectifiedDropout(torch.autograd.Function):
 
 
 def _drop(x: Tensor, to: torch.dtype, dropped: Dropped, base: Tensor | None = None) -> Tensor:
-    """dropout(x), or ``base`` + dropout(x), in the type ``to``, which is that of the base."""
+    """dropout(x), or ``base`` + dropout(x), in the type ``to``, which is the type of the base."""
     x = x.contiguous()
     y = torch.empty_like(x, dtype=to)
     below = None if base is None else byref(_numbers(base))
@@ -194,7 +195,7 @@ def _numbers(x: Tensor) -> Numbers:
 
 
 class _Attention(torch.autograd.Function):
-    """Saves the softmax, and draws the random numbers of dropout again in the backward pass."""
+    """Saves the softmax, and draws the same random numbers of dropout again in the backward pass."""
 
     @staticmethod
     def forward(
@@ -202,7 +203,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         parts = tuple(_with_features_together(each) for each in (query_BHTD, key_BHSD, value_BHSD))
         (B, H, T, D), S = query_BHTD.shape, key_BHSD.shape[2]
-        context_BHTD = query_BHTD.new_empty(B, T, H, D).transpose(1, 2)  # so that the heads are merged without a copy
+        context_BHTD = query_BHTD.new_empty(B, T, H, D).transpose(1, 2)  # this order merges the heads without a copy
         weights_BHTS = query_BHTD.new_empty(B, H, T, -(-S // LANES) * LANES, dtype=torch.float32)
         bias_BHTS = bias.float().clamp(min=BARRED).contiguous().expand(B, H, T, S)
         described = _described(parts, context_BHTD, bias_BHTS, weights_BHTS, dropped)
@@ -216,7 +217,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient_BHTD: Tensor) -> tuple[Tensor | None, ...]:
         *parts, weights_BHTS = ctx.saved_tensors
         gradient_BHTD = _with_features_together(gradient_BHTD)
-        described = _described(parts, gradient_BHTD, weights_BHTS, weights_BHTS, ctx.dropped)  # it reads no bias
+        described = _described(parts, gradient_BHTD, weights_BHTS, weights_BHTS, ctx.dropped)  # the bias is not read
         gradients = _places_like(*parts)
         _functions().transduce_attend_backward(byref(described), *(byref(_vectors(each)) for each in gradients))
         return (*gradients, None, None)
@@ -250,8 +251,8 @@ def _with_features_together(x: Tensor) -> Tensor:
 
 
 def _places_like(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-    """Memory for the three gradients. If one linear layer wrote all parts, its gradient is this memory, without a copy
-    (``split_heads``).
+    """Memory for the three gradients. If one linear layer computed all parts (``split_heads``), this memory becomes its
+    gradient without a copy.
     """
     B, H, T, D = query.shape
     if query.stride() == key.stride() == value.stride() == (3 * T * H * D, D, 3 * H * D, 1):
@@ -269,7 +270,7 @@ def _dropped(p: float) -> Dropped:
 
 @cache
 def _functions() -> Any:
-    """The library, ``declared``; None if it was not built."""
+    """The library with its functions ``declared``. None if the library was not built."""
     functions = optional_library()
     return None if functions is None else declared(functions)
 

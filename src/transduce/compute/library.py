@@ -1,5 +1,5 @@
-"""The compiled library: which variant this processor runs, and the functions that searches and all families of models
-share.
+"""The compiled library: the choice of the variant for this processor, and the functions that searches and all families
+of models share.
 
 The C++ code is in engines/native/kernels. The headers interface.h, choice.h and alignments.h describe the functions
 that are declared here. The modules of engines/native declare those of each family, and their structures.
@@ -19,12 +19,12 @@ from transduce.errors import MissingPackageError
 
 FOLDER = Path(__file__).parents[1] / "engines" / "native"
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-DONE, NO_ROOM = -(2**63), 1 - 2**63  # what functions return that read tokens; otherwise an unknown id
+DONE, NO_ROOM = -(2**63), 1 - 2**63  # results of functions that read tokens; any other result is an unknown id
 
 
 def built(folder: Path = FOLDER) -> dict[str, Path]:
     """The variants of the library that were built when the package was installed, by name."""
-    endings = importlib.machinery.EXTENSION_SUFFIXES[::-1]  # first that without a version of Python
+    endings = importlib.machinery.EXTENSION_SUFFIXES[::-1]  # first the ending without a version of Python
     paths = {name: [folder / (name + ending) for ending in endings] for name in VARIANTS}
     there = {name: [path for path in several if path.exists()] for name, several in paths.items()}
     return {name: several[0] for name, several in there.items() if several}
@@ -79,9 +79,10 @@ def open_library(path: Path) -> Any:
 
 
 def declare(functions: Any, signatures: Mapping[str, Sequence[Any]], result: Any = c_int64) -> None:
-    """Tells ctypes the types of the arguments of functions, by their names without "transduce_", and of the result.
+    """Tells ctypes the types of the arguments and of the result of functions, by their names without "transduce_".
 
-    Raises MissingPackageError if the library was compiled from other files than these, and lacks a function.
+    Raises MissingPackageError if the library lacks a function, because it was compiled from another version of its
+    files.
     """
     for name, arguments in signatures.items():
         try:

@@ -1,4 +1,4 @@
-"""How the process keeps memory that it has freed."""
+"""Lets the process keep memory that it has freed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_
 def keep_freed_memory() -> bool:
     """Lets the C library keep freed memory for the next request. Returns False if it has no such option.
 
-    Training frees tensors of megabytes and asks for the same sizes again, in every update. By default glibc returns
-    such memory to the system, which must clear each page again at its next use: up to 7 % of an update on a CPU.
-    The peak of memory stays the same (docs/log.md, 2026-11-25). Does nothing, and returns False, if the environment
-    sets one of ``SETTINGS``.
+    Each update of a training frees tensors of megabytes and allocates the same sizes again. By default glibc returns
+    such memory to the system, which must clear each page again at its next use. That takes up to 7 % of an update on a
+    CPU. The peak of memory stays the same (docs/log.md, 2026-11-25). If the environment sets one of ``SETTINGS``, the
+    function is a no-op and returns False.
     """
     if any(name in os.environ for name in SETTINGS):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # musl and macOS have no mallopt; Windows has no library None
+    except (AttributeError, OSError, TypeError):  # musl and macOS have no mallopt; Windows cannot open a library None
         return False
     return all(mallopt(*option) == 1 for option in ((MMAP_THRESHOLD, MOST), (TRIM_THRESHOLD, MOST), (TOP_PAD, GROWTH)))

@@ -1,7 +1,6 @@
 """Copies of weight matrices in the order in which a kernel reads them, for models that only predict.
 
-A step of a search multiplies few rows, so it takes as long as its matrices need to come from memory. O outputs, I
-inputs.
+A step of a search multiplies few rows, so its time is the time to read its matrices from memory. O outputs, I inputs.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_o
 
 
 class Packing(Protocol):
-    """A kernel. ``pack`` makes its copy of a matrix and a bias, and ``multiply`` returns x W' + b from rows x [..., I]
-    in float32 and that copy.
+    """A kernel. ``pack`` makes its copy of a matrix and a bias. ``multiply`` returns x W' + b from this copy and from
+    rows x [..., I] in float32.
     """
 
     def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any: ...
@@ -29,7 +28,7 @@ class Packing(Protocol):
 
 
 class OneDNNPacking:
-    """Products in float32 by oneDNN, with the matrix in blocks of its own order."""
+    """Products in float32 by oneDNN, with the matrix in oneDNN's own order of blocks."""
 
     def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any:
         return torch.ops.mkldnn._reorder_linear_weight(weight_OI), bias
@@ -45,12 +44,12 @@ def _with_zeros(x_NI: Tensor, more: int) -> Tensor:
 def in_few_shapes(
     x: Tensor, multiply: Callable[[Tensor], Tensor], fill: Callable[[Tensor, int], Tensor] = _with_zeros
 ) -> Tensor:
-    """``multiply(x)``, for a product of each row of x [..., I], with rows of zeros added so that few shapes occur.
-    ``fill`` adds them; another one may also convert the rows.
+    """Returns ``multiply(x)``, a product of each row of x [..., I]. Adds rows of zeros before, so that few shapes
+    occur. ``fill`` adds them, and may also convert the rows.
 
-    oneDNN makes a kernel for each number of rows, in milliseconds, and does not free all of its memory. A search has
-    every number of rows up to the batch size times the beam, so a server grew for a hundred thousand requests
-    (docs/log.md, 2026-11-26). Batches of training have other numbers of rows in each update.
+    oneDNN makes a kernel for each number of rows, which takes milliseconds, and does not free all of its memory. A
+    search has every number of rows up to the batch size times the beam. So the memory of a server grew during a hundred
+    thousand requests (docs/log.md, 2026-11-26). Batches of training have other numbers of rows in each update.
     """
     rows = x.numel() // max(1, x.shape[-1])
     more = _enough_rows(rows) - rows
@@ -61,7 +60,7 @@ def in_few_shapes(
 
 
 def _enough_rows(rows: int) -> int:
-    """At least ``rows``: up to 8 exactly, then in steps of 8, from 128 on of 16, from 256 on of 32, and so on."""
+    """``rows``, rounded up: not up to 8, then to a multiple of 8, from 128 on of 16, from 256 on of 32, and so on."""
     step = 1 if rows <= 8 else max(8, 1 << rows.bit_length() - 4)
     return -(-rows // step) * step
 
@@ -79,8 +78,8 @@ class HalfPacking:
 
 @cache
 def _half_product() -> Callable[[Tensor, Any], Tensor]:
-    """FBGEMM's operator. Its ``_op``, where PyTorch has it, leaves out checks in Python that take a third of the time
-    of a small product.
+    """FBGEMM's operator, or its ``_op`` if PyTorch has it. The latter leaves out checks in Python that take a third of
+    the time of a small product.
     """
     operator = torch.ops.quantized.linear_dynamic_fp16.default
     product: Callable[[Tensor, Any], Tensor] = getattr(operator, "_op", operator)
@@ -94,10 +93,10 @@ def multiplies_halves() -> bool:
 
 
 class Packed:
-    """A weight matrix [O, I] (or [O, ...], whose other axes are flattened) and its packed copy, with its bias.
+    """The packed copy of a weight matrix [O, I] with its bias. The other axes of a matrix [O, ...] are flattened.
 
-    The first product makes the copy, so a matrix that is only looked up, as an embedding is, has none. A product with
-    another bias, or after the weights were changed in place, makes it again.
+    The first product makes the copy. So an embedding that is only looked up has no copy. A product makes it again if
+    the bias is another one, or if the weights were changed in place.
     """
 
     def __init__(self, packing: Packing) -> None:

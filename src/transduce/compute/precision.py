@@ -1,4 +1,4 @@
-"""The precision of matrix products: how it is chosen, and the context in which a model computes in it."""
+"""The precision of matrix products: its choice, and the context in which a model computes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from transduce.compute.packing import ONEDNN, HalfPacking, OneDNNPacking, multip
 from transduce.compute.processor import multiplies_tiles
 from transduce.errors import UserError
 
-Precision = Literal["float32", "bfloat16", "float16", "int8"]  # the last: of the native engine alone
+Precision = Literal["float32", "bfloat16", "float16", "int8"]  # only the native engine has int8
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
 
 FASTER = 0.7  # "auto" takes bfloat16 if a product needs less than this share of the time in float32
-MEASURED_SECONDS, MEASURED_ROUNDS = 0.2, 5  # at least
+MEASURED_SECONDS, MEASURED_ROUNDS = 0.2, 5  # least seconds and rounds of the measurement
 
 KERNELS = 1024 if multiplies_tiles() else 64
 
@@ -29,7 +29,7 @@ KERNELS = 1024 if multiplies_tiles() else 64
 def bound_kernel_cache() -> None:
     """Lets oneDNN, which computes bfloat16 products on the CPU, cache ``KERNELS`` kernels.
 
-    Call it before the first product. A value that the environment sets already is kept.
+    Call it before the first product. If the environment sets a value already, this value is kept.
 
     oneDNN makes one kernel for each shape of product, and sentences have thousands of shapes. Its default is 1,024. If
     a processor makes a kernel quickly, that takes two gigabytes and is slower than 64 (docs/log.md, 2026-11-20). If a
@@ -40,7 +40,7 @@ def bound_kernel_cache() -> None:
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """The precision to compute in, and in words the ``reason`` why the setting "auto" chose it.
+    """The precision to compute in, and the ``reason`` in words why the setting "auto" chose it.
 
     The reason is empty if the setting itself names the precision, or if "auto" chose float32 without a measurement (on
     a device other than cpu).
@@ -53,10 +53,11 @@ class PrecisionChoice:
 def choose_precision(setting: PrecisionSetting, device: torch.device) -> PrecisionChoice:
     """The precision that a setting names. "auto" chooses one for this ``device``.
 
-    On cpu, "auto" measures both, which takes at least a fifth of a second: without instructions for bfloat16 the
-    processor emulates the type slowly. It chooses bfloat16 if a product then needs less than ``FASTER`` of the time in
-    float32. It chooses bfloat16 on cuda if the GPU multiplies the type natively. Otherwise it chooses float32. Keep the
-    answer with the run: on a processor with other work, or on another processor, it may differ.
+    On cpu, "auto" measures both precisions, which takes at least a fifth of a second. The reason is that a processor
+    without instructions for bfloat16 emulates the type slowly. "auto" chooses bfloat16 if a product then needs less
+    than ``FASTER`` of the time in float32. It chooses bfloat16 on cuda if the GPU multiplies the type natively.
+    Otherwise it chooses float32. Keep the choice with the run: on a processor with other work, or on another processor,
+    it may differ.
     """
     if setting != "auto":
         return PrecisionChoice(setting)
@@ -88,10 +89,10 @@ def _bfloat16_time(size: int = 256) -> float:
 
 
 def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
-    """Returns a function that makes the context to compute in.
+    """Returns a function that makes the context in which the model computes.
 
-    For bfloat16, products are in bfloat16, sums and norms in float32. For the others, the context changes nothing:
-    float16 is only the precision in which matrices are kept.
+    For bfloat16, products are in bfloat16, sums and norms in float32. For the other precisions, the context changes
+    nothing. float16 is only the precision in which matrices are kept.
     """
     if precision != "bfloat16":
         return contextlib.nullcontext
@@ -102,8 +103,8 @@ def autocast(precision: Precision, device: torch.device) -> Callable[[], Abstrac
 def unrecorded() -> Iterator[None]:
     """A context without gradients, to use inside a computation that has gradients.
 
-    At its end it clears the weights that autocast converted meanwhile. Older versions of PyTorch (before its PR 165068)
-    would use them again where gradients are needed, and lose the gradients.
+    At its end it clears the weights that autocast has converted inside it. Older versions of PyTorch (before its PR
+    165068) would use them again in computations that need gradients, and lose the gradients.
     """
     with torch.no_grad():
         yield
@@ -118,18 +119,19 @@ def check_precision(name: str) -> None:
 
 
 def hold_matrices(precision: Precision, model: nn.Module) -> None:
-    """Converts the matrices of a model that is used and not trained to this precision, in place.
+    """Converts the matrices of a model that only predicts to this precision, in place.
 
     bfloat16 needs half the memory, and no product has to convert the matrices. Call the model within ``autocast`` of
-    the same precision. Vectors (biases, norms) stay in float32. So do operations that are not products, and the
-    log-probabilities that searches compute.
+    the same precision. Vectors (biases, norms) stay in float32. Operations that are not products, and the
+    log-probabilities that searches compute, stay in float32, too.
 
-    float16 is for the CPU; on another device, raises UserError. The matrices are rounded to it and stay in float32, and
-    on processors with FBGEMM each product uses a copy in float16. Sums are in float32. A matrix with numbers too large
-    for float16 stays as it is. float32 changes no number. Where oneDNN is fastest, each product uses a copy in oneDNN's
-    order.
+    float16 is for the CPU. On another device, it raises UserError. The matrices are rounded to float16 and stay in
+    float32. On processors with FBGEMM, each product uses a copy in float16. Sums are in float32. A matrix with numbers
+    too large for float16 does not change.
 
-    Counted parameters have no gradient and are not converted: no product uses them.
+    float32 changes no number. On processors where oneDNN is fastest, each product uses a copy in oneDNN's order.
+
+    Counted parameters have no gradient and are not converted, because no product uses them.
     """
     trained = [parameter for parameter in model.parameters() if parameter.ndim > 1 and parameter.requires_grad]
     on_cpu = all(parameter.device.type == "cpu" for parameter in trained)

@@ -1,6 +1,6 @@
-"""Facts about the processor: they decide which kernels are fastest, and which exist at all.
+"""Facts about the processor. They decide which kernels are available, and which is fastest.
 
-They come from /proc/cpuinfo. Where there is none (outside Linux), the instructions count as missing.
+They come from /proc/cpuinfo. If this file does not exist (outside Linux), the instructions count as missing.
 """
 
 from __future__ import annotations

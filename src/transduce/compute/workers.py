@@ -1,6 +1,6 @@
 """Worker processes: each has its own copy of a model and its own threads, and takes the next batch.
 
-Products of small matrices gain little from a second thread; two processes have nearly twice the throughput of one.
+Products of small matrices gain little from a second thread. Two processes have nearly twice the throughput of one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from transduce.errors import StoppedError, UserError
 
-AHEAD = 4  # batches per process that wait or are worked on, so that a slow batch holds no process up
+AHEAD = 4  # batches per process that wait or are in work, so that no process waits for a slow batch
 M = TypeVar("M")  # a model
 B = TypeVar("B")
 R = TypeVar("R")
@@ -40,7 +40,7 @@ class Workers(Generic[M]):
         self._ahead = AHEAD * count
         self._pool = ProcessPoolExecutor(
             count,
-            multiprocessing.get_context("spawn"),  # a fork of a process with threads may wait for ever
+            multiprocessing.get_context("spawn"),  # a fork of a process with threads may never end
             initializer=_start,
             initargs=(load, threads),
         )
@@ -85,8 +85,8 @@ _own_model: Callable[[], Any]
 
 
 def _end_with_the_program() -> None:
-    """Runs in a thread of a worker: waits until the program that started the worker ends, then exits. A program that is
-    killed cannot tell its workers.
+    """Waits in a thread of a worker until the program that started the worker ends, then exits. A killed program cannot
+    stop its workers itself.
     """
     if program := multiprocessing.parent_process():
         multiprocessing.connection.wait([program.sentinel])

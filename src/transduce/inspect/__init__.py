@@ -1,4 +1,4 @@
-"""Looking inside a model from outside: hooks record its values, and no model has code for it."""
+"""Inspection of models: hooks record their values, and the models have no code for it."""
 
 from transduce.inspect.recording import record
 

@@ -30,9 +30,9 @@ SHADES = " ░▒▓█"
 class AttentionMap:
     """For each target token, the attention weights over the source just before the token was written.
 
-    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, S]. Rows sum to 1. Row
-    t belongs to ``target_tokens[t]``, column s to ``source_tokens[s]``. A column may join several tokens if the encoder
-    merges them. Both sides end with ``</s>``.
+    ``weights`` maps the name of each attention in the model, in the order of its layers, to its weights [T, S]. Rows
+    sum to 1. Row t belongs to ``target_tokens[t]``, and column s to ``source_tokens[s]``. A column may join several
+    tokens if the encoder merges them. Both sides end with ``</s>``.
     """
 
     source_tokens: tuple[str, ...]
@@ -40,7 +40,7 @@ class AttentionMap:
     weights: dict[str, Tensor]
 
     def mean(self) -> Tensor:
-        """[T, S]: the average over the model's attentions."""
+        """The average [T, S] over the model's attentions."""
         return torch.stack(list(self.weights.values())).mean(0)
 
     def lines(self, name: str | None = None) -> list[str]:
@@ -122,6 +122,6 @@ def _panel(ax: Axes, found: AttentionMap, weights_TS: Tensor) -> None:
         end = token == SPECIALS[EOS]
         label.set(
             color=FAINT if end else INK, fontsize=9 if end else 12, parse_math=False
-        )  # matplotlib would read "$" as mathematics
+        )  # matplotlib would read "$" as a formula
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

@@ -24,7 +24,7 @@ from transduce.types import BOS, SPECIALS, Hypothesis
 
 def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None, prefix: str = "") -> SearchTree:
     """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search; None
-    keeps the transducer's own. ``prefix`` is the text that all outputs begin with.
+    keeps it. ``prefix`` is the text that all outputs begin with.
 
     Greedy search counts as a beam of size 1. Raises UserError for any other search, and for a model that does not write
     token by token.
@@ -52,8 +52,8 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
 
 @dataclass
 class _Recorded:
-    """A node of the tree while the search runs. ``token`` is the id of the prefix's last token; ``tokens`` are all its
-    ids, without BOS.
+    """A node of the tree while the search runs. ``token`` is the id of the hypothesis' last token. ``tokens`` are all
+    its ids, without BOS.
     """
 
     token: int
@@ -65,7 +65,7 @@ class _Recorded:
 
 
 class _Recorder:
-    """An observer that records each step of the search for one source: only row 0 of the batch."""
+    """An observer that records each step of the search for one source, which is row 0 of the batch."""
 
     def __init__(self) -> None:
         self.root = _Recorded(BOS, 0.0, 0.0, "lived", ())
@@ -108,7 +108,7 @@ class _Recorder:
 
     def tree(self, transducer: Transducer, found: Sequence[Hypothesis]) -> Node:
         every = parents_first(self.root)
-        # two groups of a beam may finish the same output; the search returned the better one
+        # two groups of a beam may finish the same output; the search returns the better one
         ends = {node.tokens: node for node in sorted(every, key=lambda node: node.total) if node.fate == "finished"}
         ranks = {id(ends[hypothesis.tokens]): rank for rank, hypothesis in enumerate(found)}
         made: dict[int, Node] = {}

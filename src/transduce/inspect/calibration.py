@@ -1,4 +1,4 @@
-"""Calibration: whether a model's token probabilities can be believed."""
+"""Calibration: how well a model's token probabilities agree with how often its tokens are right."""
 
 from __future__ import annotations
 

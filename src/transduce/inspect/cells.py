@@ -1,4 +1,4 @@
-"""What the units of a recurrent language model hold while it reads a text.
+"""The values of the units of a recurrent language model while it reads a text.
 
 N characters of the text (line feeds included), U units, B rows, T characters of a row.
 """
@@ -22,7 +22,7 @@ from transduce.transducer import Transducer
 from transduce.types import BOS, EOS
 
 ROW = 2000  # characters of consecutive paragraphs that are read as one row
-MOST = 100_000  # characters: with thousands of units they fill memory
+MOST = 100_000  # characters; for more of them, the values of thousands of units would fill the memory
 
 Floats = NDArray[np.float32]
 
@@ -31,8 +31,8 @@ Floats = NDArray[np.float32]
 class CellTrace:
     """The state of a recurrent decoder after each character of ``text``: ``values_NU``.
 
-    A unit is a number of the state, counted from 0 through all layers and through all tensors of a layer. ``sizes`` are
-    the units of each tensor: an LSTM of one layer has h and c.
+    A unit is one number of the state. Units are counted from 0 through all layers and all tensors of a layer. ``sizes``
+    has the number of units of each tensor: for example, an LSTM of one layer has the tensors h and c.
     """
 
     text: str
@@ -40,7 +40,7 @@ class CellTrace:
     sizes: tuple[int, ...]
 
     def name(self, unit: int) -> str:
-        """A unit's number, and where in the state it is: "unit 700 (tensor 2, place 188)"."""
+        """A unit's number and its position in the state: "unit 700 (tensor 2, place 188)"."""
         before = 0
         for number, size in enumerate(self.sizes, 1):
             if unit < before + size:
@@ -49,15 +49,15 @@ class CellTrace:
         raise UserError(f"unit {unit}: the state has {before} units, numbered from 0")
 
     def values(self, unit: int) -> Floats:
-        """[N]: the unit's values, divided by the largest absolute value, so that all are between -1 and 1. Raises
-        UserError for a unit that is not there.
+        """The unit's values [N], divided by the largest absolute value, so that all are between -1 and 1. Raises
+        UserError for a unit that does not exist.
         """
         self.name(unit)
         of_unit_N: Floats = self.values_NU[:, unit]
         return of_unit_N / max(1e-12, float(np.abs(of_unit_N).max()))
 
     def lines(self, unit: int) -> list[str]:
-        """Lines for the terminal: each line of the text, and under it a darker cell for a larger value."""
+        """Lines for the terminal: each line of the text, with a row of cells below it. A larger value is darker."""
         values, made, place = (self.values(unit) + 1) / 2, [self.name(unit)], 0
         for line in self.text.split("\n"):
             shades = (values[place : place + len(line)] * len(SHADES)).astype(int).clip(max=len(SHADES) - 1)
@@ -85,7 +85,7 @@ def trace(transducer: Transducer, text: str) -> CellTrace:
     target_BT = torch.zeros(len(rows), longest, dtype=torch.long)
     for row_T, ids in zip(target_BT, rows, strict=True):
         row_T[: len(ids)] = torch.tensor(ids)
-    # A character's state is the state after it was read. A line feed is read as the beginning of the next line.
+    # A character's state is the state after the model has read it. It reads a line feed as the start of the next line.
     input_BT = target_BT.masked_fill(target_BT == EOS, BOS).to(transducer.device)
     state = model.start(transducer.padded([transducer.read_one("")] * len(rows)))
     if tree.grows(state):
@@ -114,8 +114,8 @@ def _leaves(state: Any) -> list[Tensor]:
 
 
 def _documents(text: str) -> Iterator[list[str]]:
-    """The lines of the text in groups of at least ``ROW`` characters that end with an empty line, or of twice as
-    many.
+    """The lines of the text in groups. A group ends after at least ``ROW`` characters at an empty line, or after twice
+    as many characters at any line.
     """
     lines: list[str] = []
     size = 0

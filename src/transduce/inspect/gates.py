@@ -18,7 +18,7 @@ from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
 
 SHOWN = 12  # units of a cell
-BACKWARD = "backward_cell"  # the last part of the name of a cell that reads from the end
+BACKWARD = "backward_cell"  # the last part of the name of a cell that reads backwards
 
 Floats = NDArray[np.float32]
 
@@ -27,9 +27,9 @@ Floats = NDArray[np.float32]
 class CellsOverTime:
     """One cell of a recurrent model. Column t belongs to ``tokens[t]``, the token that the cell reads.
 
-    ``name`` is the cell's name in the model. ``gates`` maps the name of each gate to its mean over all units [T]: 0 is
-    closed, 1 is open. ``units`` are the numbers of the units whose state changes most, and ``values_UT`` their values.
-    An LSTM's state is its memory cell c here.
+    ``name`` is the cell's name in the model. ``gates`` maps the name of each gate to its mean over all units [T]. A
+    mean of 0 is closed, and 1 is open. ``units`` are the numbers of the units whose state changes most, and
+    ``values_UT`` their values. Here, the state of an LSTM is its memory cell c.
     """
 
     name: str
@@ -47,10 +47,10 @@ class CellsOverTime:
 
 @torch.inference_mode()
 def cells_over_time(transducer: Transducer, source: Any, target: Sequence[int]) -> tuple[CellsOverTime, ...]:
-    """All cells of the model while it reads ``source`` and writes ``target``, rows of ids that end with EOS, by teacher
-    forcing. Empty for a model without recurrent cells.
+    """All cells of the model while it reads ``source`` and writes ``target`` by teacher forcing. Both are rows of ids
+    that end with EOS. The result is empty for a model without recurrent cells.
 
-    A cell whose positions are not the tokens of a side, as in a pyramid, is left out.
+    A cell is left out if its positions are not the tokens of one side, as in a pyramidal encoder.
     """
     model: Any = transducer.model
     paths = dict(cells_of(model))

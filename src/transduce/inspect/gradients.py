@@ -1,4 +1,4 @@
-"""How far gradients reach back: the loss at one position against the decoder's state some tokens before it.
+"""How far gradients reach back: gradients of the loss at one position by the decoder's state some tokens before it.
 
 B rows, T target tokens, K distances in tokens.
 """
@@ -28,10 +28,10 @@ BAR = 40  # columns of the longest bar on the terminal
 
 @dataclass(frozen=True)
 class GradientReach:
-    """How the gradient shrinks with distance. ``norms[k - 1]`` belongs to the distance of k tokens.
+    """The norm of the gradient by distance. ``norms[k - 1]`` belongs to the distance of k tokens.
 
-    It is the norm of the gradient of the loss at a token with respect to the decoder's state k tokens before, averaged
-    over ``positions`` tokens (Bengio et al. 1994; Pascanu et al. 2013).
+    It is the norm of the gradient of the loss at a token with respect to the decoder's state k tokens before. It is
+    averaged over ``positions`` tokens (Bengio et al. 1994; Pascanu et al. 2013).
     """
 
     norms: tuple[float, ...]
@@ -79,12 +79,12 @@ class GradientReach:
 
 
 def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], distance: int) -> GradientReach:
-    """The reach of the gradients of a recurrent decoder on ``pairs`` (source, target; the source of a language model is
-    ""), for distances from 1 to ``distance`` tokens.
+    """The reach of the gradients of a recurrent decoder on ``pairs`` (source, target), for distances from 1 to
+    ``distance`` tokens. The source of a language model is "".
 
-    Targets of at most ``distance`` tokens are left out, the end of a target included. The others are cut to the length
-    of the shortest of them. Each later token gives one loss. Raises UserError if the state of the decoder grows with
-    the output, as in a Transformer, if ``distance`` < 2, or if no target is long enough.
+    Targets of at most ``distance`` tokens, with their end, are left out. The others are cut to the length of the
+    shortest of them. Each token after the first ``distance`` tokens gives one loss. Raises UserError if the state of
+    the decoder grows with the output, as in a Transformer, if ``distance`` < 2, or if no target is long enough.
     """
     if distance < 2:
         raise UserError(f"distance = {distance}: at least 2 tokens were expected")
@@ -106,7 +106,7 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
 
 
 def _norms(model: Any, source: Any, target: Any, distance: int) -> Tensor:
-    """[B, T - distance, K]: for each token from place ``distance`` on, the norms of the gradients of its loss."""
+    """The norms of the gradients of each token's loss [B, T - distance, K], from position ``distance`` on."""
     with torch.enable_grad():
         state = tree.map(lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), model.start(source))
         if tree.grows(state):
@@ -123,7 +123,7 @@ def _norms(model: Any, source: Any, target: Any, distance: int) -> Tensor:
                 continue
             logits_BV = model.readout(features)[:, 0]
             loss = nn.functional.cross_entropy(logits_BV.float(), ids_BT[:, t], reduction="sum")
-            # The state before place t was left by token t - 1: distance 1.
+            # The state before position t is the state after token t - 1, at distance 1.
             before = states[t : t - distance : -1]
             flat = [leaf for leaves in before for leaf in leaves]
             gradients = iter(torch.autograd.grad(loss, flat, retain_graph=True, allow_unused=True))
@@ -132,7 +132,7 @@ def _norms(model: Any, source: Any, target: Any, distance: int) -> Tensor:
 
 
 def _carried(state: Any) -> list[Tensor]:
-    """The tensors of a state that differ from step to step: no integers, and nothing that a source's rows share."""
+    """The tensors of a state that change from step to step: no integers, and no tensors that a source's rows share."""
     found: list[Tensor] = []
 
     def note(leaf: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ def _carried(state: Any) -> list[Tensor]:
 
 
 def _norm(leaves: Sequence[Tensor], gradients: Any) -> Tensor:
-    """[B]: the norm over all tensors of one state. Takes as many gradients as there are ``leaves``."""
+    """The norm [B] over all tensors of one state. Takes one gradient for each of the ``leaves``."""
     squares = [
         torch.zeros(len(leaf)) if gradient is None else gradient.flatten(1).float().square().sum(1)
         for leaf, gradient in zip(leaves, gradients, strict=False)

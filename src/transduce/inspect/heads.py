@@ -1,4 +1,4 @@
-"""What the heads of a Transformer do over a corpus: where they look, and how well that fits simple rules
+"""The roles of a Transformer's heads over a corpus: where they look, and how well that fits simple rules
 (Voita et al., "Analyzing multi-head self-attention", ACL 2019).
 
 B sentences, H heads, T queries, S keys.
@@ -25,10 +25,10 @@ from transduce.types import Padded
 
 Kind = Literal["source", "output", "across"]  # self-attention of the encoder, of the decoder, attention to the source
 
-POSITIONAL = 0.8  # of the queries look most at one relative place: a positional head
-DIAGONAL = 0.8  # of the queries look most at the same part of the sentence, one token more or less
-RARE = 0.5  # of the queries look most at the rarest token
-END = 0.5  # of the weight is on the end of the sentence
+POSITIONAL = 0.8  # share of queries of a positional head that look most at one relative position
+DIAGONAL = 0.8  # share of queries that look most at the same part of the sentence, one token more or less
+RARE = 0.5  # share of queries that look most at the rarest token
+END = 0.5  # share of the weight on the end of the sentence
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ class HeadRole:
     ``attention`` is its name in the model. ``kind`` is "source" for self-attention of the encoder, "output" for
     self-attention of the decoder and "across" for attention to the source. ``entropy`` is the entropy of the weights
     divided by the logarithm of the number of keys: 0 for a single key, 1 for equal weights. ``peak`` is the largest
-    weight. ``at_offset`` is the share of queries whose largest weight is at the relative place ``offset``, the most
-    frequent one: -1 is the token before. ``diagonal`` is the share whose largest weight is at the same part of the
-    other side, one token more or less; 0 for self-attention. ``rarest`` is the share whose largest weight is on the
-    token of the sentence that is rarest in the corpus. ``end`` is the weight on the end of the sentence.
+    weight. ``offset`` is the most frequent relative position of the largest weight; -1 is the token before.
+    ``at_offset`` is the share of queries whose largest weight is there. ``diagonal`` is the share of queries whose
+    largest weight is at the same part of the other side, one token more or less. It is 0 for self-attention. ``rarest``
+    is the share of queries whose largest weight is on the token of the sentence that is rarest in the corpus. ``end``
+    is the weight on the end of the sentence.
     """
 
     attention: str
@@ -57,7 +58,7 @@ class HeadRole:
 
     @property
     def role(self) -> str:
-        """The rule that the head follows: "place -1" for a relative place, "diagonal", "end", "rarest token", or
+        """The rule that the head follows: "place -1" for a relative position, "diagonal", "end", "rarest token", or
         "none".
         """
         if self.kind != "across" and self.at_offset >= POSITIONAL:
@@ -74,7 +75,9 @@ class HeadRole:
 
 
 class Maps(NamedTuple):
-    """The weights of a batch: for each attention by name its kind and [B, H, T, S]; ids with their lengths."""
+    """The attention of a batch: for each attention, by name, its kind and its weights [B, H, T, S]. ``source`` and
+    ``target`` are ids with their lengths.
+    """
 
     heads: dict[str, tuple[Kind, Tensor]]
     source: Padded
@@ -83,11 +86,10 @@ class Maps(NamedTuple):
 
 @torch.inference_mode()
 def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> Maps:
-    """All attention of a batch of ``pairs`` (source, target), while the target is forced. The source of a language
-    model is "".
+    """All attention of a batch of ``pairs`` (source, target) by teacher forcing. The source of a language model is "".
 
-    Attentions are told apart by the numbers of keys and queries. Raises UserError for a model that does not write token
-    by token, for one that reads signals, and for one without attention with several heads.
+    The numbers of keys and queries decide the kind of an attention. Raises UserError for a model that does not write
+    token by token, for a model that reads signals, and for a model without attention with several heads.
     """
     model: Any = transducer.model
     if not can(type(model), Autoregressive) or transducer.source_tokenizer.signal:
@@ -117,7 +119,7 @@ def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> 
 
 
 def _kind(weights_BHTS: Tensor) -> Kind:
-    """Whether a decoder's weights are over its own output, so that the first query sees only the first key."""
+    """The kind of a decoder's attention: "output" if the first query sees only the first key, otherwise "across"."""
     T, S = weights_BHTS.shape[-2:]
     own = T == S and bool((weights_BHTS.triu(1) == 0).all())
     return "output" if own else "across"
@@ -133,7 +135,7 @@ class _Sums:
         self.offsets: list[Counter[int]] = [Counter() for _ in range(heads)]
 
     def add(self, weights_HTS: Tensor, rarest: int) -> None:
-        """Adds a sentence, without padding and with its end as last key. ``rarest`` is the key of its rarest token."""
+        """Adds a sentence without padding, whose last key is its end. ``rarest`` is the key of its rarest token."""
         _, T, S = weights_HTS.shape
         self.queries += T
         entropy_HT = -(weights_HTS * weights_HTS.clamp_min(1e-12).log()).sum(-1)
@@ -170,7 +172,7 @@ class _Sums:
 
 def head_roles(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> list[HeadRole]:
     """The role of each head over the ``pairs`` (source, target), in the order of the model's layers. Raises UserError
-    without pairs, and as ``attention_maps`` does.
+    if there are no pairs, and like ``attention_maps``.
     """
     if not pairs:
         raise UserError("there are no pairs: give at least one source and its target")
@@ -190,7 +192,7 @@ def head_roles(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_s
                 S, T = int(keys.lengths[row]), int(queries.lengths[row])
                 if T > 1:
                     ids = keys.values[row, :S].tolist()
-                    # A decoder's keys are shifted: the first is the beginning, the end is no key.
+                    # A decoder's keys are shifted: the first key is the beginning, and the end is no key.
                     tokens = [None, *ids[:-1]] if kind == "output" else ids
                     rarest = min(range(S), key=lambda key: counts[tokens[key]] or math.inf)
                     into.add(weights_HTS[:, : T - 1, :S].double(), rarest)

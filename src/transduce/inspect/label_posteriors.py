@@ -1,5 +1,5 @@
-"""The posterior probabilities of the labels of a chain (a hidden Markov model or a conditional random field), beside
-its most probable sequence.
+"""The posterior probabilities of the labels of a chain (a hidden Markov model or a conditional random field), and its
+most probable sequence.
 
 T places of the source, L labels without special tokens.
 """
@@ -22,8 +22,8 @@ from transduce.search.viterbi import Viterbi
 from transduce.transducer import Transducer
 from transduce.types import UNK
 
-FEW = 3  # labels of a place in the terminal
-LEAST = 0.01  # posterior probability of a label that is shown
+FEW = 3  # largest number of labels for a place in the terminal
+LEAST = 0.01  # smallest posterior probability of a label in the terminal
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
 
 
 def places_of(tokenizer: Tokenizer, text: str, row: Any, count: int) -> tuple[str, ...]:
-    """A text for each of the ``count`` places that get a label: the tokens of ``row`` if it has a token for each place,
-    otherwise the words of ``text`` if there are enough, otherwise numbers from 1, as for a signal.
+    """A text for each of the ``count`` places that get a label. These are the tokens of ``row`` if it has a token for
+    each place. Otherwise they are the words of ``text`` if there are as many, or numbers from 1, as for a signal.
     """
     if not tokenizer.signal and not tokenizer.numeric:
         tokens = tokenizer.tokens(row)[:-1]

@@ -40,8 +40,8 @@ class LinkReading:
 def links(transducer: Transducer, source: str, target: str | None, head: int | None = None) -> LinkReading:
     """The links of the pair (``source``, ``target``) by a word aligner, symmetrised if it has both directions.
 
-    Raises UserError without a ``target``, because a word aligner writes none, and with a ``head`` of attention, because
-    it has none. Also raises it for a model that is no word aligner.
+    Raises UserError without a ``target``, because a word aligner writes no target. Raises it for a ``head``, because a
+    word aligner has no attention. Also raises it for a model that is no word aligner.
     """
     kind = type(transducer.model)
     if not can(kind, Aligner):

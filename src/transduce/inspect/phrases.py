@@ -1,4 +1,4 @@
-"""How a phrase-based model wrote an output: its phrases, and what each adds to the score."""
+"""The derivation of an output by a phrase-based model: its phrases, and their parts of the score."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class PhraseReading:
         return ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
 
     def write(self, path: Path, tree: SearchTree) -> None:
-        """Writes a JSON file: the source, the output, its score and features, the weights, the phrases with their
-        features, and all hypotheses of the stacks (``hypotheses``) of the ``tree`` of this search.
+        """Writes a JSON file with the source, the output, its score and features, the weights, and the phrases with
+        their features. ``hypotheses`` in the file has all hypotheses of the search's ``tree``.
         """
         derived = self.derived
         record = {

@@ -1,4 +1,4 @@
-"""Writes a run without some of its heads: smaller matrices, and no setting of the training is lost."""
+"""Writes a run without some of its heads. Its matrices are smaller, and it keeps all settings of the training."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from transduce.runs.layout import CHECKPOINTS
 from transduce.runs.run import Run
 from transduce.transducer import Transducer
 
-TYPES = ("encoder-decoder", "language-model")  # of models; both have the setting kept_heads
+TYPES = ("encoder-decoder", "language-model")  # types of models with the setting kept_heads
 
 
 def first_heads(order: Sequence[Head], share: float) -> list[Head]:
-    """The heads to remove: a ``share`` of all from the beginning of ``order``. An attention keeps its last head, so the
-    next heads of the order go instead. Raises UserError for a share that is not between 0 and 1.
+    """The heads to remove: a ``share`` of all heads, from the beginning of ``order``. The last head of an attention is
+    never removed, so the next head of the order is removed instead. Raises UserError for a share that is not between 0
+    and 1.
     """
     if not 0 < share < 1:
         raise UserError(f"share = {share:g}: a part of all heads was expected, between 0 and 1")
@@ -35,8 +36,8 @@ def first_heads(order: Sequence[Head], share: float) -> list[Head]:
 
 
 def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head], out: str | Path) -> Run:
-    """Makes the directory ``out`` a run of the ``transducer``'s weights without the ``removed`` heads. ``run`` is the
-    directory that it was loaded from.
+    """Makes the directory ``out`` a run with the ``transducer``'s weights without the ``removed`` heads. ``run`` is the
+    directory that the transducer was loaded from.
 
     The setting ``model.kept_heads`` of the new run names the heads that stay. Raises UserError if ``out`` has files,
     and for a model that is neither an encoder-decoder nor a language model, or whose attention cannot lose heads.

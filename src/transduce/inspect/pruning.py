@@ -1,4 +1,4 @@
-"""How much each head of a Transformer matters, and what a model loses without the least important ones
+"""The importance of each head of a Transformer, and the quality of a model without its least important heads
 (Michel, Levy and Neubig, "Are sixteen heads really better than one?", 2019).
 
 B sentences, H heads, T queries, S keys.
@@ -30,8 +30,8 @@ Head = tuple[str, int]  # the attention's name in the model, and the head's numb
 
 @contextmanager
 def gated(model: nn.Module, gates: Mapping[str, Tensor]) -> Iterator[None]:
-    """A context in which the weights of the named attentions are multiplied by their gates, [H] or [B, H]: 0 silences a
-    head. It uses hooks, so it changes nothing in the model.
+    """A context in which the weights of the named attentions are multiplied by their gates [H] or [B, H]. A gate of 0
+    silences a head. It uses hooks, so the model itself does not change.
     """
     modules = dict(model.named_modules())
     hooks = [
@@ -49,8 +49,8 @@ def gated(model: nn.Module, gates: Mapping[str, Tensor]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much a head matters: ``gradient`` is the mean absolute derivative of a sentence's loss with respect to the
-    head's gate, and ``alone`` the rise of the mean loss of a token if this head alone is silenced (natural logarithm).
+    """The importance of a head. ``gradient`` is the mean absolute derivative of a sentence's loss with respect to the
+    head's gate. ``alone`` is the rise of the mean loss of a token if only this head is silenced (natural logarithm).
     """
 
     head: Head
@@ -60,7 +60,7 @@ class Importance:
 
 def importances(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> list[Importance]:
     """The importance of every head over the ``pairs`` (source, target), in the order of the model's layers. Raises
-    UserError as ``attention_maps`` does.
+    UserError like ``attention_maps``.
     """
     sizes = {name: weights.shape[1] for name, (_, weights) in attention_maps(transducer, pairs[:1]).heads.items()}
     whole, tokens = _losses(transducer, pairs, batch_size, {})
@@ -98,7 +98,9 @@ def _losses(
 def _gradients(
     transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_size: int, sizes: Mapping[str, int]
 ) -> dict[str, list[float]]:
-    """For each attention and head, the sum over sentences of the absolute derivative of the loss by the head's gate."""
+    """For each attention and head: the absolute derivative of a sentence's loss by the head's gate, summed over
+    sentences.
+    """
     sums = {name: torch.zeros(heads, dtype=torch.double) for name, heads in sizes.items()}
     for batch in windows(pairs, batch_size):
         with torch.enable_grad():
@@ -123,8 +125,8 @@ def pruning_curve(
     told: Callable[[int, float], None] = lambda count, score: None,
 ) -> list[tuple[int, float]]:
     """The metric of the examples' outputs without the first heads of ``order``, for each of the ``shares`` of all
-    heads: pairs of the number of silenced heads and the score. ``told`` is called with each pair as soon as it is
-    there.
+    heads. Returns pairs of the number of silenced heads and the score. ``told`` is called with each pair as soon as it
+    is computed.
     """
     sizes: dict[str, int] = {}
     for name, head in order:

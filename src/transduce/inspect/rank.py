@@ -1,6 +1,6 @@
-"""How near the states of a Transformer come to rank one with depth, with and without parts of its layers.
+"""How close the states of a Transformer come to rank one with depth, with and without parts of its layers.
 
-S positions, W features. Attention alone makes the states of all positions equal, doubly exponentially with depth; skip
+S positions, W features. Attention alone makes the states of all positions equal, doubly exponentially with depth. Skip
 connections prevent it (Dong, Cordonnier and Loukas, "Attention is not all you need", ICML 2021).
 """
 
@@ -33,10 +33,10 @@ PARTS: dict[str, tuple[bool, bool]] = {  # skip connections, feed-forward networ
 
 @dataclass(frozen=True)
 class RankResiduals:
-    """``curves`` maps names of models to residuals by depth: first of the embedded tokens, then after each layer.
+    """``curves`` maps names of models to residuals by depth: for the embedded tokens, then after each layer.
 
-    The residual is the norm of the states minus their mean over positions, divided by the norm of the states
-    (Frobenius): 0 if all positions have the same state, at most 1.
+    The residual is the Frobenius norm of the states minus their mean over positions, divided by the norm of the states.
+    It is 0 if all positions have the same state, and at most 1.
     """
 
     curves: Mapping[str, tuple[float, ...]]
@@ -73,11 +73,11 @@ UNTRAINED = "untrained, "
 
 @torch.inference_mode()
 def rank_residuals(transducer: Transducer, text: str) -> RankResiduals:
-    """The residuals of the Transformer's encoder for the source ``text``; of a language model's decoder for the text.
+    """The residuals of a Transformer's encoder for the source ``text``, or of a language model's decoder for ``text``.
 
-    The whole model runs, then the model without its skip connections, without its feed-forward networks, and without
-    both. Then the same follows for a model of the same settings without training. Raises UserError if the model has no
-    Transformer's layers.
+    They are computed for the whole model, then without its skip connections, without its feed-forward networks, and
+    without both. The same follows for an untrained model of the same settings. Raises UserError if the model has no
+    layers of a Transformer.
     """
     curves = {}
     for prefix, one in (("", transducer), (UNTRAINED, untrained(transducer))):
@@ -121,7 +121,7 @@ def _layers(model: nn.Module) -> list[Any]:
 
 @contextmanager
 def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
-    """The input of the first layer that runs, and the output of each layer, in their order."""
+    """A context with a list that gets the input of the first layer that runs, then the output of each layer."""
     states: list[Tensor] = []
 
     def note(layer: nn.Module, given: tuple[Any, ...], result: Any) -> None:
@@ -138,7 +138,7 @@ def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
 
 
 class WithoutSkip(nn.Module):
-    """A residual connection whose sum has lost x: the norms of ``around`` stay."""
+    """A residual connection without x in its sum. The norms of ``around`` stay."""
 
     def __init__(self, around: Any) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class WithoutSkip(nn.Module):
 
 
 class Bare(nn.Module):
-    """A connection that adds nothing: around ``nn.Identity`` it leaves x as it is."""
+    """A connection that adds nothing. If it is around ``nn.Identity``, it returns x unchanged."""
 
     def enter(self, x: Tensor) -> Tensor:
         return x

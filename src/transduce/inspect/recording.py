@@ -1,6 +1,6 @@
-"""What a model computes while anything runs it: attention weights, states of cells, outputs of layers.
+"""Records values of a model while any code runs it: attention weights, states of cells, outputs of layers.
 
-B rows, T positions of a call, S positions attended to, H heads, W the width.
+B rows, T positions of a call, S keys of attention, H heads, W the width.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ Parts = dict[str, list[Tensor]]  # by the name of a part in the model, a tensor 
 
 @contextmanager
 def record(model: Transducer | nn.Module, *kinds: str) -> Iterator[Mapping[str, Arrays]]:
-    """A context that records what the model computes inside it: in a prediction, a score or a pass of your own.
+    """A context that records values of the model inside it: in a prediction, in a score or in your own forward pass.
 
     ``kinds`` are one or more of:
 
-    - "attention": the weights of each attention, [B, H, T, S], or [B, T, S] if it has no heads;
-    - "cells": the state of each recurrent cell after each position, [B, T, W], padding included. An LSTM's state has
-      two tensors: NAME.0 is its output h and NAME.1 its memory cell c. Positions stand in the order in which the cell
-      read them; a backward cell reads the last one first;
-    - "gates": the gates of each recurrent cell at each position, between 0 and 1, [B, T, W]: NAME.forget, NAME.input
-      and NAME.output of an LSTM;
+    - "attention": the weights of each attention, [B, H, T, S], or [B, T, S] if it has no heads.
+    - "cells": the state of each recurrent cell after each position, [B, T, W], with padding. An LSTM's state has two
+      tensors: NAME.0 is its output h and NAME.1 its memory cell c. Positions are in the order in which the cell reads
+      them; a backward cell reads the last one first.
+    - "gates": the gates of each recurrent cell at each position, between 0 and 1, [B, T, W]. An LSTM has NAME.forget,
+      NAME.input and NAME.output.
     - "layers": the output of each layer of a Transformer, [B, T, W].
 
     The result maps each kind to the names of parts in the model, and each name to a list with one array for each call.
-    A search calls its decoder once for each token. The arrays are float32 on the CPU. They are there when the context
-    has ended, which takes all taps out again. The model's results do not change; recording takes time. Raises
-    UserError for no kind, for an unknown one, and if the model has no part of a kind.
+    A search calls its decoder once for each token. The arrays are float32 on the CPU. They are complete when the
+    context has ended, which also removes all hooks. The model's results do not change, but recording takes time. Raises
+    UserError without kinds, for an unknown kind, and if the model has no part of a kind.
     """
     module = model.model if isinstance(model, Transducer) else model
     assert isinstance(module, nn.Module)
@@ -73,7 +73,7 @@ def _attention(module: nn.Module) -> Iterator[dict[str, Parts]]:
 
 @contextmanager
 def _layers(module: nn.Module) -> Iterator[dict[str, Parts]]:
-    """The outputs of all modules that have a mixer inside a residual connection, as ``blocks.Block`` has."""
+    """A context with the outputs of all modules that have a mixer in a residual connection, like ``blocks.Block``."""
     seen: Parts = {}
     hooks = []
     for path, layer in module.named_modules():
@@ -100,7 +100,7 @@ def cells_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 @contextmanager
 def _stepped(module: nn.Module) -> Iterator[dict[str, Parts]]:
-    """The "cells" and the "gates" of every step of all cells. A cell has no ``forward`` that a hook could follow, so
+    """A context with the "cells" and the "gates" of every step of all cells. A cell has no ``forward`` for a hook. So
     its two methods are replaced on the object, and the replacements are deleted at the end.
     """
     seen: dict[str, Parts] = {"cells": {}, "gates": {}}
@@ -129,7 +129,7 @@ def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
         return result
 
     def noted_unroll(x_BTD: Tensor, state: Any, *lengths: Any) -> Any:
-        # A fused kernel returns the last state alone, so all steps are computed once more, one by one.
+        # A fused kernel returns only the last state, so all steps are computed once more, one by one.
         with torch.no_grad():
             steps, now = [], state
             for projected_BG in cell.project(x_BTD).unbind(1):
@@ -138,7 +138,7 @@ def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
         note(steps)
         return _quietly(cell, step, noted_step, lambda: unroll(x_BTD, state, *lengths))
 
-    # A cell that never runs has names, too: what has no names is no cell.
+    # A cell that never runs has names, too, because a part without names is not a cell.
     with torch.no_grad():
         like = next(cell.parameters())
         _, found = _read_step(cell, step, like.new_zeros(1, cell.projected_width), cell.start(1, like))
@@ -150,8 +150,8 @@ def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
 def _read_step(
     cell: Any, step: Any, projected_BG: Tensor, state: Any
 ) -> tuple[tuple[Tensor, Any], dict[str, dict[str, Tensor]]]:
-    """The result of a step, and what to note of it: the tensors of the new state, and the gates. Every sigmoid of a
-    step is a gate, in the order of the cell's ``gate_names``.
+    """The result of a step, and the values to record: the tensors of the new state, and the gates. The sigmoids of a
+    step are its gates, in the order of the cell's ``gate_names``.
     """
     with _Sigmoids() as opened:
         result = step(projected_BG, state)
@@ -178,7 +178,9 @@ class _Sigmoids(TorchFunctionMode):
 
 
 def _quietly(cell: Any, step: Any, noted: Any, call: Callable[[], Any]) -> Any:
-    """The result of ``call``, in which the cell's ``step`` is not noted a second time: ``unroll`` may use it."""
+    """The result of ``call``. Meanwhile the cell's ``step`` is not recorded a second time, because ``unroll`` may use
+    it.
+    """
     cell.step = step
     try:
         return call()

@@ -1,4 +1,4 @@
-"""One sentence as a model read and wrote it: probabilities, runners-up, attention, and the tree of the search.
+"""How a model read and wrote one sentence: probabilities, alternative tokens, attention, and the tree of the search.
 
 H heads, T target tokens, S source columns, V target words, W source words.
 """
@@ -29,8 +29,8 @@ RUNNERS = 5
 
 @dataclass(frozen=True)
 class Step:
-    """A target token, its probability given the tokens before it, and the most probable tokens in its place with their
-    probabilities, best first.
+    """A target token, its probability given the tokens before it, and the most probable tokens at its position with
+    their probabilities, best first.
     """
 
     token: str
@@ -40,8 +40,9 @@ class Step:
 
 @dataclass(frozen=True)
 class WordWeights:
-    """How much attention each target word pays to each source word: ``weights_VW``. A row has the mean over the word's
-    tokens, and its columns are sums over tokens. So a row sums to the attention on words; the rest is on the end.
+    """The attention of each target word to each source word, ``weights_VW``. A row is the mean over the tokens of the
+    target word, and a column is the sum over the tokens of the source word. A row sums to the attention on words; the
+    rest is on the end.
     """
 
     source: tuple[str, ...]
@@ -54,7 +55,7 @@ class SentenceReading:
     """A sentence and its output ``text`` by the model ``name``.
 
     ``heads`` maps each attention to the source, by its name in the model, to its weights [H, T, S]. Column s belongs to
-    ``source_tokens[s]``, row t to ``steps[t]``. It is empty, and ``words`` is None, for a model without attention.
+    ``source_tokens[s]``, and row t to ``steps[t]``. For a model without attention, it is empty, and ``words`` is None.
     ``cells`` are the recurrent cells over time. ``tree`` is None if the run's search is no beam, or if the target was
     given.
     """
@@ -70,12 +71,12 @@ class SentenceReading:
     cells: tuple[CellsOverTime, ...] = ()
 
     def mean(self) -> Tensor:
-        """[T, S]: the average over all heads of all attentions."""
+        """The average [T, S] over all heads of all attentions."""
         return torch.stack([heads_HTS.mean(0) for heads_HTS in self.heads.values()]).mean(0)
 
     def entropies(self) -> dict[str, list[float]]:
-        """For each attention, by its name, the entropy of each head: the mean over target tokens, divided by the
-        logarithm of the number of columns. 0: one column, 1: equal weights.
+        """The entropy of each head, by the name of its attention: the mean over target tokens, divided by the logarithm
+        of the number of columns. It is 0 if all weight is on one column, and 1 for equal weights.
         """
         most = math.log(max(2, len(self.source_tokens)))
         return {
@@ -102,8 +103,8 @@ class SentenceReading:
 
 @torch.inference_mode()
 def read_sentence(name: str, transducer: Transducer, source: str, target: str | None = None) -> SentenceReading:
-    """What the model with this ``name`` does with the text ``source``, while it writes ``target``, by default its own
-    best output. Raises UserError for a model that does not write token by token.
+    """Reads the text ``source`` with the model ``name``, and writes ``target`` by teacher forcing. The default is the
+    model's own best output. Raises UserError for a model that does not write token by token.
     """
     model: Any = transducer.model
     if not can(type(model), Autoregressive):
@@ -118,7 +119,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
     words = None
     try:
         found = attention_weights(transducer, [source_ids], [target_ids])
-    except UserError:  # no attention: the page has no section about it
+    except UserError:  # without attention, the page has no section about it
         pass
     else:
         columns = found.columns[0]
@@ -166,5 +167,5 @@ def _words(transducer: Transducer, source: str, text: str) -> WordWeights | None
 def _tree(transducer: Transducer, source: str) -> SearchTree | None:
     try:
         return beam_tree(transducer, source)
-    except UserError:  # this search grows no tree
+    except UserError:  # this search has no tree
         return None

@@ -1,4 +1,4 @@
-"""A series, its forecast with intervals and, of a state-space model, its components: as text and as a picture.
+"""A series and its forecast with intervals, as text and as a picture. A state-space model also shows its components.
 
 S steps of the source, T steps of the forecast, C channels. All numbers are in the units of the series.
 """
@@ -47,7 +47,7 @@ class Smoothing(Density, Protocol):
 @dataclass(frozen=True)
 class Band:
     """A curve with its uncertainty: the ``mean`` and the standard ``deviation`` of a normal distribution for each
-    number, [S, C] or [T, C].
+    number. Both are [S, C] or [T, C].
     """
 
     name: str
@@ -62,11 +62,11 @@ class Band:
 
 @dataclass(frozen=True)
 class SeriesReading:
-    """A series and its forecast: the numbers ``given`` [S, C], with NaN for missing ones, and the band ``forecast`` [T,
-    C].
+    """A series and its forecast: the numbers ``given`` [S, C], with NaN for missing ones, and the band ``forecast``
+    [T, C].
 
     A state-space model also has ``smoothed`` [S, C], the band of the series without noise, and a band for each of its
-    ``components``. Another model has None and no components.
+    ``components``. For other models, ``smoothed`` is None, and there are no components.
     """
 
     given: Array
@@ -166,7 +166,7 @@ def read_series(transducer: Transducer, source: str) -> SeriesReading:
 
 def _in_units(tokenizer: Any, name: str, scaled: Forecasts, around_mean: bool) -> Band:
     """The first row of ``scaled`` as a band in the units of the series. The training set's mean is added only if
-    ``around_mean``.
+    ``around_mean`` is True.
     """
     shape = scaled.mean.shape[1:]
     mean, deviation = (each[0].double().flatten().tolist() for each in (scaled.mean, scaled.deviation))

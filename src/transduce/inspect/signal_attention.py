@@ -18,14 +18,13 @@ from transduce.metrics.units import columns, padded, shown
 from transduce.transducer import Transducer
 from transduce.types import EOS
 
-FINE = 128  # grid points along each side, in the search for the maximum of smoothed attention
+FINE = 128  # grid points along each side, to find the maximum of smoothed attention
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A recording as the model reads it. ``bands_SD`` has one row per step, with the lowest band in column 0.
-
-    ``times`` has the time of each step as text.
+    """The spectrum of a recording that the model reads. ``bands_SD`` has one row per step, with the lowest band in
+    column 0. ``times`` has the time of each step as text.
     """
 
     bands_SD: Tensor
@@ -44,8 +43,8 @@ class SignalAttention:
     """For each output token, the attention weights over the states of a signal just before the token was written.
 
     ``source`` is the signal's path and ``text`` the output. ``tokens`` includes the final ``</s>`` if it was written.
-    ``weights`` maps the name of each attention in the model, in the order of its layers, to [T, N]. Rows sum to 1. Only
-    a recording has a ``spectrum``, which is drawn in place of the sound.
+    ``weights`` maps the name of each attention in the model, in the order of its layers, to its weights [T, N]. Rows
+    sum to 1. Only a recording has a ``spectrum``, which is drawn instead of the sound.
     """
 
     source: str
@@ -56,7 +55,7 @@ class SignalAttention:
     spectrum: Spectrum | None = None
 
     def mean(self) -> Tensor:
-        """[T, N]: the average over the model's attentions."""
+        """The average [T, N] over the model's attentions."""
         return torch.stack(list(self.weights.values())).mean(0)
 
     def strongest(self) -> list[tuple[float, tuple[float, ...]]]:
@@ -86,9 +85,9 @@ class SignalAttention:
         return [(float(x), float(y)) for x, y in points_T2]
 
     def lines(self) -> list[str]:
-        """A line for each token: its largest weight and where that is.
+        """A line for each token: its largest weight and the place of this weight.
 
-        The place is in percent of width and height; for a recording it is a span of time.
+        The place is in percent of width and height. For a recording it is a span of time.
         """
         tokens = [*map(shown, self.tokens)]
         margin = max(map(columns, tokens))

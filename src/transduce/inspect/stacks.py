@@ -62,7 +62,7 @@ class _Recorded:
 
 
 class _Recorder:
-    """An observer that records each stack of the search for one source: only row 0 of the batch."""
+    """An observer that records each stack of the search for one source, which is row 0 of the batch."""
 
     def __init__(self) -> None:
         self.root = _Recorded(((0, 0), ()), 0, 0.0, 0.0, 0.0, "lived")
@@ -106,7 +106,7 @@ class _Recorder:
         return made[id(self.root)]
 
     def _leaf(self, derivation: Derivation) -> _Recorded | None:
-        """The finished hypothesis of a derivation; None if its path was merged into another one's."""
+        """The finished hypothesis of a derivation; None if its path was merged into another path."""
         node = self.root
         for step in derivation.steps:
             tokens = derivation.tokens[slice(*step.target)]

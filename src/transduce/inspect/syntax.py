@@ -1,5 +1,5 @@
-"""Heads of attention that follow syntax: which head looks from a word to its governor, or from a governor to the word,
-for each relation of a dependency tree (Clark et al., "What does BERT look at?", BlackboxNLP 2019; Voita et al., ACL
+"""Heads of attention that follow syntax. For each relation of a dependency tree, a head may look from a word to its
+governor, or from a governor to the word (Clark et al., "What does BERT look at?", BlackboxNLP 2019; Voita et al., ACL
 2019).
 
 H heads, T queries, S keys, V words of a sentence.
@@ -24,7 +24,7 @@ from transduce.errors import UserError
 from transduce.inspect.heads import attention_maps
 from transduce.transducer import Transducer
 
-LEAST = 20  # words with a relation, in either half; rarer ones are left out
+LEAST = 20  # least number of words with a relation in each half; rarer relations are left out
 COLUMNS = tuple(map(conll.NAMES.index, ("form", "head", "deprel")))
 
 Direction = Literal["to the governor", "from the governor"]
@@ -67,13 +67,13 @@ def read_parsed(path: Path) -> list[Parsed]:
 
 @dataclass(frozen=True)
 class RelationHead:
-    """The head that follows ``relation`` best, chosen on the first half of the sentences. All figures are of the second
-    half.
+    """The head that follows ``relation`` best, chosen on the first half of the sentences. All figures are measured on
+    the second half.
 
-    ``accuracy`` is the share of the ``count`` words for which the word at one end of the relation attends most, of all
-    other words, to the word at the other end. ``direction`` says which end is the query. ``fixed`` is the accuracy of
-    always guessing one relative place, ``offset``: the most frequent one in the first half, from the word to its
-    governor.
+    ``count`` is the number of words with the relation. ``accuracy`` is the share of them for which the word at one end
+    of the relation attends more to the word at the other end than to any other word. ``direction`` says which end is
+    the query. ``fixed`` is the accuracy of always guessing one relative position, ``offset``. This is the most frequent
+    one in the first half, from the word to its governor.
     """
 
     relation: str
@@ -87,7 +87,7 @@ class RelationHead:
 
 
 class _Half(NamedTuple):
-    """Counts over half of the sentences, by relation: words, right answers [heads, 2 directions], relative places."""
+    """Counts over half of the sentences by relation: words, right answers [heads, 2 directions], relative positions."""
 
     words: Counter[str]
     right: dict[str, Tensor]
@@ -100,10 +100,10 @@ def syntactic_heads(
     """The heads of the encoder's self-attention that follow each relation best, the most frequent relation first, and
     the number of sentences that were read.
 
-    The model reads the words with spaces between them. Attention is merged to words: summed over the tokens of a word
-    that is attended to, averaged over those of a word that attends. A sentence is left out if it is cut, or if it has
-    words that the model does not see as words. Raises UserError as ``attention_maps`` does, for a model whose encoder
-    has no self-attention, and if no relation is frequent enough.
+    The model reads the words with spaces between them. Attention is merged to words: it is summed over the tokens of
+    the key word, and averaged over the tokens of the query word. A sentence is left out if it is cut, or if the model's
+    tokens divide it into other words. Raises UserError like ``attention_maps``, for a model whose encoder has no
+    self-attention, and if no relation is frequent enough.
     """
     names: list[tuple[str, int]] = []
     halves = [_Half(Counter(), {}, defaultdict(Counter)) for _ in range(2)]
@@ -122,8 +122,8 @@ def syntactic_heads(
 def _word_weights(
     transducer: Transducer, batch: Sequence[Parsed], names: list[tuple[str, int]]
 ) -> Iterator[tuple[Parsed, Tensor]]:
-    """Each sentence with the weights of all heads [H, V, V], from word to word, and 0 from a word to itself. The names
-    of the heads are put into ``names`` once.
+    """Yields each sentence with the weights of all heads [H, V, V], from word to word. The weight from a word to itself
+    is 0. Appends the names of the heads to ``names`` once.
     """
     texts = [" ".join(parsed.words) for parsed in batch]
     maps = attention_maps(transducer, [(text, "") for text in texts])
@@ -140,7 +140,7 @@ def _word_weights(
         side = read_side(transducer.source_tokenizer, text, range(S), S, parts)
         V = len(parsed.words)
         if {word for word in side.words if word is not None} != set(range(V)):
-            continue  # cut, or a word without a token of its own
+            continue  # the sentence is cut, or a word has no token of its own
         places = torch.tensor(side.places)
         member_SV = torch.nn.functional.one_hot(torch.tensor([side.words[place] for place in side.places]), V).float()
         weights_HSS = torch.cat([each[row] for each in own.values()]).cpu()[:, places][:, :, places]

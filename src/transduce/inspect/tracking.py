@@ -1,5 +1,5 @@
-"""Which units of a recurrent model follow a property of the text: by correlation, and by a linear probe of all units
-(Karpathy, Johnson and Fei-Fei, "Visualizing and understanding recurrent networks", 2015).
+"""Finds the units of a recurrent model that follow a property of the text, by correlation and by a linear probe of all
+units (Karpathy, Johnson and Fei-Fei, "Visualizing and understanding recurrent networks", 2015).
 
 N characters, U units.
 """
@@ -20,14 +20,14 @@ from transduce.inspect.cells import CellTrace
 
 OPEN, CLOSED = "([{", ")]}"
 SHOWN = 10  # units in a list
-PENALTY = 1e-4  # of the probe's squared weights
+PENALTY = 1e-4  # weight of the probe's squared weights in its loss
 STEPS = 60  # of L-BFGS
 
 Floats = NDArray[np.float64]
 
 
 def quotes(text: str) -> Floats:
-    """1 inside of double quotes, the opening mark included, and 0 outside. An empty line ends a quotation."""
+    """1 inside of double quotes, with the opening mark, and 0 outside. An empty line ends a quotation."""
     inside, values = False, []
     for before, each in zip(["", *text], text, strict=False):
         if each == "\n" and before == "\n":
@@ -48,7 +48,7 @@ def brackets(text: str) -> Floats:
 
 
 def indentation(text: str) -> Floats:
-    """The number of spaces at the beginning of the character's line, so far as they have been read."""
+    """The number of spaces at the beginning of the character's line, up to this character."""
     values: list[float] = []
     for line in text.split("\n"):
         spaces = len(line) - len(line.lstrip(" "))
@@ -57,7 +57,7 @@ def indentation(text: str) -> Floats:
 
 
 def place(text: str) -> Floats:
-    """The place of each character in its line, counted from 1. A line feed counts to the line that it ends."""
+    """The position of each character in its line, counted from 1. A line feed belongs to the line that it ends."""
     values: list[float] = []
     for line in text.split("\n"):
         values += map(float, range(1, len(line) + 2))
@@ -75,11 +75,11 @@ PROPERTIES: dict[str, Callable[[str], Floats]] = {
 @dataclass(frozen=True)
 class Tracking:
     """The units that follow the property ``name`` best, and how well. Units and probe were chosen on the first half of
-    the text; all figures are of the second half.
+    the text. All figures are measured on the second half.
 
     ``units`` are pairs of a unit and its correlation with the property, the strongest first. ``explained`` is the share
-    of the property's variance that the probe explains (R²). ``f1`` is the probe's F1, in percent, of the characters
-    where the property is more than 0.
+    of the property's variance that the probe explains (R²). ``f1`` is the probe's F1, in percent, for the characters
+    whose property is more than 0.
     """
 
     name: str
@@ -133,7 +133,7 @@ def track(found: CellTrace, name: str) -> Tracking:
 
 
 def correlations(units_NU: Floats, values_N: Floats) -> Floats:
-    """[U]: Pearson's correlation of each unit with the values; 0 for a unit that does not change."""
+    """Pearson's correlation of each unit with the values [U]. It is 0 for a unit that does not change."""
     units_NU = units_NU - units_NU.mean(0)
     values_N = values_N - values_N.mean()
     norms_U = np.linalg.norm(units_NU, axis=0) * np.linalg.norm(values_N)
@@ -142,8 +142,8 @@ def correlations(units_NU: Floats, values_N: Floats) -> Floats:
 
 
 def _probe(units_NU: Floats, values_N: Floats, half: int) -> Floats:
-    """What a linear probe of all units says about the second half, having learned from the first. For values of 0 and
-    1 it is a logistic regression, and says a probability. Otherwise it is a ridge regression.
+    """The predictions for the second half by a linear probe of all units, which learns from the first half. If all
+    values are 0 or 1, it is a logistic regression and predicts probabilities. Otherwise it is a ridge regression.
     """
     deviation_U = units_NU[:half].std(0)
     scaled_NU = torch.tensor(

@@ -1,4 +1,4 @@
-"""The tree of a search: the hypotheses that it compared, each below the one that it extends."""
+"""The tree of a search: the hypotheses that it compared. Each is a child of the hypothesis that it extends."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Fate = Literal["lived", "recombined", "pruned", "finished"]
 
 @dataclass(frozen=True)
 class Node:
-    """A hypothesis of a search. ``label`` is what it adds to its parent: a token or a phrase.
+    """A hypothesis of a search. ``label`` is the token or the phrase that it adds to its parent.
 
     ``added`` is the score of this addition: in a beam, the natural log-probability of the token, given the prefix
     before it. ``total`` is the score by which the search compares hypotheses. Both are 0 for the root of a beam and for
-    the tokens of a forced prefix. ``fate`` is "lived" if the search extended the hypothesis, "recombined" if it was
-    merged into a better one, "pruned", or "finished". If the search returned the finished hypothesis, ``rank`` is its
-    place (0 is the best) and ``score`` its final score; otherwise both are None.
+    the tokens of a forced prefix. ``fate`` is "lived" if the search extended the hypothesis, and "recombined" if it was
+    merged into a better one. Otherwise it is "pruned" or "finished". If the search returned the finished hypothesis,
+    ``rank`` is its rank (0 is the best) and ``score`` its final score. Otherwise both are None.
 
-    ``best`` is True on the path to the best output. The child on that path is the first of ``children``; the others
+    ``best`` is True on the path to the best output. The child on that path is the first of ``children``. The others
     follow, highest total first. ``note`` is a short text to draw after the label. ``details`` are names and values for
     people.
     """
@@ -43,14 +43,14 @@ class Node:
         return self.fate in ("lived", "finished")
 
     def without_pruned(self) -> Node:
-        """A copy of the node without those descendants that were pruned or recombined. The node itself is not
-        changed.
+        """A copy of the node without the descendants that were pruned or recombined. The node itself does not
+        change.
         """
         return _copied(self, lambda node: node.survived)
 
     def limited(self, count: int) -> Node:
-        """A copy with at most ``count`` nodes (at least the node itself). The best path has precedence, then come the
-        returned outputs, then the hypotheses that survived, highest total first. A node that stays keeps its ancestors.
+        """A copy with at most ``count`` nodes (at least the node itself). It prefers the best path, then the returned
+        outputs, then the hypotheses that survived, highest total first. A node that stays keeps its ancestors.
         """
         every, parents = parents_first(self), dict[int, Node]()
         for node in every:
@@ -67,8 +67,8 @@ class Node:
         return _copied(self, lambda node: id(node) in kept)
 
     def chain(self) -> tuple[list[Node], tuple[Node, ...]]:
-        """Follows single children from this node. Returns the nodes down to the first fork or leaf, this one included,
-        and the children of the last of them.
+        """Follows single children from this node. Returns the nodes from this one to the first fork or leaf, and the
+        children of the last of them.
         """
         nodes, node = [self], self
         while len(node.children) == 1:
@@ -82,7 +82,7 @@ class _Keeps(Protocol):
 
 
 def _copied(root: Node, keeps: _Keeps) -> Node:
-    """A copy of the root, without the descendants that ``keeps`` does not want."""
+    """A copy of the root, without the descendants that ``keeps`` rejects."""
     made: dict[int, Node] = {}
     for node in reversed(parents_first(root)):
         children = tuple(made[id(child)] for child in node.children if keeps(child))
@@ -156,7 +156,7 @@ MARKS = {"lived": "", "recombined": " =", "pruned": " ×", "finished": " ■"}
 
 
 def branches(root: Node) -> Iterator[str]:
-    """Yields one line for each chain of nodes without a fork, indented below the fork that the chain starts from."""
+    """Yields one line for each chain of nodes without a fork. It is indented below the fork at its beginning."""
     waiting = [(root, "", "")]
     while waiting:
         node, first, later = waiting.pop()

@@ -1,4 +1,4 @@
-"""Source tokens that no head of the attention to the source looks at."""
+"""Source tokens that no head of the attention to the source attends to."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from transduce.errors import UserError
 from transduce.inspect.heads import attention_maps
 from transduce.transducer import Transducer
 
-LEAST = 0.1  # of the weight of a query, from any head at any step: a token with less is not attended
+LEAST = 0.1  # a token is not attended if its weight is smaller for all queries of all heads
 SHOWN = 8  # tokens in a line
 
 
 @dataclass(frozen=True)
 class Unattended:
-    """How many source tokens no head attends, of ``count`` tokens in all; the end of a sentence is not counted.
-    ``tokens`` counts those that are not attended, and ``all_tokens`` counts all.
+    """Counts of the source tokens that no head attends to. ``count`` is the number of all source tokens, without the
+    ends of sentences. ``tokens`` counts the tokens without attention, and ``all_tokens`` counts all tokens.
     """
 
     count: int
@@ -32,7 +32,7 @@ class Unattended:
         return self.tokens.total() / self.count
 
     def most_frequent(self) -> list[tuple[str, int, int]]:
-        """The tokens that are most often not attended: how often, and how often they occur."""
+        """The tokens that are most often not attended, each with the number of these cases and of all occurrences."""
         return [(token, count, self.all_tokens[token]) for token, count in self.tokens.most_common(SHOWN)]
 
     def lines(self) -> list[str]:
@@ -45,8 +45,8 @@ class Unattended:
 
 
 def unattended(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> Unattended | None:
-    """The source tokens of the ``pairs`` (source, target) that no head attends while the targets are forced. None for a
-    model whose heads do not attend to a source. Raises UserError without pairs, and as ``attention_maps`` does.
+    """The source tokens of the ``pairs`` (source, target) that no head attends to, by teacher forcing. None for a model
+    whose heads do not attend to a source. Raises UserError if there are no pairs, and like ``attention_maps``.
     """
     if not pairs:
         raise UserError("there are no pairs: give at least one source and its target")

@@ -1,4 +1,4 @@
-"""How a joint n-gram model cuts a source and an output into units."""
+"""The cut of a source and an output into units by a joint n-gram model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transduce.protocols import Model, can
 from transduce.statistical.cut import Cut
 from transduce.transducer import Transducer
 
-NOTHING = "-"  # how an empty output piece is shown
+NOTHING = "-"  # shown for an empty output piece
 
 
 class Segmental(Model, Protocol):

@@ -1,4 +1,4 @@
-"""The model of a run as it is before training, to compare with the trained one."""
+"""The model of a run before training, to compare with the trained one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def untrained(
 ) -> Transducer:
     """A transducer of the same settings and tokenizers whose weights are drawn anew with ``seed``.
 
-    ``recurrent_start`` draws the recurrent matrices of the cells in another way: it fills each square matrix [width,
-    width] in place. None keeps the cells' own start. PyTorch's global random generator keeps its state.
+    ``recurrent_start`` draws the recurrent matrices of the cells in another way. It fills each square matrix
+    [width, width] in place. None keeps the cells' own start. PyTorch's global random generator keeps its state.
     """
     with torch.random.fork_rng(devices=()), torch.no_grad():
         torch.manual_seed(seed)

@@ -13,8 +13,8 @@ from transduce.types import Batch, Loss
 class AlignmentLikelihood:
     """The negative log-likelihood of both sides of each pair, each given the other, per word of either side.
 
-    EOS does not count. It measures a word aligner on ``data.valid``. A lower loss need not mean better links: measure
-    those with `transduce align RUN --gold FILE`.
+    EOS does not count. The loss measures a word aligner on ``data.valid``. A lower loss does not always mean better
+    links: measure the links with `transduce align RUN --gold FILE`.
     """
 
     def __call__(self, model: PairModel, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:

@@ -1,4 +1,4 @@
-"""A model joined with its objective, which is all that the training loop calls.
+"""A model joined with its objective. The training loop calls nothing else.
 
 The contract of an objective is ``protocols.Objective``; the value that it returns is ``types.Loss``.
 """
@@ -17,7 +17,7 @@ class Trainable(nn.Module):
     """A model and its objective as one module. A call returns the objective's result for a batch: the loss, and the
     value to carry to the next batch.
 
-    It is the one module to wrap for distributed training or ``torch.compile``.
+    Wrap this module, and no other, for distributed training or ``torch.compile``.
     """
 
     def __init__(self, model: nn.Module, objective: Objective[Any]) -> None:

@@ -24,8 +24,8 @@ from transduce.types import Batch, Loss, widened
 class RDrop:
     """The objective R-Drop: cross-entropy, and a penalty if dropout changes the predictions (Liang et al. 2021, eq. 4).
 
-    The model reads two copies of each batch at once. Dropout differs between them, and gives two distributions P and Q
-    of each next word. The loss is
+    The model reads two copies of each batch at once. Dropout differs between the copies, so they give two distributions
+    P and Q for each next word. The loss is
 
     (cross-entropy of P + cross-entropy of Q) / 2 + ``weight`` / 2 * (KL(P || Q) + KL(Q || P)) / 2.
 
@@ -92,7 +92,7 @@ class _Divergence(torch.autograd.Function):
     def forward(ctx: Any, p_NV: Tensor, q_NV: Tensor) -> Tensor:
         wide = widened(p_NV.dtype)
         log_p, log_q = p_NV.log_softmax(-1, wide), q_NV.log_softmax(-1, wide)
-        # a word that both rule out gives infinity minus infinity: no disagreement
+        # a word with probability 0 in both gives infinity minus infinity, which is not a number: it becomes 0
         d_NV = (log_p - log_q).nan_to_num_(0.0, torch.inf, -torch.inf)
         p, q = log_p.exp_(), log_q.exp_()
         by_p_N1, by_q_N1 = _row_sums(p, d_NV), _row_sums(q, d_NV)
@@ -108,8 +108,8 @@ class _Divergence(torch.autograd.Function):
 
 
 def _row_sums(a_NV: Tensor, b_NV: Tensor) -> Tensor:
-    """Sums of a * b over V, [N, 1], computed as products of vectors: these need no further memory [N, V]. Autocast is
-    off, because it would compute them in bfloat16.
+    """The sums of a * b over V [N, 1], computed as inner products, which need no other tensor [N, V]. Autocast is off,
+    because it would compute them in bfloat16.
     """
     with torch.autocast(a_NV.device.type, enabled=False):
         return torch.bmm(a_NV[:, None], b_NV[:, :, None])[:, 0]

@@ -27,7 +27,7 @@ class CrossEntropy:
     cross-entropy without smoothing. In training, ``forcing`` chooses the words that the model reads before each
     prediction: the target's words, unknown words, or the model's own. In validation the model reads the target's words.
 
-    In a batch that is a ``types.Chunk`` of a text, the model reads the text's words. The state after the chunk is the
+    If a batch is a ``types.Chunk`` of a text, the model reads the text's words. The state after the chunk is the
     ``carry``, without gradients: a tuple of the tensors of the state (``tree.leaves``).
     """
 
@@ -93,8 +93,8 @@ class ParallelCrossEntropy:
 
     - log p(n | x) - sum_t log p(y_t | t, n, x).
 
-    The length takes the place of EOS. The words have the label smoothing of ``CrossEntropy``, the length has none.
-    Reports ``nll``, the sum without smoothing, and ``length``, the first term, which is 0 if the source decides the
+    The length replaces EOS. The words have the label smoothing of ``CrossEntropy``; the length has none. Reports
+    ``nll``, the sum without smoothing, and ``length``, the first term. The first term is 0 if the source determines the
     length.
     """
 
@@ -133,7 +133,7 @@ class ChainLikelihood:
 
 
 def _continued(state: Any, carry: tuple[Tensor, ...] | None) -> Any:
-    """The state with the carried tensors in the places of its own. Raises UserError if their rows differ."""
+    """The state, with its tensors replaced by the carried ones. Raises UserError if their numbers of rows differ."""
     if carry is None:
         raise UserError("the checkpoint has no carried state: start the training again (--overwrite)")
     rows = tree.rows(state)
@@ -190,7 +190,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             nll, smooth, gradient_NV = kernels.cross_entropy(logits_NV, target_N, smoothing)
         else:
             nll, smooth, gradient_NV = _by_operators(logits_NV, target_N, smoothing)
-        # a barred word has an infinite -log p, which must not count without smoothing
+        # a masked word has an infinite -log p, which must not count without smoothing
         total = (1 - smoothing) * nll + smoothing * smooth if smoothing else nll.clone()
         ctx.save_for_backward(gradient_NV)
         nll, total = (each.to(widened(logits_NV.dtype)) for each in (nll, total))
@@ -200,7 +200,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
         (gradient_NV,) = ctx.saved_tensors
-        if grad.device.type != "cpu" or grad != 1:  # a GPU would have to wait for the answer
+        if grad.device.type != "cpu" or grad != 1:  # comparing on a GPU would wait for the result
             gradient_NV.mul_(grad)
         return gradient_NV, None, None
 
@@ -215,7 +215,7 @@ def _by_operators(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tupl
     nll = (normaliser_N - logits_NV.gather(1, target_N[:, None])[:, 0]).sum()
     smooth, gradient_NV = nll.new_zeros(()), probability_NV
     if smoothing:
-        mean_N = torch.mv(logits_NV, logits_NV.new_full((V,), 1 / V))  # bf16 sums are 20 times slower
+        mean_N = torch.mv(logits_NV, logits_NV.new_full((V,), 1 / V))  # a sum in bfloat16 is 20 times slower
         smooth = (normaliser_N - mean_N).sum()
         gradient_NV = gradient_NV.sub_(smoothing / V)
     # on the flat tensor, because scattering bfloat16 along an axis takes longer than the softmax
@@ -227,8 +227,8 @@ def _by_operators(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tupl
 def _largest(x_NV: Tensor) -> Tensor:
     """The largest number of each row [N].
 
-    For bfloat16 the CPU takes ten times as long as for integers. The bits of a positive number, read as an integer,
-    grow with it. Those of a negative number fall, and are below all positive ones.
+    The CPU takes ten times as long for bfloat16 as for integers. So the bits are read as integers. The integer of a
+    positive number grows with the number. The integer of a negative number falls, and is below all positive ones.
     """
     if x_NV.dtype != torch.bfloat16 or x_NV.device.type != "cpu":
         return x_NV.amax(-1)

@@ -30,11 +30,11 @@ class CTCLikelihood:
     """The objective of CTC models: - log p(y | x), where p sums over all alignments (Graves et al. 2006). Reports
     ``nll``, and ``skipped``, the number of pairs without an alignment.
 
-    A pair has no alignment if its output needs more frames than its source has: one for each symbol, and one for the
-    blank between equal neighbours. Its loss would be infinite. ``impossible`` "error" raises a UserError that names the
-    row of one such pair in the data; "skip" leaves such pairs out, and logs their number and one of them for each batch
-    that has any (level info).
-    ``by`` chooses the implementation: "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
+    A pair has no alignment if its output needs more frames than its source has. An output needs one frame for each
+    symbol, and one for the blank between equal neighbours. The loss of such a pair would be infinite. If ``impossible``
+    is "error", it raises a UserError that names the pair's row in the data. If it is "skip", these pairs are left out.
+    Then each batch that has some logs their number and one of them (level info). ``by`` chooses the implementation:
+    "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
     """
 
     impossible: Literal["error", "skip"] = "error"
@@ -50,8 +50,8 @@ class CTCLikelihood:
         return self.of(model.frames(batch.source), batch), carry
 
     def of(self, frames: Padded, batch: Batch) -> Loss:
-        """The loss of a batch, summed over the pairs that have an alignment. ``frames`` are its log-probabilities [B,
-        S, V], with the number of real frames of each row.
+        """The loss of a batch, summed over the pairs that have an alignment. ``frames`` has its log-probabilities
+        [B, S, V], with the number of real frames of each row.
         """
         outputs = Padded(batch.target.values, batch.target.lengths - 1)
         impossible_B = least_frames(outputs) > frames.lengths
@@ -60,12 +60,12 @@ class CTCLikelihood:
             self._report_impossible(impossible_B, outputs, frames, batch)
             frames, outputs = tree.select((frames, outputs), (~impossible_B).nonzero()[:, 0])
         if skipped == len(impossible_B):
-            total = frames.values.sum()  # the sum of no rows: 0, with a gradient of 0
+            total = frames.values.sum()  # the sum of no rows is 0, with a gradient of 0
         elif self.by == "torch":
             total = _by_torch(frames, outputs)
         else:
             total = -log_likelihood(frames, outputs).sum()
-        # the end counts as a token, as in every objective; at least 1, because the loop divides by the count
+        # EOS counts as a token, as in every objective. The count is at least 1, because the loop divides by it.
         count = int((outputs.lengths + 1).sum()) or 1
         return Loss(total, count, {"nll": total.detach()}, {"skipped": skipped})
 
@@ -98,10 +98,10 @@ def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
 @dataclass(frozen=True)
 class JointLikelihood:
     """The objective of models with CTC and attention: ``weight`` times the CTC loss plus (1 - ``weight``) times
-    cross-entropy, of one encoding (Kim et al. 2017, eq. 14).
+    cross-entropy. Both read the same encoding (Kim et al. 2017, eq. 14).
 
     Reports ``nll``, the same mixture without smoothing, its unweighted terms ``ctc`` and ``attention`` without
-    smoothing, and ``skipped``. CTC leaves out the pairs that it skips; cross-entropy does not.
+    smoothing, and ``skipped``. CTC leaves out the skipped pairs; cross-entropy does not.
     """
 
     weight: float = 0.3

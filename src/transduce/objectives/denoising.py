@@ -1,6 +1,6 @@
-"""The objective of denoising autoencoders: an encoder-decoder reads a text with noise, and writes it without.
+"""The objective of denoising autoencoders: an encoder-decoder reads a text with noise, and writes the text without it.
 
-B rows, T positions of the text (EOS and padding among them), N = 2T slots for what the model reads.
+B rows, T positions of the text (with EOS and padding), N = 2T slots for gaps and tokens.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from transduce.types import BOS, EOS, PAD, Batch, Loss, Padded
 
 Noise = Literal["infilling", "masking", "deletion"]
 SENTENCE_ENDS = (".", "!", "?")
-LONGEST = 32  # tokens of a span; longer ones are as good as impossible
-SPANS, LENGTHS, ORDER = 1, 2, 3  # which random numbers of a text: see ``uniform``
+LONGEST = 32  # tokens of a span; longer ones are practically impossible
+SPANS, LENGTHS, ORDER = 1, 2, 3  # salts for the random numbers of a text: see ``uniform``
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,12 @@ class Denoising:
     """The objective of denoising autoencoders: cross-entropy of a text, given the text with noise (BART, Lewis et al.
     2020, section 2.2). The source of each pair is its target, a text.
 
-    ``noise`` = "infilling" puts one gap in the place of each chosen span of tokens. The lengths of spans have a Poisson
-    distribution with mean ``span``; a span of length 0 inserts a gap. "masking" puts a gap in the place of each chosen
-    token. "deletion" removes them. ``share`` is the expected share of chosen tokens. A gap is BOS. Chosen spans that
-    touch or overlap become one. ``permute`` also changes the order of the sentences at random. A sentence ends after a
-    token whose text ends with ".", "!" or "?", or with the text. ``smoothing`` is that of "cross-entropy".
+    The ``noise`` "infilling" replaces each chosen span of tokens by one gap. The lengths of spans have a Poisson
+    distribution with mean ``span``; a span of length 0 inserts a gap. Chosen spans that touch or overlap become one.
+    The ``noise`` "masking" replaces each chosen token by a gap, and "deletion" removes the chosen tokens. ``share`` is
+    the expected share of chosen tokens. A gap is BOS. ``permute`` also changes the order of the sentences at random. A
+    sentence ends after a token whose text ends with ".", "!" or "?", or with the text. The objective "cross-entropy"
+    explains ``smoothing``.
 
     Training draws new noise for each batch. Validation gives a text the same noise each time. Raises UserError for a
     ``share`` outside 0 to 1 or too large for the spans, for a ``span`` below 1 or above 8, and for a batch whose two
@@ -56,7 +57,7 @@ class Denoising:
         if not 1 <= self.span <= 8:
             raise UserError(f"span = {self.span}: from 1 to 8 tokens were expected")
         if self.noise == "infilling":
-            beginning(self.share, poisson(self.span))  # raises if the spans are too short for this share
+            beginning(self.share, poisson(self.span))  # raises UserError if the spans are too short for this share
 
     def reading(self, decode: Decode) -> Denoising:
         own = copy(self)
@@ -71,7 +72,7 @@ class Denoising:
         return CrossEntropy(self.smoothing)(model, replace(batch, source=noisy), progress, carry)
 
     def noisy(self, text: Padded, training: bool) -> Padded:
-        """The text with noise. Noise is drawn anew if ``training``; otherwise it follows from a row's ids alone."""
+        """The text with noise. In ``training`` the noise is random; otherwise it depends only on a row's ids."""
         ids_BT, lengths_B = text.values, text.lengths
         if self.permute:
             ids_BT = self._permuted(ids_BT, lengths_B, training)
@@ -79,7 +80,7 @@ class Denoising:
         gone_BT, gap_BT = self._chosen(ids_BT, training)
         gone_BT = gone_BT & real_BT
         gap_BT = gap_BT & real_BT
-        # Two slots for each position: a gap before its token, and the token. Those that stay move to the left.
+        # Two slots for each position: a gap before its token, and the token. The slots that stay move to the left.
         gaps_BT = torch.full_like(ids_BT, BOS)
         slots_BN = torch.stack([gaps_BT, ids_BT], -1).flatten(1)
         kept_BN = torch.stack([gap_BT, ~gone_BT & text.mask], -1).flatten(1)
@@ -104,7 +105,7 @@ class Denoising:
         return gone_BT, first_BT | empty_BT
 
     def _permuted(self, ids_BT: Tensor, lengths_B: Tensor, training: bool) -> Tensor:
-        """The text with its sentences in another order. EOS and padding stay."""
+        """The ids [B, T] with the sentences of each text in another order. EOS and padding keep their positions."""
         known_U, place_BT = torch.unique(ids_BT, return_inverse=True)
         last_U = [self.decode([token]).rstrip().endswith(SENTENCE_ENDS) for token in known_U.tolist()]
         ends_BT = torch.tensor(last_U, device=ids_BT.device)[place_BT] & (ids_BT != EOS)
@@ -117,6 +118,6 @@ class Denoising:
 
 @lru_cache
 def poisson(mean: float) -> tuple[float, ...]:
-    """The probabilities of at most 0, 1, 2, ... tokens, up to ``LONGEST``."""
+    """The cumulative probabilities of a length: at most 0, 1, 2, ... tokens, up to ``LONGEST``."""
     probability = [math.exp(-mean) * mean**k / math.factorial(k) for k in range(LONGEST)]
     return tuple(sum(probability[: k + 1]) for k in range(LONGEST))

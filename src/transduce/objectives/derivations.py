@@ -13,8 +13,8 @@ from transduce.types import Batch, Loss
 class LanguageLikelihood:
     """The negative log-likelihood of a target by the language model of a phrase-based model, without its source.
 
-    A phrase-based model scores derivations and gives no probability to a target. So this loss says how well the
-    language model fits the text, and nothing about the translation: choose by a metric of the outputs.
+    A phrase-based model scores derivations and gives no probability to a target. So this loss tells how well the
+    language model fits the text, and nothing about the translation. Choose a model by a metric of the outputs.
     """
 
     def __call__(self, model: Deriving, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:

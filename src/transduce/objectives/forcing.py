@@ -1,7 +1,7 @@
 """The words that a decoder reads in training: the target's, its own, or unknown words.
 
-B rows, T target positions, V vocabulary; N of the rows or positions. Position 0 of the ids that are read is BOS;
-position t is the word before word t.
+B rows, T target positions, V vocabulary, N rows or positions that were selected. Position 0 of the ids that the decoder
+reads is BOS. Position t is the word before word t.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ S = TypeVar("S")
 
 
 class Forcing(Protocol):
-    """The choice of the words that a model reads in training. Returns ids [B, T] for a target [B, T]: BOS first, then
-    the target's words or others in their places.
+    """The choice of the words that a model reads in training. Returns ids [B, T] for a target [B, T]: BOS, then the
+    target's words, some of which may be replaced.
 
     ``state`` is the model's start state, which the call does not change. ``progress`` in [0, 1] is the share of the
     training budget that is used, for schedules.
@@ -47,8 +47,8 @@ class TeacherForcing:
 
 @dataclass(frozen=True)
 class WordDropout:
-    """The model reads the target's words, but each with probability ``share`` as the unknown word (Bowman et al. 2016,
-    section 3.1). BOS stays. The decoder then relies more on the source and less on the words before.
+    """The model reads the target's words. Each is replaced by the unknown word with probability ``share`` (Bowman et
+    al. 2016, section 3.1). BOS stays. The decoder then relies more on the source and less on the words before.
     """
 
     share: float = 0.3
@@ -67,12 +67,12 @@ class WordDropout:
 @dataclass(frozen=True)
 class ScheduledSampling:
     """The model reads each of the target's words with probability p, and otherwise the word that it chooses itself
-    (Bengio et al. 2015). ``probability`` gives p from the share of the budget that is used. The model chooses token
-    by token, after everything that it read before.
+    (Bengio et al. 2015). ``probability`` gives p from the used share of the budget. The model chooses word by word,
+    given all words that it has read before.
 
-    ``choose`` "sample" draws the word from the model's distribution; "argmax" takes the most probable word. Padding,
-    BOS and EOS are never chosen. The choice has no gradient. If p = 1, no random number is drawn, and training equals
-    teacher forcing bit for bit.
+    If ``choose`` is "sample", the word is drawn from the model's distribution. If it is "argmax", it is the most
+    probable word. Padding, BOS and EOS are never chosen. The choice has no gradient. If p = 1, no random number is
+    drawn, and training equals teacher forcing bit for bit.
     """
 
     probability: Probability
@@ -93,10 +93,9 @@ class ScheduledSampling:
 
     @unrecorded()
     def mix(self, model: Autoregressive[S], state: S, gold_BT: Tensor, own_BT: Tensor, quantile_BT: Tensor) -> Tensor:
-        """Returns the ids ``gold_BT`` with the model's own word wherever ``own_BT`` is True; ``gold_BT`` does not
-        change.
+        """Returns a copy of the ids ``gold_BT`` with the model's own word wherever ``own_BT`` is True.
 
-        For "sample" that is the word at ``quantile_BT``, in [0, 1), of the model's distribution.
+        For "sample" it is the word at the quantile ``quantile_BT``, in [0, 1), of the model's distribution.
         """
         state = tree.reserve(tree.fork(state), gold_BT.shape[1])
         mixed_BT, read = gold_BT.clone(), 0
@@ -116,10 +115,10 @@ class ScheduledSampling:
 @dataclass(frozen=True)
 class ParallelScheduledSampling(ScheduledSampling):
     """Scheduled sampling for models that read a whole target at once (Mihaylova and Martins 2019, Duckworth et al.
-    2019). Each pass chooses all words together, after the words of the pass before; the first pass reads the target.
+    2019). The first pass reads the target. Each pass chooses all words together, given the words of the previous pass.
 
-    After n ``passes`` the first n words after BOS equal those of token-by-token sampling with the same random numbers.
-    One pass is the papers' two-pass form: the second pass is the training step.
+    After n ``passes``, the first n words after BOS equal the words of ``ScheduledSampling`` with the same random
+    numbers. One pass is the papers' two-pass form, because they count the training step as the second pass.
     """
 
     passes: int = 1
@@ -134,7 +133,7 @@ class ParallelScheduledSampling(ScheduledSampling):
         mixed_BT = gold_BT
         if not own_BT.any():
             return mixed_BT
-        choosing_BT = own_BT[:, 1:]  # position t chooses the word that is read at t + 1
+        choosing_BT = own_BT[:, 1:]  # position t chooses the word that the model reads at t + 1
         for _ in range(self.passes):
             output, _ = model.extend(mixed_BT[:, :-1], tree.fork(state))
             features = tree.map(lambda leaf: leaf[choosing_BT], output)
@@ -151,8 +150,8 @@ class ParallelScheduledSampling(ScheduledSampling):
 def at_quantile(logits_NV: Tensor, quantile_N: Tensor) -> Tensor:
     """The first word [N] of each row whose cumulative probability is more than ``quantile_N``, in [0, 1).
 
-    Uniform quantiles give samples (inverse transform sampling). This needs one random number for each row, where Gumbel
-    noise needs V. The same quantile of the same distribution gives the same word again.
+    Uniform quantiles give samples (inverse transform sampling). This needs one random number for each row, and Gumbel
+    noise would need V. The same quantile of the same distribution always gives the same word.
     """
     wide = widened(logits_NV.dtype)
     below_NV = torch.softmax(logits_NV, -1, wide).cumsum(-1)

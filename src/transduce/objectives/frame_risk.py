@@ -28,19 +28,20 @@ from transduce.types import Batch, Loss, Padded
 
 
 class ExpectedFrameRisk:
-    """The expected risk of a CTC model's own outputs, as ``ExpectedRisk`` has it for autoregressive models. Start it
-    from a model that the objective "ctc" has trained (``--init``):
+    """The expected risk of a CTC model's own outputs. ``ExpectedRisk`` is the same for autoregressive models. Start it
+    from a model that the objective "ctc" has trained (``--init``). The loss is
 
     sum over y of q(y | x) risk(y) + ``likelihood`` * the loss of CTC.
 
     The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
-    dropout; equal ones count once. "prefix-beam" finds the most probable outputs (Prabhavalkar et al. 2018, eq. 5), and
-    "alignment-sampling" draws them from the model (Shannon 2017). Graves and Jaitly 2014 do not renormalise.
+    dropout. Equal hypotheses count once. The search "prefix-beam" finds the most probable outputs (Prabhavalkar et al.
+    2018, eq. 5). The search "alignment-sampling" draws them from the model (Shannon 2017). Graves and Jaitly 2014 do
+    not renormalise.
 
     q(y | x) is p(y | x) to the power of ``sharpness``, normalised over the y; p sums over all alignments. The risk is 1
     minus the sentence's ``metric`` as a share, or the share itself if lower is better. It is multiplied by the number
-    of target tokens. Reports ``nll`` and ``skipped`` as ``CTCLikelihood`` does, and ``risk``, the first sum. Validation
-    computes the loss of CTC.
+    of target tokens. Reports ``nll`` and ``skipped`` like ``CTCLikelihood``, and ``risk``, the first sum. The
+    validation loss is the loss of CTC.
     """
 
     def __init__(
@@ -72,15 +73,16 @@ class ExpectedFrameRisk:
         most = max(map(len, outputs))  # K
         log_prob_BK = log_probs(tree.repeat(frames, most), padded(outputs, most, batch)).view(-1, most)
         risk = expected_risk(log_prob_BK, self.comparison.risks(outputs, most, batch), self.sharpness)
-        # a pair that CTC skips has no likelihood, but it has a risk, so its tokens count
+        # a pair that CTC skips has no likelihood, but it has a risk. So its tokens count.
         count = int(batch.target.lengths.sum())
         parts = {"nll": ctc.plain, "risk": risk.detach()}
         return Loss(risk + self.likelihood * ctc.total, count, parts, ctc.tallies), carry
 
 
 def log_probs(frames: Padded, target: Padded) -> Tensor:
-    """log p(y | x) [N], summed over alignments: ``frames`` are log-probabilities [N, S, V], and ``target`` [N, T] ends
-    with EOS. Differentiable; minus infinity, without a gradient, for an output that has no alignment.
+    """log p(y | x) [N], summed over alignments. ``frames`` has log-probabilities [N, S, V], and each row of ``target``
+    [N, T] ends with EOS. The result is differentiable. For an output without an alignment it is minus infinity, without
+    a gradient.
     """
     outputs = Padded(target.values[:, : max(1, target.values.shape[1] - 1)], target.lengths - 1)
     impossible_N = least_frames(outputs) > frames.lengths

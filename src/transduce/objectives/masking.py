@@ -29,7 +29,7 @@ from transduce.objectives.spans import (
 from transduce.protocols import Parallel
 from transduce.types import BOS, Batch, Loss
 
-LONGEST = 10  # tokens or words of a run whose length is drawn
+LONGEST = 10  # most tokens or words of a run whose length is drawn
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class MaskedCrossEntropy:
     """The objective of masked language models: cross-entropy of hidden tokens, given the others (Devlin et al. 2019,
     section 3.1). The source of each pair is its target, a text.
 
-    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch. ``drawn`` draws the
-    lengths from a geometric distribution with mean ``span``, cut at 10 (SpanBERT, Joshi et al. 2020, section 3.1, has
-    mean 5). ``words`` counts runs and the share in whole words: all tokens of a word are chosen, or none. The model
-    predicts the chosen tokens, and only these. It reads a gap in place of a share ``hidden`` of them, and another token
-    of the batch in place of a share ``random``. The rest stays. The objective "cross-entropy" explains ``smoothing``.
-    Validation hides the same tokens of a text each time, and all become gaps.
+    A ``share`` of the tokens is chosen at random, in runs of ``span`` tokens, which may touch. If ``drawn`` is True,
+    the lengths of runs come from a geometric distribution with mean ``span``, cut at 10 (SpanBERT, Joshi et al. 2020,
+    section 3.1, has mean 5). If ``words`` is True, runs and the share count whole words: all tokens of a word are
+    chosen, or none. The model predicts only the chosen tokens. It reads a gap in place of a share ``hidden`` of them,
+    and another token of the batch in place of a share ``random``. It reads the rest unchanged. The objective
+    "cross-entropy" explains ``smoothing``. Validation hides the same tokens of a text each time, and all become gaps.
 
     Raises UserError for shares outside 0 to 1, for a span below 1, and if the two sides of a batch differ.
     """
@@ -79,7 +79,7 @@ class MaskedCrossEntropy:
         check_same_text(batch)
         real_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < (lengths_B - 1)[:, None]  # without EOS
         chosen_BT = self._chosen(ids_BT, model.training) & real_BT
-        if not bool(chosen_BT.any()):  # a batch of few short texts: hide their first tokens
+        if not bool(chosen_BT.any()):  # possible in a batch of few short texts: hide their first tokens
             chosen_BT = real_BT & (torch.arange(ids_BT.shape[1], device=ids_BT.device) == 0)
         read_BT = self._changed(ids_BT, chosen_BT, real_BT) if model.training else ids_BT.masked_fill(chosen_BT, BOS)
         emission = model.emit(model.start(replace(batch.source, values=read_BT)), lengths_B - 1)
@@ -89,21 +89,21 @@ class MaskedCrossEntropy:
         return Loss(total, int(chosen_BT.sum()), {"nll": nll}), carry
 
     def _chosen(self, ids_BT: Tensor, training: bool) -> Tensor:
-        """[B, T]: which tokens are chosen. Outside of training it follows from the text alone."""
+        """The mask [B, T] of the chosen tokens. Outside of training it depends only on the text."""
         chosen_BT = self._runs(ids_BT, training)
         if not self.words:
             return chosen_BT
         return chosen_BT.gather(1, word_indices(ids_BT, self.decode))  # column k decided about word k
 
     def _runs(self, ids_BT: Tensor, training: bool) -> Tensor:
-        """[B, T]: which positions of a row are in a run. Validation has no runs: single positions are as hard in every
-        setting, so losses can be compared.
+        """The mask [B, T] of the positions in a run. Validation chooses single positions instead of runs. They are
+        equally hard for every setting, so losses can be compared.
         """
         draw_BT = uniform(ids_BT, training)
         if not training or self.span == 1:
             return draw_BT < self.share
         if not self.drawn:
-            # A position is chosen if one of ``span`` places up to its own begins a run: 1 - (1 - q)^span = share.
+            # A position is chosen if it or one of the ``span`` - 1 before it begins a run: 1 - (1 - q)^span = share.
             begins_BT = draw_BT < 1 - (1 - self.share) ** (1 / self.span)
             return covered(begins_BT, torch.full_like(ids_BT, self.span))
         cumulative_K = geometric(self.span)
@@ -111,7 +111,7 @@ class MaskedCrossEntropy:
         return covered(begins_BT, lengths(uniform(ids_BT, training), cumulative_K))
 
     def _changed(self, ids_BT: Tensor, chosen_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """[B, T]: what the model reads in training. Random tokens are drawn from the batch, so by their frequency."""
+        """The ids [B, T] that the model reads in training. Random tokens are drawn from the tokens of the batch."""
         draw_BT = torch.rand(ids_BT.shape, device=ids_BT.device)
         gaps_BT = chosen_BT & (draw_BT < self.hidden)
         other_BT = chosen_BT & ~gaps_BT & (draw_BT < self.hidden + self.random)
@@ -122,5 +122,5 @@ class MaskedCrossEntropy:
 
 @lru_cache
 def geometric(mean: float) -> tuple[float, ...]:
-    """The probabilities of at most 0, 1, 2, ... positions in a run, whose length is from 1 to ``LONGEST``."""
+    """The cumulative probabilities of a run's length: at most 0, 1, 2, ... positions. It is from 1 to ``LONGEST``."""
     return (*(1 - (1 - 1 / mean) ** k for k in range(LONGEST)), 1.0)

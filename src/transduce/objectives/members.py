@@ -1,4 +1,4 @@
-"""An objective for models that consist of several: each learns alone."""
+"""An objective for models that consist of several models. Each of them learns alone."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from transduce.types import Batch, Loss
 
 @dataclass(frozen=True)
 class Members:
-    """In training, the mean of the losses by ``objective`` of a mixture's models, each by itself.
+    """The objective of mixtures whose models learn separately. In training, it is the mean of the losses of the models,
+    each computed alone by ``objective``.
 
-    So the models of an ensemble learn at once, in one run, as if each were trained alone. Validation measures the
-    mixture as a whole, by the same objective. The parts are means over the models too.
+    So the models of an ensemble learn together in one run, as if each were trained alone. The reported parts are means
+    over the models, too. Validation measures the whole mixture by the same objective.
     """
 
     objective: Objective[Any] = field(default_factory=CrossEntropy)
@@ -26,7 +27,7 @@ class Members:
         if not model.training:
             return self.objective(model, batch, progress, carry)
         members = model.members()
-        share = len(carry or ()) // len(members)  # each member's tensors, one member after another
+        share = len(carry or ()) // len(members)  # tensors of each member; ``carry`` has one member after another
         carries = [carry and carry[place * share : (place + 1) * share] for place in range(len(members))]
         every = [self.objective(one, batch, progress, own) for one, own in zip(members, carries, strict=True)]
         after = tuple(tensor for _, own in every for tensor in own or ())

@@ -1,4 +1,4 @@
-"""Reading out logits in chunks: the logits [N, V] of N features can need more memory than is sensible at once."""
+"""Reading out logits in chunks, because all logits [N, V] of N features at once may need too much memory."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ CHUNK = 2**22  # logits in memory at once: 16 MiB in float32
 
 def chunk_slices(model: Distribution, output: Any) -> list[slice]:
     """Slices of the rows of the features ``output`` [N, ...], at least one, to read out one after the other. Each gives
-    at most ``CHUNK`` logits, or has one row. The rows of all but the last are a power of two, so that products need no
-    rows of zeros (``modules.linear``): the gradient of such rows copies all logits.
+    at most ``CHUNK`` logits, or has one row. The number of rows of all but the last is a power of two. So products need
+    no additional rows of zeros (``modules.linear``), whose gradient would copy all logits.
 
-    To learn the vocabulary's size, this reads out one row. That readout has a gradient wherever gradients are enabled:
-    autocast caches converted weights, and before PyTorch's PR 165068 it reused weights that were cached under
-    ``no_grad``.
+    To learn the vocabulary's size, this function reads out one row. This readout has a gradient if gradients are
+    enabled. The reason is that autocast caches converted weights. Before PyTorch's PR 165068 it reused weights that
+    were cached under ``no_grad``.
     """
     vocabulary = model.readout(tree.map(lambda leaf: leaf[:1], output)).shape[-1]
     size = 1 << max(1, CHUNK // vocabulary).bit_length() - 1
@@ -37,8 +37,8 @@ def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *ot
     """Calls ``function(output, *others)`` with each chunk of the N rows, and returns the list of its results.
 
     ``output`` are features [N, ...] of ``model``, and ``others`` have N rows, too. ``function`` receives the rows of a
-    chunk and reads out their logits itself; a chunk has at most ``CHUNK`` of them (``chunk_slices``). With more than
-    one chunk, nothing inside ``function`` is kept for the backward pass, which calls it again.
+    chunk and reads out their logits itself, at most ``CHUNK`` of them (``chunk_slices``). If there is more than one
+    chunk, the tensors inside ``function`` are not kept for the backward pass, which calls it again.
     """
     slices = chunk_slices(model, output)
     if len(slices) == 1:
@@ -55,8 +55,8 @@ def sum_chunks(
     """Calls ``function`` as ``map_chunks`` does, for a function that returns a tuple of sums over its rows. Returns the
     tuple of their sums over all chunks. Only the first of them has a gradient.
 
-    With more than one chunk, the gradient of each is computed at once, and its logits are forgotten: nothing is read
-    out twice, and only one chunk of logits is in memory.
+    If there is more than one chunk, the gradient of each chunk is computed at once, and its logits are freed. So no
+    logit is read out twice, and only one chunk of logits is in memory.
     """
     slices = chunk_slices(model, output)
     if len(slices) == 1:
@@ -79,8 +79,8 @@ def _first_alone(sums: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 class _Gradients:
-    """The gradient of a sum of chunks, collected chunk by chunk: in the rows of the features, and in each parameter
-    that the readout uses.
+    """The gradient of a sum of chunks with respect to the rows of the features and to each parameter that the readout
+    uses. It is collected chunk by chunk.
     """
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ class _Gradients:
         self.parameters: dict[Tensor, Tensor] = {}
 
     def add(self, total: Tensor, own: list[Tensor]) -> None:
-        """Adds the gradient of ``total``, the sum of one chunk, in its rows ``own`` and in the parameters."""
+        """Adds the gradient of ``total``, the sum of one chunk, with respect to its rows ``own`` and the parameters."""
         parameters = [leaf for leaf in _graph_leaves(total) if not any(leaf is row for row in own)]
-        with torch.autocast(total.device.type, enabled=False):  # as in any backward pass
+        with torch.autocast(total.device.type, enabled=False):  # a backward pass runs without autocast
             found = torch.autograd.grad(total, [*own, *parameters], allow_unused=True)
         self.rows.append(found[: len(own)])
         for parameter, gradient in zip(parameters, found[len(own) :], strict=True):
@@ -102,7 +102,7 @@ class _Gradients:
                 self.parameters[parameter] = gradient
 
     def linked(self, total: Tensor, output: list[Tensor]) -> Tensor:
-        """``total`` with these gradients in ``output`` (all rows) and in the parameters."""
+        """Returns ``total`` with the collected gradients with respect to ``output`` (all rows) and the parameters."""
         if not self.rows:
             return total
         columns = list(zip(*self.rows, strict=True))
@@ -117,7 +117,7 @@ class _Gradients:
 
 
 class _Linked(torch.autograd.Function):
-    """A value whose ``gradients`` in the other arguments are known already."""
+    """A value whose ``gradients`` with respect to the other arguments are already computed."""
 
     @staticmethod
     def forward(ctx: Any, total: Tensor, gradients: list[Tensor], *_: Tensor) -> Tensor:
@@ -127,14 +127,14 @@ class _Linked(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        known, ctx.gradients = ctx.gradients, None  # a second pass backwards would find them scaled
-        if gradient.device.type != "cpu" or gradient != 1:  # a GPU would have to wait for the answer
+        known, ctx.gradients = ctx.gradients, None  # a second backward pass would find them scaled
+        if gradient.device.type != "cpu" or gradient != 1:  # comparing on a GPU would wait for the result
             known = [each.mul_(gradient) for each in known]
         return None, None, *known
 
 
 def _graph_leaves(total: Tensor) -> list[Tensor]:
-    """The leaves of the graph of ``total``: what a backward pass would give a gradient."""
+    """The leaves of the graph of ``total``: the tensors that a backward pass would give a gradient."""
     found, seen, open_nodes = [], set(), [total.grad_fn]
     while open_nodes:
         node = open_nodes.pop()

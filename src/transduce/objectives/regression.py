@@ -59,7 +59,7 @@ class Huber:
 class LogDensity:
     """- log p(y | x), the negative log-density of the target's numbers, summed over all steps and channels.
 
-    Only a ``Density`` has it. It is in scaled units, and can be negative. Missing numbers do not count.
+    Only a ``Density`` model has this loss. It is in scaled units, and can be negative. Missing numbers do not count.
     """
 
     def __call__(self, model: Density, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -70,7 +70,7 @@ class LogDensity:
 
 
 def known_numbers(target: Padded) -> Tensor:
-    """[B, N], True where the rows [B, N + 1] have a number that is neither padding, EOS nor missing."""
+    """A mask [B, N]: True where the rows [B, N + 1] have a number that is neither padding, EOS nor missing."""
     size = target.values.shape[1] - 1
     return real_mask(target.lengths - 1, size) & ~target.values[:, :size].isnan()
 

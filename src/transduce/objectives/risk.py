@@ -31,14 +31,14 @@ Decode = Callable[[Sequence[int]], str]
 
 class ExpectedRisk:
     """The expected risk of a model's own outputs (Shen et al. 2016, eq. 9 to 11; n-best lists: Prabhavalkar et al.
-    2018, eq. 5). Start it from a model that cross-entropy has trained (``--init``):
+    2018, eq. 5). Start it from a model that cross-entropy has trained (``--init``). The loss is
 
     sum over y of q(y | x) risk(y) + ``likelihood`` * cross-entropy.
 
     The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
-    dropout; equal ones count once. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over them. The risk
-    is 1 minus the sentence's ``metric`` as a share, or the share itself if lower is better. It is multiplied by the
-    number of target tokens. Reports ``nll``, and ``risk``, the first sum. The validation loss is cross-entropy.
+    dropout. Equal hypotheses count once. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over the y. The
+    risk is 1 minus the sentence's ``metric`` as a share, or the share itself if lower is better. It is multiplied by
+    the number of target tokens. Reports ``nll``, and ``risk``, the first sum. The validation loss is cross-entropy.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class Comparison:
         return own
 
     def risks(self, outputs: list[list[Tokens]], most: int, batch: Batch) -> Tensor:
-        """Risks [B, K] of the outputs of each source, times the number of target tokens. K is ``most``. NaN in the
-        places that a source with fewer than K outputs leaves empty.
+        """The risks [B, K] of the outputs of each source, times the number of target tokens. K is ``most``. If a source
+        has fewer than K outputs, the rest of its row is NaN.
         """
         if self.decode is None:
             raise UserError(
@@ -111,7 +111,7 @@ class Comparison:
 
 
 def check_options(outputs: int, sharpness: float, likelihood: float) -> None:
-    """Raises UserError for options that no expected risk has."""
+    """Raises UserError for options that are out of range."""
     if outputs < 2:
         raise UserError(
             f"outputs = {outputs}: at least 2 were expected, because a single output always has probability 1"
@@ -123,7 +123,7 @@ def check_options(outputs: int, sharpness: float, likelihood: float) -> None:
 
 
 def distinct_outputs(search: Search[Any], model: Any, batch: Batch) -> list[list[Tokens]]:
-    """The distinct outputs that the search finds for each source, as ids with their closing EOS. The model writes them
+    """The distinct outputs that the search finds for each source, as ids that end with EOS. The model computes them
     without dropout.
     """
     with _evaluation_mode(model), unrecorded():
@@ -132,8 +132,8 @@ def distinct_outputs(search: Search[Any], model: Any, batch: Batch) -> list[list
 
 
 def expected_risk(log_prob_BK: Tensor, risk_BK: Tensor, sharpness: float) -> Tensor:
-    """The sum over all sources of q(y | x) risk(y): q is p to the power of ``sharpness``, normalised over the K outputs
-    of a source. An output whose risk is NaN does not exist. Differentiable in ``log_prob_BK``.
+    """The sum of q(y | x) risk(y) over all outputs of all sources. q is p to the power of ``sharpness``, normalised
+    over the K outputs of a source. Places whose risk is NaN have no output. Differentiable in ``log_prob_BK``.
     """
     risk_BK = risk_BK.to(log_prob_BK)
     missing_BK = risk_BK.isnan()

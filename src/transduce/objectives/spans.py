@@ -1,4 +1,4 @@
-"""Spans of tokens, chosen at random: what masked language models and denoising autoencoders hide.
+"""Random spans of tokens, which the objectives of masked language models and denoising autoencoders hide.
 
 B rows, T positions.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from transduce.errors import UserError
 from transduce.types import Batch
 
-MULTIPLIER, PLACES, RANGE = 2654435761, 40503, 1 << 20  # of the hash that takes the place of chance in validation
+MULTIPLIER, PLACES, RANGE = 2654435761, 40503, 1 << 20  # of the hash that replaces random numbers in validation
 SALT, WORD = 0x9E3779B1, 0xFFFFFFFF
 MIXERS = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
 
@@ -32,8 +32,8 @@ def check_same_text(batch: Batch) -> None:
 
 
 def uniform(ids_BT: Tensor, training: bool, salt: int = 0) -> Tensor:
-    """Numbers [B, T] from 0 to less than 1: random in training. Otherwise each follows from the token's id, its place
-    and the ``salt`` alone, so that validation gives a text the same numbers in any batch.
+    """Numbers [B, T] from 0 to less than 1. In training they are random. Otherwise each depends only on the token's id,
+    its position and the ``salt``, so that validation gives a text the same numbers in any batch.
     """
     if training:
         return torch.rand(ids_BT.shape, device=ids_BT.device)
@@ -47,8 +47,8 @@ def uniform(ids_BT: Tensor, training: bool, salt: int = 0) -> Tensor:
 
 
 def covered(begins_BT: Tensor, length_BT: Tensor) -> Tensor:
-    """[B, T], True at the positions of a span: one begins where ``begins_BT`` is True, with its length. Spans may
-    overlap, and end with the row at the latest.
+    """A mask [B, T]: True at the positions of a span. A span begins where ``begins_BT`` is True, and ``length_BT`` has
+    its length there. Spans may overlap, and end at the end of the row at the latest.
     """
     B, T = begins_BT.shape
     ends_BT = (torch.arange(T, device=begins_BT.device) + length_BT).clamp(max=T)
@@ -58,8 +58,8 @@ def covered(begins_BT: Tensor, length_BT: Tensor) -> Tensor:
 
 
 def lengths(draw_BT: Tensor, cumulative_K: Sequence[float]) -> Tensor:
-    """The lengths [B, T] that uniform numbers stand for: the first k with P(length <= k) = ``cumulative_K[k]`` above
-    the number; at most K - 1.
+    """Random lengths [B, T] from uniform numbers by inverse transform sampling. A length is the first k with
+    P(length <= k) = ``cumulative_K[k]`` above the number, and at most K - 1.
     """
     thresholds_K = torch.tensor(cumulative_K, device=draw_BT.device)
     return torch.searchsorted(thresholds_K, draw_BT, right=True).clamp(max=len(cumulative_K) - 1)
@@ -68,8 +68,8 @@ def lengths(draw_BT: Tensor, cumulative_K: Sequence[float]) -> Tensor:
 def beginning(share: float, cumulative_K: Sequence[float]) -> float:
     """The probability that a span begins at a position, so that spans cover a ``share`` of the positions.
 
-    A position is free if no span reaches it: the product over k of 1 - q P(length > k) is 1 - ``share``. Found by
-    bisection. Raises UserError if spans of these lengths cannot cover this share.
+    A position is free if no span covers it. So the product over k of 1 - q P(length > k) must be 1 - ``share``.
+    Bisection finds q. Raises UserError if spans of these lengths cannot cover this share.
     """
 
     def free(q: float) -> float:
@@ -85,9 +85,9 @@ def beginning(share: float, cumulative_K: Sequence[float]) -> float:
 
 
 def word_indices(ids_BT: Tensor, decode: Decode) -> Tensor:
-    """The index [B, T] of each token's word in its row, from 0. A word is a token that begins one, and the tokens up to
-    the next. A token begins a word if it is or contains white space, or is written after white space. So a space that
-    is a token of its own belongs to the word after it.
+    """The index [B, T] of each token's word in its row, from 0. A word is a token that begins a word, with all tokens
+    up to the next such token. A token begins a word if it is or contains white space, or is written after white space.
+    So a token that is a space belongs to the word after it.
     """
     known_U, place_BT = torch.unique(ids_BT, return_inverse=True)
     pairs = [decode([token, token]) for token in known_U.tolist()]

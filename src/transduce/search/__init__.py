@@ -1,1 +1,1 @@
-"""Searches: hypotheses of each source row, best first. A search names the protocol of its models."""
+"""Searches return the hypotheses of each source row, best first. Each search names the protocol of its models."""

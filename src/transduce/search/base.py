@@ -1,4 +1,4 @@
-"""The contracts of this package: what searches call at each step, and what callers may ask of a search.
+"""The contracts of this package: the parts that searches call at each step, and optional methods of searches.
 
 B sources, K hypotheses of each, N = B * K rows, T tokens, V vocabulary, C candidate continuations of a source. The type
 variable S is a follower's state.
@@ -24,7 +24,7 @@ R = TypeVar("R", bound=Any)  # a search: a dataclass with the fields size and nb
 
 
 class Follower(Protocol[S]):
-    """Follows a search: it keeps a state for each hypothesis and reads each token that is written.
+    """Follows a search: it keeps a state for each hypothesis and reads each token that the search writes.
 
     ``start`` returns the first state, with one row per source. ``extend`` returns the state after the next tokens of
     each row: a whole prefix [N, T], or one step with T = 1. BOS is never among these tokens. The state is a tree
@@ -51,10 +51,11 @@ class Stateless:
 class Filter(Follower[S], Protocol[S]):
     """Takes the scores [N, V] of next tokens and returns them lowered: minus infinity forbids a token.
 
-    A filter may write into ``scores_NV``. Scores are log-probabilities, minus what earlier filters subtracted. A filter
-    must not raise a score: a beam stops when no active hypothesis can still win. The result for one row must not depend
-    on other rows. If all filters together forbid every token, the row ends and ranks behind rows with an allowed token.
-    Filters read the tokens of a forced prefix, but cannot change them, nor the EOS at the search's ``max_length``.
+    A filter may write into ``scores_NV``. Scores are log-probabilities minus the penalties of earlier filters. A filter
+    must not raise a score, because a beam stops when no active hypothesis can still win. The result for one row must
+    not depend on other rows. If all filters together forbid every token, the row ends and ranks behind rows with an
+    allowed token. Filters read the tokens of a forced prefix. They cannot change these tokens, nor the EOS at the
+    search's ``max_length``.
     """
 
     def __call__(self, scores_NV: Tensor, state: S) -> Tensor: ...
@@ -91,8 +92,8 @@ class Allocation(Follower[S], Protocol[S]):
     into these tensors.
 
     ``first`` returns the places (0 to ``size`` - 1) that are active in the first step. All hypotheses of a source start
-    equal, so two places that are treated alike would find everything twice. ``check`` raises UserError if a beam of
-    ``size`` cannot be allocated.
+    equal, so two places with the same treatment would find every hypothesis twice. ``check`` raises UserError if a beam
+    of ``size`` cannot be allocated.
     """
 
     def check(self, size: int) -> None: ...
@@ -107,8 +108,8 @@ class Ranking(Protocol):
     length.
 
     Both lengths are in tokens and count EOS. The source's length is 0 if the source is not a sequence. The score must
-    rise with the log-probability. As a function of the length it must rise everywhere or fall everywhere: a beam stops
-    when neither the shortest nor the longest continuation could win.
+    rise with the log-probability. As a function of the length it must rise everywhere or fall everywhere, because a
+    beam stops when neither the shortest nor the longest continuation can win.
     """
 
     def __call__(self, log_prob: float, length: int, source_length: int) -> float: ...
@@ -130,8 +131,8 @@ class Expansion:
     of the B rows. Finished sources are left out.
 
     ``candidates.origin_BC`` are indices into the previous step's ``candidates.live_BK``. ``length`` is the length in
-    tokens of the candidates, with the token of this step. ``begun_BT`` are the forced tokens that the search wrote
-    before the first step: T is the length of the shortest prefix. It is None in all other steps.
+    tokens of the candidates, with the token of this step. In the first step, ``begun_BT`` are the forced tokens that
+    the search wrote before; T is the length of the shortest prefix. It is None in all other steps.
     """
 
     length: int
@@ -145,22 +146,23 @@ class Expansion:
 
 
 def staggers(follower: Follower[Any]) -> bool:
-    """True if rows of different ages can share one state of this follower, joined with ``tree.join``. The class says so
-    by its attribute ``staggers = True``; the default is False.
+    """True if rows of different ages can share one state of this follower, joined with ``tree.join``. The class
+    attribute ``staggers`` says so; without it, the result is False.
     """
     return bool(getattr(follower, "staggers", False))
 
 
 Finished = list[tuple[int, list[Hypothesis]]]
-"""The sources that a step has finished, each by its key, with its hypotheses, best first."""
+"""The sources that a step has finished: pairs of a source's key and its hypotheses, best first."""
 G = TypeVar("G", bound="Group")
 
 
 @runtime_checkable
 class Group(Protocol):
-    """Sources that a search works on, and their hypotheses so far. It is a value that ``Continuous`` returns.
+    """Sources of a running search, and their hypotheses so far. ``Continuous`` returns such groups.
 
-    ``active`` has the keys of the sources that are not finished. ``without`` gives up the sources with these keys.
+    ``active`` has the keys of the sources that are not finished. ``without`` returns the group after the sources with
+    these keys were dropped.
     """
 
     @property
@@ -173,14 +175,14 @@ class Group(Protocol):
 class Continuous(Protocol[G]):
     """A search that can stop after each step, so that sources enter and leave its batch.
 
-    ``staggered`` is False if sources of different ages cannot share a batch with these options; then only ``join`` is
-    missing. ``enter`` begins with the sources and does the first step. A source's key is a number that no other source
-    in the batch has. ``prefix`` is as in ``Search``. ``step`` does the next step. Both return the group and the sources
-    that have finished. ``leave`` removes finished sources from the batch where that saves more than it costs. ``join``
-    removes all of them and makes one batch of several. A call consumes the group that it is given. A group without
-    active sources cannot be stepped or joined.
+    ``staggered`` is False if sources of different ages cannot share a batch with these options. Then ``join`` is not
+    available. ``enter`` begins with the sources and does the first step. A source's key is a number that no other
+    source in the batch has. ``prefix`` is the same as in ``Search``. ``step`` does the next step. Both return the group
+    and the sources that have finished. ``leave`` removes finished sources from the batch if that saves more than it
+    costs. ``join`` removes all finished sources and joins several batches into one. A call consumes its group. A group
+    without active sources cannot be stepped or joined.
 
-    The hypotheses of a source are those of the source alone, up to rounding.
+    The hypotheses of a source do not depend on the other sources, up to rounding.
     """
 
     @property
@@ -198,7 +200,7 @@ class Continuous(Protocol[G]):
 
 
 def to_the_end(search: Continuous[Any], model: Any, source: Any, prefix: Padded | None) -> list[list[Hypothesis]]:
-    """The hypotheses of each source, best first: the search enters all sources at once and steps to the end."""
+    """The hypotheses of each source, best first. The search enters all sources at once and steps to the end."""
     group, finished = search.enter(model, source, range(tree.rows(source)), prefix)
     found = dict(finished)
     while group.active:
@@ -208,7 +210,7 @@ def to_the_end(search: Continuous[Any], model: Any, source: Any, prefix: Padded 
 
 
 class Observer(Protocol):
-    """Receives each step of a beam. It must read the tensors before it returns: the search uses them again."""
+    """Receives each step of a beam. It must read the tensors before it returns, because the search reuses them."""
 
     def __call__(self, expansion: Expansion) -> None: ...
 
@@ -225,8 +227,8 @@ class Streaming(Protocol):
 
 
 def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]:
-    """Yields the beginning of one source's best output that is already decided, longer and longer, as ``Streaming``
-    does. A search that cannot stream yields the whole output once.
+    """Yields the growing beginning of one source's best output that cannot change any more, like ``Streaming``. If the
+    search cannot stream, yields the whole output once.
     """
     if isinstance(search, Streaming):
         yield from search.stream(model, source, prefix)
@@ -237,8 +239,8 @@ def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None =
 def resized(search: R, size: int | None, nbest: int | None) -> R:
     """Returns a copy of the search with another beam ``size`` or number ``nbest`` of hypotheses.
 
-    If only ``size`` is given, ``nbest`` falls to ``size`` where it was larger. If only ``nbest`` is given, ``size``
-    rises to ``nbest`` where it was smaller. Raises UserError if both are given and ``nbest`` exceeds ``size``.
+    If only ``size`` is given, a larger ``nbest`` falls to ``size``. If only ``nbest`` is given, a smaller ``size``
+    rises to ``nbest``. Raises UserError if both are given and ``nbest`` exceeds ``size``.
     """
     if nbest is None:
         nbest = search.nbest if search.nbest is None or size is None else min(search.nbest, size)
@@ -271,7 +273,7 @@ class OfVocabulary(Protocol):
 
 EXCLUDED = -1e6
 """The log-probability of a token that a search's language model excludes. It is finite, so that sums and differences
-are defined, and an output remains if all are excluded."""
+are defined. So the search finds an output even if the language model excludes all outputs."""
 
 
 def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
@@ -289,9 +291,9 @@ def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
 def with_run(part: R, load: Callable[[Path], Autoregressive[Any]], source: Decoding, target: Decoding) -> R:
     """Connects a search, or a part of one, to a trained run. Returns a copy; ``part`` itself if nothing changes.
 
-    In ``part``, and in the dataclasses and tuples inside it, each field ``language_model`` that is a path becomes the
-    model that ``load`` returns for it. Each ``OfVocabulary`` becomes what its ``with_vocabularies`` returns for the
-    tokenizers ``source`` and ``target`` of the searched model.
+    The function replaces fields of ``part``, and of the dataclasses and tuples inside it. A field ``language_model``
+    that is a path becomes the model that ``load`` returns for it. An ``OfVocabulary`` becomes the result of its
+    ``with_vocabularies`` for the tokenizers ``source`` and ``target`` of the searched model.
     """
     if isinstance(part, OfVocabulary):
         return cast("R", part.with_vocabularies(source, target))

@@ -51,11 +51,11 @@ class Beam:
     """Beam search: keeps the ``size`` most probable prefixes, extends them step by step, and returns the ``nbest``
     finished hypotheses with the highest ``ranking``.
 
-    ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam. With the
+    ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam. By its
     default, an output ends if its EOS is among the ``size`` best continuations of its source. A source is finished as
-    soon as no active hypothesis can overtake its ``nbest`` best finished ones. Once ``size`` hypotheses have finished,
-    active ones are compared as if they ended now. Token number ``max_length`` is always EOS. A beam of size 1 is greedy
-    search. ``observer`` receives each step.
+    soon as no active hypothesis can overtake its ``nbest`` best finished hypotheses. Once ``size`` hypotheses have
+    finished, active hypotheses are compared as if they ended now. Token number ``max_length`` is always EOS. A beam of
+    size 1 is greedy search. ``observer`` receives each step.
     """
 
     size: int = 5
@@ -78,8 +78,8 @@ class Beam:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """For one source: yields the first tokens on which all hypotheses that may still win agree, after each step; at
-        last the best output.
+        """Yields for one source, after each step, the first tokens that are equal in all hypotheses that may still win.
+        Yields the best output last.
         """
         rows, finished = self.enter(model, source, [0], prefix)
         while not finished:
@@ -101,7 +101,7 @@ class Beam:
     ) -> tuple[BeamRows, Finished]:
         front, begun = begin(model, source, prefix, self._followers, self.max_length)
         following, front = advance(model, self.filters, front, [begun.tokens_BT.shape[1]], self.max_length)
-        following, front = repeated((following, front), self.size)  # until here a source's hypotheses are the same
+        following, front = repeated((following, front), self.size)  # so far, a source's hypotheses are the same
         named = zip(keys, source_lengths(source), strict=True)
         sources = [_Source(key, length, begun.tokens_BT.shape[1]) for key, length in named]
         return self._chosen(
@@ -117,7 +117,7 @@ class Beam:
     @torch.inference_mode()
     def leave(self, group: BeamRows) -> BeamRows:
         stay = remaining([source.searching for source in group.sources])
-        if any(source.written >= self.max_length for source in group.sources):  # no model reads further
+        if any(source.written >= self.max_length for source in group.sources):  # the model must not read further
             stay = [row for row in stay if group.sources[row].searching]
         return group.select(stay)
 
@@ -150,18 +150,18 @@ class Beam:
         return (beam.extended(extension, self._followers) if beam.active else beam), finished
 
     def _is_finished(self, source: _Source, best_active: float) -> bool:
-        """True if the search gives up the active hypotheses of a source: none may still enter its n-best list.
+        """True if the search drops the active hypotheses of a source, because none can still enter its n-best list.
 
-        The best active one has the total ``best_active``. It is not enough that ``size`` hypotheses have finished. If a
-        model is certain, all continuations except one are improbable. Some of these end, and fill the beam before the
-        certain one ends.
+        The best active hypothesis has the total ``best_active``. It is not enough that ``size`` hypotheses have
+        finished. If a model is certain, all continuations except one are improbable. Some improbable continuations end,
+        and would fill the n-best list before the certain one ends.
         """
         if best_active == NEVER or source.written == self.max_length:  # no hypothesis is active
             return True
         if len(source.found) < self.nbest:
             return False
         worst = sorted((h.score for h in source.found.values()), reverse=True)[self.nbest - 1]
-        # Totals only fall. The bound is the score of a hypothesis that ends now with this total, or as late as it can.
+        # Totals only fall. So the bound is the score with this total for an end now or as late as possible.
         now = source.written
         ends = (now,) if len(source.found) >= self.size else (now + 1, self.max_length)
         return max(self.ranking(best_active, end, source.length) for end in ends) <= worst
@@ -192,10 +192,10 @@ def _ended(sources: Sequence[_Source], news: list[list[float]]) -> list[tuple[in
 
 @dataclass
 class _Source:
-    """A source under search. It changes from step to step.
+    """A source in the search. It changes from step to step.
 
-    ``length`` is the source's length as rankings count it, ``written`` the number of tokens of its hypotheses, and
-    ``found`` its finished hypotheses by their tokens. If it is not ``searching``, it has finished or was given up.
+    ``length`` is the source's length for rankings. ``written`` is the number of tokens of its active hypotheses, and
+    ``found`` has its finished hypotheses by their tokens. If it is not ``searching``, it has finished or was dropped.
     """
 
     key: int
@@ -212,8 +212,8 @@ class _Source:
 class BeamRows:
     """A ``Group`` of beam search: the active hypotheses of each of B sources.
 
-    Of the tokens of ``histories``, the last ``written`` of each source count. Totals are sums of scores after the
-    filters, minus infinity at empty places. ``front`` has B * K rows.
+    Only the last ``written`` tokens of each source count in ``histories``. Totals are sums of scores after the filters,
+    minus infinity at empty places. ``front`` has B * K rows.
     """
 
     histories: Histories
@@ -240,7 +240,7 @@ class BeamRows:
         return self
 
     def expansion(self, candidates: Continuations, log_prob_BC: Tensor, begun_BT: Tensor | None) -> Expansion:
-        """What an observer sees of a step: its candidates, without those of finished sources."""
+        """The step for an observer: its candidates, without the candidates of finished sources."""
         rows = [b for b, source in enumerate(self.sources) if source.searching]
         keep_B = torch.tensor(rows, device=log_prob_BC.device)
         candidates, log_prob_BC = tree.select((candidates, log_prob_BC), keep_B)
@@ -251,8 +251,8 @@ class BeamRows:
     def add(
         self, candidates: Continuations, log_prob_BC: Tensor, ended: list[tuple[int, int, float]], ranking: Ranking
     ) -> None:
-        """Adds the candidates that end at this step to their sources, given as (row b, candidate c, total). If two of
-        one source have the same tokens, from two groups of a beam, the better one stays.
+        """Adds the candidates that end at this step to their sources. They are given as (row b, candidate c, total). If
+        two groups of a beam end with the same tokens, the better one stays.
         """
         if not ended:
             return
@@ -275,8 +275,8 @@ class BeamRows:
                 source.found[tokens] = Hypothesis(tokens, sum(each), score, each)
 
     def common_prefix(self) -> tuple[int, ...]:
-        """The tokens that the best finished hypothesis, if there is one, and all active hypotheses of the first source
-        have in common, from the start. For streaming, which has one source.
+        """The longest common prefix of the best finished hypothesis, if there is one, and all active hypotheses of the
+        first source. For streaming, which has one source.
         """
         possible_K = self.histories.total_BK[0].isfinite()
         rows = [tuple(tokens) for tokens in self.histories.tokens_BKT[0][possible_K].tolist()]

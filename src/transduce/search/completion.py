@@ -30,13 +30,14 @@ class Word(NamedTuple):
 
 
 class WordTokens:
-    """Which tokens begin, continue and end words, from the ``pieces`` of text that the token ids add.
+    """Tells which tokens begin, continue and end words, from the ``pieces`` of text that the token ids add.
 
     Words are separated by spaces. If no token continues a word, each token is a word (``whole``), and the unknown token
-    is a word too. Otherwise it is a part of an unknown word. A piece with a space behind a letter is never written.
+    is a word, too. Otherwise the unknown token is a part of an unknown word. The search never writes a piece with a
+    space behind a letter.
 
-    ``in_bytes`` is for tokens that are the bytes of UTF-8. The piece of a byte that is not ASCII is then its surrogate
-    escape, so that a piece is one character (``byte_pieces``). Bytes that are no whole text are never a word.
+    ``in_bytes`` is for tokens that are the bytes of UTF-8. Then the piece of a byte that is not ASCII is its surrogate
+    escape, so that a piece is one character (``byte_pieces``). Bytes that are no valid text are never a word.
     """
 
     def __init__(self, pieces: Sequence[str], in_bytes: bool = False) -> None:
@@ -57,11 +58,11 @@ class WordTokens:
         self.fitting = lru_cache(1024)(self._fitting)
 
     def coded(self, letters: str) -> str:
-        """The letters as pieces spell them."""
+        """The letters in the spelling of the pieces."""
         return letters.encode().decode("ascii", "surrogateescape") if self.in_bytes else letters
 
     def word(self, text: str) -> str | None:
-        """The word that pieces spell; None if it is no whole text, or has a space of more than one byte."""
+        """The word that pieces spell. None if their bytes are no valid text, or if it has a space of several bytes."""
         if not self.in_bytes:
             return text
         try:
@@ -71,7 +72,9 @@ class WordTokens:
         return None if any(character.isspace() for character in word) else word
 
     def _fitting(self, letters: str) -> Tensor:
-        """A mask [V] of the tokens that may be written next if ``letters`` must come next: all if it is empty."""
+        """A mask [V] of the tokens that may come next if the text must continue with ``letters``. All tokens if it is
+        empty.
+        """
         begun = np.char.startswith(self._array, letters) | np.isin(
             self._array, [letters[:length] for length in range(len(letters))]
         )
@@ -82,13 +85,15 @@ class WordTokens:
 class NextWords:
     """Finds the ``k`` most probable next words.
 
-    The probability of a word w is p(w | prefix, the last word of the prefix has ended). It is the sum, over the ways to
-    cut w into tokens that the search finds, of p(these tokens) p(a space or the end of the text | these tokens). If the
-    first letters of the word are known, the probability is not divided by theirs. A model of words needs one step, and
-    its probabilities are exact. Otherwise a beam of ``size`` unfinished words is expanded token by token. It stops when
-    no unfinished word is as probable as the k-th finished one, or after ``max_length`` tokens, so a probability can be
-    too small, by the cuts that the beam has lost, and never too large. Unknown words are left out. Equally probable
-    words are in the order of their characters.
+    The probability of a word w is p(w | prefix, the last word of the prefix has ended). It is a sum over the ways to
+    cut w into tokens that the search finds. The terms are p(these tokens) p(a space or the end of the text | these
+    tokens). If the first letters of the word are known, the probability is not divided by the probability of these
+    letters.
+
+    A model of words needs one step, and its probabilities are exact. Otherwise a beam of ``size`` unfinished words is
+    expanded token by token. It stops when no unfinished word is as probable as the k-th finished one, or after
+    ``max_length`` tokens. So a probability can be too small, because the beam has pruned some of the cuts, and never
+    too large. Unknown words are left out. Equally probable words are in the order of their characters.
     """
 
     k: int = 5

@@ -1,4 +1,4 @@
-"""How much of the text before a line a language model reads when it scores the line.
+"""Contexts: the part of the text before a line that a language model reads when it scores the line.
 
 M tokens of a text, W tokens of a window, B windows, V vocabulary. A line begins with BOS and ends with EOS, alone and
 in a text.
@@ -20,12 +20,12 @@ from transduce.search.forcing import forced_hypotheses, shifted_text
 from transduce.search.step import log_probs
 from transduce.types import BOS, Hypothesis
 
-CHUNK = 1024  # tokens that are scored in one call
+CHUNK = 1024  # tokens to score in one call
 
 
 class Scores(NamedTuple):
-    """The results of ``step.log_probs`` for each of the M tokens of a text, on the CPU: the token's log-probability,
-    the log-probability of the model's first choice, and whether the token is that choice.
+    """The results of ``step.log_probs`` for each of the M tokens of a text, on the CPU. They are the token's
+    log-probability, the log-probability of the model's first choice, and whether the token is that choice.
     """
 
     log_prob_M: Tensor
@@ -38,8 +38,8 @@ class _OfText:
 
     @torch.inference_mode()
     def force(self, model: Autoregressive[Any], source: Any, lines: Sequence[Sequence[int]]) -> list[Hypothesis]:
-        """A hypothesis for each of the ``lines``, which follow each other, as ``Search.force`` returns it. Each line
-        ends with EOS. ``source`` has one row, for ``model.start``.
+        """A hypothesis for each of the ``lines``, like ``Search.force``. The lines follow each other in a text, and
+        each ends with EOS. ``source`` has one row, for ``model.start``.
         """
         if not lines:
             return []
@@ -56,7 +56,7 @@ class _OfText:
 class Carried(_OfText):
     """The model reads the whole text before a line: its state after a line is the state before the next one.
 
-    Raises UserError for a model with attention, whose state grows with each token: take ``Window``.
+    Raises UserError for a model with attention, because its state grows with each token. Use ``Window`` for it.
     """
 
     @property
@@ -83,11 +83,11 @@ class Carried(_OfText):
 
 @dataclass(frozen=True)
 class Window(_OfText):
-    """The model reads ``size`` tokens at a time, and the window moves on by ``stride``.
+    """The model reads a window of ``size`` tokens at a time. Windows are ``stride`` tokens apart.
 
-    Only the last ``stride`` tokens of each window are scored, and all tokens of the first window. So a token is scored
-    after at least ``size`` - ``stride`` earlier tokens, unless it is near the beginning of the text. A small stride
-    gives each token more context and takes more time. Raises UserError unless 1 <= ``stride`` <= ``size``.
+    The first window scores all its tokens, and the other windows score only their last ``stride`` tokens. So each token
+    has at least ``size`` - ``stride`` earlier tokens as its context, unless it is near the beginning of the text. A
+    small stride gives each token more context and takes more time. Raises UserError unless 1 <= ``stride`` <= ``size``.
     """
 
     size: int = 256
@@ -144,8 +144,8 @@ def _joined(found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> Scores:
 
 
 def context(text: str) -> Carried | Window | None:
-    """The context that a text names: "line" is None, each line alone; "carried"; or "SIZE/STRIDE", a window. Raises
-    UserError for any other text.
+    """The context that a text names. "line" gives None, which means each line alone. "carried" gives ``Carried``, and
+    "SIZE/STRIDE" gives a ``Window``. Raises UserError for any other text.
     """
     if text in ("line", "carried"):
         return Carried() if text == "carried" else None

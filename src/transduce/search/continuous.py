@@ -1,6 +1,6 @@
-"""Continuous batching: sources leave the batch when they finish, and waiting sources take their places.
+"""Continuous batching: sources leave the batch when they finish, and waiting sources replace them.
 
-With a fixed batch, a step costs almost as much for the last few sources as for all. Here others take their places.
+In a fixed batch, a step costs almost as much for the last few sources as for all of them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from transduce.search.base import Continuous, Finished, G
 from transduce.types import Hypothesis, Padded
 
 Q = TypeVar("Q")
-SHARE = 0.25  # of the batch: while more sources are active, no others enter, because each entry copies their state
+SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
 
 
 class ContinuousBatch(Generic[G]):
     """A batch of at most ``size`` sources that enter and leave while the search runs.
 
-    The caller names each source by a key, a number that no other active source has, and calls ``step`` until the
-    source's key is returned. Its hypotheses do not depend on its companions, up to rounding. Raises UserError if
-    ``size`` is less than 1, or if sources of different ages cannot share a batch of this search.
+    The caller names each source by a key, a number that no other active source has. It calls ``step`` until ``step``
+    returns the source's key. The hypotheses of a source do not depend on the other sources, up to rounding. Raises
+    UserError if ``size`` is less than 1, or if sources of different ages cannot share a batch of this search.
 
-    Many sources that enter are a group of their own, which takes its steps beside the older group. In one group, the
-    young sources would need states as wide as those of the oldest source, and a beam copies its states at each step.
+    If many sources enter, they form their own group, and both groups are stepped separately. A single group would need
+    states of the length of the oldest source for all sources, and a beam copies its states at each step.
     """
 
     def __init__(self, search: Continuous[G], model: Any, size: int) -> None:
@@ -37,7 +37,7 @@ class ContinuousBatch(Generic[G]):
                 "sources to have the same age; use fixed batches"
             )
         self.search, self.model, self.size = search, model, size
-        self._groups: list[G] = []  # each with active sources; at most two, the older one first
+        self._groups: list[G] = []  # at most two groups with active sources, the older one first
 
     @property
     def active(self) -> list[int]:
@@ -46,19 +46,19 @@ class ContinuousBatch(Generic[G]):
 
     @property
     def free(self) -> int:
-        """How many sources may enter now."""
+        """The number of sources that may enter now."""
         return self.size - len(self.active)
 
     @property
     def has_room(self) -> bool:
-        """True if so few sources are active that the entry of new sources pays."""
+        """True if few sources are active, so that the entry of new sources is worth its cost."""
         return len(self.active) <= SHARE * self.size
 
     def enter(self, source: Any, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
-        """Begins with more sources and does their first step. Returns those that it finished.
+        """Adds new sources and does their first step. Returns the sources that have finished in this step.
 
-        ``source`` has one row for each of ``keys``, and ``prefix``, if given, the tokens that its outputs begin with.
-        Raises UserError if there are more than ``free``.
+        ``source`` has one row for each of ``keys``. ``prefix``, if given, has the tokens that its outputs begin with.
+        Raises UserError if there are more than ``free`` new sources.
         """
         if len(keys) > self.free:
             raise UserError(f"{len(keys)} sources cannot enter a batch with {self.free} free places")
@@ -69,17 +69,17 @@ class ContinuousBatch(Generic[G]):
         return finished
 
     def step(self) -> Finished:
-        """Does one step for all active sources. Returns those that it finished; nothing if no source is active."""
+        """Does one step for all active sources. Returns the sources that have finished in this step."""
         stepped = [self.search.step(self.model, self.search.leave(group)) for group in self._groups]
         self._groups = _active(group for group, _ in stepped)
         return [each for _, finished in stepped for each in finished]
 
     def drop(self, keys: Collection[int]) -> None:
-        """Gives up these sources. They are not returned."""
+        """Removes these sources from the batch without returning them."""
         self._groups = _active(group.without(keys) for group in self._groups)
 
     def _joined(self, groups: Sequence[G]) -> list[G]:
-        """The active sources of all groups in one group; no group if there are none."""
+        """A list with the active sources of all groups in one group. It is empty if no source is active."""
         groups = _active(groups)
         return [self.search.join(groups)] if len(groups) > 1 else groups
 
@@ -95,10 +95,10 @@ def search_continuously(
     size: int,
     padded: Callable[[list[Q]], tuple[Any, Padded | None]],
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Yields the hypotheses of each source, best first, as soon as it is finished, with its index in ``sources``.
+    """Yields the index of each source in ``sources`` and its hypotheses, best first, as soon as the source is finished.
 
-    At most ``size`` sources are in the batch. ``padded`` makes some of them a batch, with the prefixes of their outputs
-    or None. Sources are read when there is room for them. Raises UserError as ``ContinuousBatch`` does.
+    The batch has at most ``size`` sources. ``padded`` makes a batch of some sources, with the prefixes of their outputs
+    or None. Sources are read when there is room for them. Raises UserError like ``ContinuousBatch``.
     """
     waiting, batch, first = iter(sources), ContinuousBatch(search, model, size), 0
     while True:

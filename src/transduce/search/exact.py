@@ -1,4 +1,4 @@
-"""Exact search: finds the most probable output and proves it. B sources, N rows, T tokens, V vocabulary."""
+"""Exact search, which proves that its output is the most probable. B sources, N rows, T tokens, V vocabulary."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from transduce.types import EOS, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
-ROWS = 64  # prefixes extended together, for all sources; also sources that start together
-ROUNDING = 1e-4  # continuations this close below the bound are compared again in float64
+ROWS = 64  # prefixes of all sources that are extended together; also sources that start together
+ROUNDING = 1e-4  # continuations that miss the bound by less are compared again in float64
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Exploration:
 
     @property
     def empty_wins(self) -> bool:
-        """True if the empty output is the most probable one of those found."""
+        """True if the empty output is the most probable output that was found."""
         return self.hypotheses[0].tokens == (EOS,)
 
 
@@ -51,18 +51,18 @@ class Exact:
     """Depth-first search for the ``nbest`` most probable outputs of at most ``max_length`` tokens (Stahlberg and Byrne
     2019).
 
-    It skips every prefix that is not more probable than the n-th best output so far, where n is ``nbest``: no
-    continuation makes a prefix more probable. A beam of ``beam`` hypotheses gives the first bound. A source that needs
-    more than ``expansions`` expansions (prefixes that the model extends) keeps its best outputs so far, and a warning
-    is logged. ``explore`` says which sources these are. Each step extends up to ``together`` prefixes of a source. Some
-    of them are extended in vain, because the bound rises meanwhile. Outputs are ranked by log-probability: with length
-    normalisation no prefix could be skipped.
+    It skips every prefix that is not more probable than the n-th best output so far, where n is ``nbest``. This is
+    correct because no continuation makes a prefix more probable. A beam of ``beam`` hypotheses gives the first bound.
+    An expansion is a prefix that the model extends. A source that needs more than ``expansions`` of them keeps its best
+    outputs so far, and the search logs a warning. ``explore`` tells which sources these are. Each step extends up to
+    ``together`` prefixes of a source. Some of them are extended in vain, because the bound rises meanwhile. Outputs are
+    ranked by log-probability, because with length normalisation no prefix could be skipped.
 
     Memory does not grow with the number of sources or of ``expansions`` (benchmarks/results/exact-memory.md). Each
-    source keeps at most ``states`` + 1 model states: the first one and the ``states`` deepest ones. Without its state,
-    a prefix is read again from the first state, which does not count as an expansion. Each source also keeps the tokens
-    of at most ``together`` * ``max_length`` prefixes, and 12 bytes for each continuation that may be better. The search
-    explores 64 / ``together`` sources at a time, and at most 64 wait.
+    source keeps at most ``states`` + 1 model states: the first one and the ``states`` deepest ones. If the state of a
+    prefix was dropped, the model reads the prefix again from the first state. That does not count as an expansion. Each
+    source also keeps the tokens of at most ``together`` * ``max_length`` prefixes, and 12 bytes for each continuation
+    that may be better. The search explores 64 / ``together`` sources at a time, and at most 64 wait.
     """
 
     nbest: int = 1
@@ -92,7 +92,7 @@ class Exact:
     @torch.inference_mode()
     def explore(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[Exploration]:
         """Returns for each source, in order, its best hypotheses, the number of expansions, and whether the search was
-        exhaustive. It does not warn.
+        exhaustive. It logs no warning.
         """
         descents = enumerate(self._descents(model, source, prefix))
         active: dict[int, _Descent] = {}
@@ -143,8 +143,8 @@ class _Prefix:
 
 @dataclass
 class _Branching:
-    """A prefix that the model has read, and its unexplored continuations that may be better than the outputs found when
-    it was read: their ``tokens`` and ``log_probs``, the most probable one last.
+    """A prefix that the model has read, with its unexplored continuations. These may be better than the best outputs at
+    the time of reading. ``tokens`` and ``log_probs`` describe them, the most probable one last.
 
     ``state`` is the model's state after the prefix, or None if it is not kept.
     """
@@ -192,13 +192,13 @@ class _Descent:
         self.root = root
         self.first = first
         self.found = {h.tokens: replace(h, score=h.log_prob) for h in found}
-        self.branchings: list[_Branching] = []  # the deepest last; for each depth those of one step at most
+        self.branchings: list[_Branching] = []  # the deepest last; branchings of one depth come from a single step
         self.expansions = 0
 
     @property
     def bound(self) -> float:
-        """The log-probability that a new hypothesis must exceed: the n-th best so far, or minus infinity if there are
-        fewer than n (= ``nbest``).
+        """The log-probability that a new hypothesis must exceed: the n-th best so far, where n is ``nbest``. It is
+        minus infinity if there are fewer hypotheses.
         """
         best = self._best()
         return best[-1].log_prob if len(best) == self.search.nbest else float("-inf")
@@ -213,9 +213,9 @@ class _Descent:
         return not self.finished and self.expansions < self.search.expansions
 
     def following(self) -> list[_Unread]:
-        """Takes the next prefixes to extend out of the deepest branchings, and returns them: at most ``together``, and
-        no more than the expansions that are left. The most probable one of the deepest branching comes last. The first
-        call returns the root alone.
+        """Removes the next prefixes to extend from the deepest branchings, and returns them. Their number is at most
+        ``together``, and at most the number of expansions that are left. The most probable prefix of the deepest
+        branching comes last. The first call returns only the root.
         """
         if not self.expansions:
             return [self._unread(self.root, None)]
@@ -232,16 +232,16 @@ class _Descent:
     def _unread(self, prefix: _Prefix, state: Any) -> _Unread:
         """The prefix with the tokens that the model must read next.
 
-        ``state`` is the model's state before the prefix's last token, so the model reads that token only. It is None
-        for the root and for a prefix whose state was dropped. Then the model starts from ``first``: it reads ``token``,
-        and then what the prefix has after ``root``.
+        ``state`` is the model's state before the prefix's last token, so the model reads only that token. It is None
+        for the root and for a prefix whose state was dropped. Then the model starts from ``first``. It reads ``token``,
+        and then the tokens that the prefix has after ``root``.
         """
         if state is not None:
             return _Unread(self, prefix, prefix.tokens[-1:], state)
         return _Unread(self, prefix, (self.token, *prefix.tokens[len(self.root.tokens) :]), self.first)
 
     def finish(self, prefix: _Prefix) -> None:
-        """Adds a finished output, if it is more probable than the bound. Then only the ``nbest`` best outputs stay."""
+        """Adds a finished output if it is more probable than the bound. Keeps only the ``nbest`` best outputs."""
         if prefix.total > self.bound:
             self.found[prefix.tokens] = Hypothesis(prefix.tokens, prefix.total, prefix.total, prefix.log_probs)
             self.found = {hypothesis.tokens: hypothesis for hypothesis in self._best()}
@@ -262,8 +262,8 @@ class _Descent:
 def _extend(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
     """Extends each prefix: the model reads it, and its descent gets the outputs and the continuations.
 
-    A batch has prefixes with the same number of tokens to read, either all from a first state or none. Prefixes that
-    are read from a first state come before the others, which are deeper.
+    All prefixes of a batch have the same number of tokens to read. Either all of them are read from a first state, or
+    none is. Batches of prefixes from a first state come before the others, which are deeper.
     """
     for _, group in groupby(sorted(unread, key=_order), key=_order):
         _read(model, list(group))
@@ -292,11 +292,11 @@ def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
 
 
 def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
-    """Yields for each prefix the tokens whose continuation exceeds the bound, or misses it by less than ``ROUNDING``,
-    and their log-probabilities, the most probable token last.
+    """Yields for each prefix the tokens whose continuation exceeds the bound, or misses it by less than ``ROUNDING``.
+    Also yields their log-probabilities. The most probable token is last.
 
-    EOS is excluded by the caller. A prefix that only EOS may follow has no continuations. A forced prefix has at most
-    its forced token.
+    The caller excludes EOS. If only EOS may follow a prefix, the prefix has no continuations. If a token is forced
+    after a prefix, it is the only possible continuation.
     """
     least = []
     for row, each in enumerate(unread):

@@ -1,5 +1,5 @@
-"""What a step of a beam makes of its candidates. B sources, K hypotheses of each, N = B * K rows, T tokens, C candidate
-continuations of a source, V vocabulary.
+"""Extends the hypotheses of a beam by the chosen candidates. B sources, K hypotheses of each, N = B * K rows, T tokens,
+C candidate continuations of a source, V vocabulary.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NEVER = float("-inf")
 
 @dataclass(frozen=True)
 class Histories:
-    """The hypotheses of a beam: their totals [B, K] in float64, their tokens [B, K, T], and the log-probabilities [B,
-    K, T] of these in float64.
+    """The hypotheses of a beam: their totals [B, K] in float64, their tokens [B, K, T], and the log-probabilities
+    [B, K, T] of the tokens in float64.
     """
 
     total_BK: Tensor
@@ -27,7 +27,7 @@ class Histories:
     log_probs_BKT: Tensor
 
     def of_length(self, length: int) -> Histories:
-        """The last ``length`` tokens of each hypothesis; zeros stand before shorter ones."""
+        """The last ``length`` tokens of each hypothesis. A shorter hypothesis has zeros before its tokens."""
         missing = length - self.tokens_BKT.shape[2]
         tokens_BKT, log_probs_BKT = (
             nn.functional.pad(each_BKT, (missing, 0)) if missing > 0 else each_BKT[:, :, -missing:]
@@ -38,11 +38,12 @@ class Histories:
 
 @dataclass(frozen=True)
 class Extension:
-    """The next beam, and what it says of each source.
+    """The next beam, and a summary of the step for each source.
 
-    ``histories`` are one token longer. ``rows_N`` are the rows of the old beam that they continue. ``log_prob_BC`` are
-    the log-probabilities, in float64, of each candidate's token after its own hypothesis. ``news`` is a list for each
-    source: the best total of the next beam, then the total of each ended candidate, minus infinity for the others.
+    ``histories`` are one token longer. ``rows_N`` are the rows of the old beam that they continue. ``log_prob_BC`` has
+    the log-probability, in float64, of each candidate's token after its own hypothesis. ``news`` has a list for each
+    source. It begins with the best total of the next beam. Then it has the total of each ended candidate, and minus
+    infinity for the others.
     """
 
     histories: Histories
@@ -52,12 +53,12 @@ class Extension:
 
 
 def extend(histories: Histories, candidates: Continuations, log_probs_NV: Tensor) -> Extension:
-    """The step from the model's log-probabilities [N, V] and the continuations that were chosen."""
+    """Extends ``histories`` by the chosen continuations, with the model's log-probabilities [N, V]."""
     return _compiled(histories, candidates, log_probs_NV) or by_operators(histories, candidates, log_probs_NV)
 
 
 def by_operators(histories: Histories, candidates: Continuations, log_probs_NV: Tensor) -> Extension:
-    """The step on every device and for every type of numbers."""
+    """The same as ``extend``, on every device and for every type of numbers."""
     B, K = histories.total_BK.shape
     place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC
     log_prob_BC = log_probs_NV.view(B, -1).gather(1, place_BC).double()

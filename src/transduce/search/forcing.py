@@ -31,8 +31,8 @@ def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypot
 def forced_hypotheses(
     lengths: list[int], target_N: Tensor, log_prob_N: Tensor, best_N: Tensor, right_N: Tensor
 ) -> list[Hypothesis]:
-    """One hypothesis for each of the given outputs, whose tokens follow each other in ``target_N``. ``lengths`` are
-    their numbers of tokens. The other tensors [N] are what ``step.log_probs`` returns.
+    """One hypothesis for each of the given outputs. ``target_N`` has the tokens of all outputs, one output after the
+    other. ``lengths`` are their numbers of tokens. The other tensors [N] are the results of ``step.log_probs``.
     """
     rows = zip(*(torch.split(each_N, lengths) for each_N in (target_N, log_prob_N, best_N, right_N)), strict=True)
     return [
@@ -56,7 +56,7 @@ def shifted(target: Padded) -> Tensor:
 
 def shifted_text(target_BT: Tensor, history_BC: Tensor) -> Tensor:
     """The decoder's input [B, C - 1 + T] for a part of a text: the tokens before it, ``history_BC``, and all columns of
-    ``target_BT`` except the last. BOS takes the place of EOS: a line begins with BOS, as it does alone.
+    ``target_BT`` except the last. BOS replaces EOS, because a line begins with BOS in a text as it does alone.
     """
     ids_BT = torch.cat([history_BC, target_BT[:, :-1]], 1)
     return ids_BT.masked_fill(ids_BT == EOS, BOS)

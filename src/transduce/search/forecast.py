@@ -14,7 +14,7 @@ from transduce.types import EOS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class Forecast:
-    """Forecasts the next ``steps`` steps of each source (default: as many as the model can write), as one hypothesis.
+    """Forecasts the next ``steps`` steps of each source as one hypothesis. The default is the model's largest number.
 
     The tokens are numbers: all channels of the first step, then all channels of the second, and so on. EOS (its id)
     follows the last step. Log-probability and score are 0. A ``Density`` also gives each number's standard deviation,

@@ -1,6 +1,6 @@
 """Search for the tokens in the gaps of a text, and the pseudo-likelihood of a text without gaps.
 
-B sources, T tokens, V labels, K hypotheses of a source, M copies of a text with one token hidden in each.
+B sources, T tokens, V labels, K hypotheses of a source, M copies of a text, each with one hidden token.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from transduce.protocols import Parallel
 from transduce.search.labels import best_labels, check_nbest, check_no_prefix, label_log_probs, only_labels, written
 from transduce.types import BOS, Hypothesis, Padded
 
-AT_ONCE = 4096  # tokens in one call, copies counted
+AT_ONCE = 4096  # tokens of all copies in one call
 
 
 @dataclass(frozen=True)
 class FillGaps:
     """The ``nbest`` most probable ways to fill the gaps of a text, by a masked language model. A gap is BOS.
 
-    Tokens outside of gaps stay, with log-probability 0. Each gap is predicted from the text with all gaps open. The
+    Tokens outside of gaps stay, with log-probability 0. Each gap is predicted from the text with all its gaps. The
     score of a given text (``force``) is its pseudo-log-likelihood: the sum over tokens of the log-probability of the
-    token, given all others (Salazar et al. 2020). If the source has gaps, only these tokens count, and all gaps stay
-    open. Raises UserError for a prefix, and for a given text with another number of tokens than its source.
+    token, given all others (Salazar et al. 2020). If the source has gaps, only their tokens count, and the model reads
+    the source with all its gaps. Raises UserError for a prefix, and for a given text with another number of tokens than
+    its source.
     """
 
     nbest: int = 1
@@ -72,8 +73,8 @@ class FillGaps:
 
 
 def _row(model: Parallel[Any], read_T: Tensor, wanted_T: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """For each token of one text [T]: its log-probability, that of the model's first choice, and whether it is that
-    choice. A token that does not count has 0, 0 and True.
+    """For each token of one text [T]: its log-probability, the log-probability of the model's first choice, and whether
+    the token is that choice. A token that does not count has 0, 0 and True.
     """
     each_T = torch.zeros(len(wanted_T), device=wanted_T.device)
     best_T, right_T = each_T.clone(), torch.ones_like(wanted_T, dtype=torch.bool)
@@ -88,8 +89,8 @@ def _row(model: Parallel[Any], read_T: Tensor, wanted_T: Tensor) -> tuple[Tensor
 
 
 def _copies(read_T: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pairs of places [M], and copies of the text [M, S] with a gap at one of these places in each. In a text with
-    gaps, the places are its gaps.
+    """Yields positions [M], and copies of the text [M, S] with a gap at one of these positions in each. The positions
+    are the gaps of the text, or all positions if it has none.
     """
     S = len(read_T)
     gaps = (read_T[:-1] == BOS).nonzero()[:, 0]

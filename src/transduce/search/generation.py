@@ -1,6 +1,6 @@
-"""Writing on: samples of how a text continues, also over the ends of lines.
+"""Samples of continuations of a text, which may have several lines.
 
-K samples, M tokens of the prompt, T tokens that are read at once, V vocabulary.
+K samples, M tokens of the prompt, T tokens that the model reads in one call, V vocabulary.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from transduce.types import BOS, EOS
 
 
 class Drawn(NamedTuple):
-    """One step: the token of each sample [K], the model's log-probability of it [K] in float64, and whether the sample
-    had not ended before [K].
+    """One step: the token of each sample [K], its log-probability by the model [K] in float64, and a mask [K] of the
+    samples that had not ended before.
     """
 
     token_K: Tensor
@@ -38,11 +38,12 @@ class Drawn(NamedTuple):
 class Generation:
     """Draws ``samples`` continuations of a text, of at most ``length`` tokens each.
 
-    Each token is drawn from the model's distribution, with logits divided by ``temperature``, then cut to the ``top_k``
-    most probable tokens, then to the smallest set of most probable tokens with probability ``top_p``, each if given,
-    and renormalised. If ``lines`` is False, a sample ends with its line. If it is True, the sample goes on with the
-    next line, and the model knows the lines before. Equal models, prompts and ``seed`` give equal samples, whatever
-    ``samples`` and ``length`` are. Raises UserError for a value that is not allowed.
+    Each token is drawn from the model's distribution, with logits divided by ``temperature``. If ``top_k`` is given,
+    only the ``top_k`` most probable tokens remain. If ``top_p`` is given, only the smallest set of most probable tokens
+    with probability ``top_p`` remains. Then the distribution is renormalised. If ``lines`` is False, a sample ends with
+    its line. If it is True, the sample continues with the next line, and the model knows the lines before. Equal
+    models, prompts and ``seed`` give equal samples for all values of ``samples`` and ``length``. Raises UserError for a
+    value that is not allowed.
     """
 
     length: int = 100
@@ -57,7 +58,7 @@ class Generation:
         for name in ("length", "samples"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1 was expected")
-        _ = self.sampling  # raises for its own values
+        _ = self.sampling  # raises UserError for values that the search does not allow
 
     @property
     def sampling(self) -> Sampling:
@@ -72,8 +73,8 @@ class Generation:
     ) -> Iterator[Drawn]:
         """Yields the tokens of all samples, step by step. Stops when all samples have ended.
 
-        ``source`` has one row, for the model's ``start``. The prompt may have EOS where its lines end. ``context`` says
-        how much of a long text the model reads again; None, and a context without a limit, keep the state.
+        ``source`` has one row, for the model's ``start``. The prompt may have EOS at the ends of its lines. ``context``
+        says how much of a long text the model reads again. If it is None or has no limit, the model keeps its state.
         """
         sampling, reader = self.sampling, _Reader(model, source, context)
         begun_1T = torch.cat([prompt_M.new_tensor([BOS]), prompt_M])[None]
@@ -102,11 +103,11 @@ class _Reader:
         self.read_KM = torch.zeros(1, 0, dtype=torch.long, device=tree.leaves(source)[0].device)
 
     def read(self, tokens_KT: Tensor) -> Tensor:
-        """The log-probabilities [K, V] of the token after these. BOS takes the place of EOS."""
+        """The log-probabilities [K, V] of the token after these tokens. The model reads BOS instead of EOS."""
         tokens_KT = tokens_KT.masked_fill(tokens_KT == EOS, BOS)
         every_KM = torch.cat([self.read_KM, tokens_KT], 1)
         limit = None if self.context is None else self.context.limit(every_KM.shape[1])
-        if limit is not None:  # the model starts anew, with the last tokens
+        if limit is not None:  # the model starts anew and reads the last tokens
             tokens_KT = every_KM = every_KM[:, -limit:]
             self.state = self.model.start(self.source)
         place = every_KM.shape[1]

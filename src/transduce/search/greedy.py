@@ -36,7 +36,7 @@ class Greedy:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """For one source: yields the output so far, after each token. A prefix counts token by token, too."""
+        """Yields the output of one source so far, after each token. It also yields after each token of a prefix."""
         rows, finished = self.enter(model, source, [0], prefix)
         begun = rows.outputs[0].tokens
         yield from (tuple(begun[:length]) for length in range(1, len(begun) + 1))
@@ -74,7 +74,7 @@ class Greedy:
     @torch.inference_mode()
     def leave(self, group: GreedyRows) -> GreedyRows:
         stay = remaining([output.active for output in group.outputs])
-        if any(len(output.tokens) >= self.max_length for output in group.outputs):  # no model reads further
+        if any(len(output.tokens) >= self.max_length for output in group.outputs):  # the model must not read further
             stay = [row for row in stay if group.outputs[row].active]
         return group.select(stay)
 
@@ -102,7 +102,7 @@ class Greedy:
 @dataclass
 class _Output:
     """The tokens of one source so far, and their log-probabilities. It grows step by step. If it is not ``active``, it
-    has ended or was given up, and later tokens do not count.
+    has ended or was dropped, and later tokens do not count.
     """
 
     key: int

@@ -18,10 +18,11 @@ from transduce.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 class LabelSearch:
     """The ``nbest`` most probable outputs of a tagger or a classifier, whose source decides the number of labels.
 
-    The best output has the most probable label at each place. The others are exact too: the n-th best output needs only
-    the n best labels of each place. If there are fewer outputs than ``nbest``, all are returned. A label is never a
-    special token. ``<unk>`` stands for labels that training did not name; its probability is not given to other labels.
-    Raises UserError for a prefix, or if the model chooses the length of its outputs.
+    The best output has the most probable label at each place. The other outputs are exact, too, because the n-th best
+    output needs only the n best labels of each place. If there are fewer outputs than ``nbest``, all are returned. A
+    label is never a special token. ``<unk>`` means a label that is not in the training data. The probabilities of the
+    other labels do not get its probability. Raises UserError for a prefix, or if the model chooses the length of its
+    outputs.
     """
 
     nbest: int = 1
@@ -93,17 +94,17 @@ def _hypotheses(
 
 
 def best_labels(log_probs_BTV: Tensor, mask_BT: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The ``count`` best label sequences [B, count, T], best first, and their scores [B, count]. The score is minus
-    infinity where there are fewer sequences. Past the end of a row, labels have no meaning.
+    """The ``count`` best label sequences [B, count, T], best first, and their scores [B, count]. If there are fewer
+    sequences, the rest has a score of minus infinity. Past the end of a row, labels have no meaning.
     """
     few = min(count, log_probs_BTV.shape[-1])
-    ordered_BTV, label_BTV = log_probs_BTV.sort(stable=True, dim=-1, descending=True)  # ties as argmax
+    ordered_BTV, label_BTV = log_probs_BTV.sort(stable=True, dim=-1, descending=True)  # resolves ties like argmax
     each_BTF, label_BTF = ordered_BTV[..., :few], label_BTV[..., :few]
     score_BK = torch.full_like(each_BTF[:, 0, :1], float("-inf")).repeat(1, count)
     score_BK[:, 0] = 0.0
     labels_BKT = label_BTF.new_zeros(len(score_BK), count, 0)
     for t in range(log_probs_BTV.shape[1]):
-        # after its end a row has one continuation, which changes nothing
+        # after its end, a row has a single continuation without effect
         on_BF = each_BTF[:, t].masked_fill(~mask_BT[:, t, None], float("-inf"))
         on_BF[:, 0] = torch.where(mask_BT[:, t], on_BF[:, 0], 0.0)
         score_BK, place_BK = (score_BK[:, :, None] + on_BF[:, None]).flatten(1).topk(count)
@@ -122,12 +123,13 @@ def written(
     lengths_B: Tensor,
     score_BK: Tensor | None = None,
 ) -> list[list[Hypothesis]]:
-    """Returns the hypotheses of each source, in the order of their rows [B, K], except those with log-probability minus
-    infinity. Without ``score_BK``, a log-probability is also the score.
+    """Returns the hypotheses of each source, in the order of their rows [B, K]. Hypotheses with log-probability minus
+    infinity are left out. Without ``score_BK``, a log-probability is also the score.
 
-    ``each_BKT`` are the log-probabilities of the labels, and ``best_BKT`` of the model's first choices. ``right_BKT``
-    says which labels are first choices. The first ``lengths_B`` of the T places are used. Each hypothesis ends with
-    EOS, of log-probability 0. EOS is no choice of the model, so ``best_log_probs`` and ``right`` leave it out.
+    ``each_BKT`` has the log-probabilities of the labels, and ``best_BKT`` the log-probabilities of the model's first
+    choices. ``right_BKT`` says which labels are first choices. The first ``lengths_B`` of the T places are used. Each
+    hypothesis ends with EOS, whose log-probability is 0. EOS is no choice of the model, so ``best_log_probs`` and
+    ``right`` leave it out.
     """
     score_BK = log_prob_BK if score_BK is None else score_BK
     leaves = labels_BKT, log_prob_BK, score_BK, each_BKT, best_BKT, right_BKT, lengths_B

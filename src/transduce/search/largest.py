@@ -8,16 +8,16 @@ from torch import Tensor, nn
 from transduce.compute.library import optional_library
 from transduce.types import BOS
 
-BLOCK = 100  # columns that ``largest`` and ``highest`` search together
-FEW = 50_000  # scores; for fewer, one call of ``topk`` takes less time than a dozen small operators
-ROWS = 8  # from this number of rows, blocks are faster for ``highest``
+BLOCK = 100  # columns of a block in ``largest`` and ``highest``
+FEW = 50_000  # for fewer scores, one call of ``topk`` takes less time than a dozen small operators
+ROWS = 8  # from this number of rows on, blocks are faster for ``highest``
 
 
 def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest value [N] of each row and its column [N], the first of equal ones.
+    """The largest value [N] of each row and its column [N]. If values are equal, it takes the first column.
 
-    For many rows it searches only the first block of columns with the largest maximum: PyTorch's search for a column
-    takes three times as long as one for a value.
+    For many rows, it searches only the first block of columns with the largest maximum, because PyTorch's search for a
+    column takes three times as long as a search for a value.
     """
     N, V = scores_NV.shape
     if N < ROWS or V < 2 * BLOCK:
@@ -33,9 +33,10 @@ def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
 def highest_log_probs(
     logits_NV: Tensor, forced_N: Tensor | None = None, first: int = BOS + 1
 ) -> tuple[Tensor, Tensor] | None:
-    """The most probable token [N] of each row from ``first`` on, the first of equal ones, and its log-probability [N]
-    among all tokens, in float64, by one call of the compiled library. Where ``forced_N`` is at least ``first``, it is
-    the token instead. The default of ``first`` leaves out PAD and BOS.
+    """The most probable token [N] of each row, and its log-probability [N] among all tokens, in float64. One call of
+    the compiled library computes both. Only tokens from ``first`` on can be chosen; the default leaves out PAD and BOS.
+    If tokens are equally probable, it takes the first. If ``forced_N`` of a row is at least ``first``, it is the token
+    instead.
 
     None if the library was not built, or for other numbers than float32 on the CPU.
     """
@@ -69,8 +70,8 @@ def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def first_largest(scores_BC: Tensor, count: int) -> Tensor:
-    """The columns [B, K] of the ``count`` largest scores of each row, the largest first. Of equal ones, unlike
-    ``topk``, it takes the first columns, in their order.
+    """The columns [B, K] of the ``count`` largest scores of each row, the largest first. If scores are equal, it takes
+    the first columns in their order, unlike ``topk``.
     """
     least_B1 = scores_BC.topk(count).values[:, -1:]
     larger_BC, equal_BC = scores_BC > least_B1, scores_BC == least_B1

@@ -1,4 +1,4 @@
-"""Search over the length of the output, for models that write all tokens at once. N words, V vocabulary."""
+"""Search for the length of the output, for models that write all tokens at once. N words, V vocabulary."""
 
 from __future__ import annotations
 
@@ -98,10 +98,8 @@ class LengthBeam:
 
 
 def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tuple[bool, ...]]]:
-    """For each row, the log-probability of the most probable length, and whether the row has that length, as tuples of
-    one.
-
-    Both are empty tuples if the source decides the length.
+    """For each row, the log-probability of the most probable length, and whether the row has that length. Both are
+    tuples of one item, or empty tuples if the source decides the length.
     """
     if emission.length_log_probs is None:
         return [()] * len(emission.lengths), [()] * len(emission.lengths)
@@ -110,8 +108,8 @@ def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tu
 
 
 def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
-    """Reads the words at N positions from the model's features ``output`` of these positions: the words ``words_N`` if
-    given, otherwise the most probable ones.
+    """Reads out the words at N positions from the model's features ``output`` of these positions: ``words_N`` if given,
+    otherwise the most probable words.
 
     Returns four tensors [N]: the words, their log-probabilities, the log-probabilities of the most probable words, and
     whether the words are the most probable ones.
@@ -129,8 +127,8 @@ def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None)
 
 
 def word_log_probs(logits_NV: Tensor, word_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The most probable word [N] of each position, or the word that is given, and its log-probability [N], by the
-    logits [N, V]. PAD, BOS and EOS are not words.
+    """The most probable word [N] of each position, or the given word, and its log-probability [N], by the logits
+    [N, V]. PAD, BOS and EOS are not words.
     """
     found = highest_log_probs(logits_NV, word_N, first=EOS + 1)
     if found is not None:

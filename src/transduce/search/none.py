@@ -12,7 +12,7 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class NoSearch:
-    """No search: the model aligns two given texts and writes nothing. Each use raises UserError."""
+    """No search, because the model aligns two given texts and writes nothing. Each use raises UserError."""
 
     def __call__(self, model: Aligner, source: Any, prefix: Padded | None = None) -> NoReturn:
         raise UserError(_reason(model))

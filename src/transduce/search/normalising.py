@@ -1,4 +1,4 @@
-"""From a model's logits to the log-probabilities of the next token, in the same memory. N rows, V vocabulary."""
+"""Converts a model's logits to log-probabilities of the next token, in place. N rows, V vocabulary."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from torch import Tensor
 from transduce.compute.library import optional_library
 from transduce.types import BOS, PAD
 
-FEW = 65_536  # logits; of more, PyTorch shares the rows among its threads
+FEW = 65_536  # for more logits, PyTorch divides the rows among its threads
 
 
 def log_softmax(logits_NV: Tensor) -> Tensor:
-    """Log-probabilities [N, V] in the memory of the logits: half the time of a separate normaliser, which stores every
-    exponential.
+    """Log-probabilities [N, V], computed in the memory of the logits. This takes half the time of a separate
+    normaliser, which stores every exponential.
     """
     return logits_NV if _compiled(logits_NV, 0) else torch.log_softmax(logits_NV, -1, out=logits_NV)
 
 
 def allowed_log_softmax(logits_NV: Tensor) -> Tensor:
-    """``forbid_specials`` of ``log_softmax``, in one pass for few logits."""
+    """``forbid_specials(log_softmax(logits_NV))``, in one pass for few logits."""
     return logits_NV if _compiled(logits_NV, BOS + 1) else forbid_specials(log_softmax(logits_NV))
 
 
 def forbid_specials(scores_NV: Tensor) -> Tensor:
-    """Gives PAD and BOS minus infinity, in place, and returns the scores [N, V]. The other tokens are not renormalised:
-    the probability of these two is lost.
+    """Gives PAD and BOS minus infinity, in place, and returns the scores [N, V]. The other tokens are not renormalised,
+    so they do not get the probability of these two.
     """
     scores_NV.narrow(1, PAD, BOS + 1 - PAD).fill_(float("-inf"))  # half the time of an assignment
     return scores_NV
 
 
 def _compiled(logits_NV: Tensor, first: int) -> bool:
-    """Makes them log-probabilities by one call of the compiled library, with minus infinity for the tokens before
-    ``first``. The call does not wake PyTorch's other threads. They would look for more work for a while, and slow the
+    """Converts the logits to log-probabilities by one call of the compiled library, with minus infinity for the tokens
+    before ``first``. The call does not wake PyTorch's other threads, which would wait actively for a while and slow the
     engine's own threads.
 
-    False, and nothing is done, if the library was not built, for many logits, and for other numbers than float32 on the
-    CPU.
+    Returns True if it has done so. It is a no-op and returns False if the library was not built, for many logits, and
+    for other numbers than float32 on the CPU.
     """
     functions = optional_library()
     usual = logits_NV.dtype == torch.float32 and logits_NV.device.type == "cpu" and logits_NV.is_contiguous()

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a source only: the same alone, in any batch and in any order.
+"""Random numbers that depend only on a source and a seed. They are the same alone, in any batch and in any order.
 
 The generator is counter-based, SplitMix64 (Steele, Lea and Flood 2014). Number t of a row is a function of the row's
 key and of t. The key is a function of the seed and of the source. Integers have 64 bits and wrap.
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transduce.types import Padded
 
-GOLDEN = -7046029254386353131  # 2^64 / golden ratio, as a signed integer: the step of the counter
+GOLDEN = -7046029254386353131  # the step of the counter: 2^64 / golden ratio, as a signed integer
 FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multipliers
 
 
@@ -54,8 +54,8 @@ def _bits(leaf: Tensor) -> Tensor:
 
 
 def _parts(source: Any) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields each tensor of a source as integers [B, S, M], and a mask [B, S] of its real positions. M numbers belong
-    to one position. A tensor without lengths is one position (S = 1).
+    """Yields each tensor of a source as integers [B, S, M], and a mask [B, S] of its real positions. A position has M
+    numbers. A tensor without lengths is one position (S = 1).
     """
     if isinstance(source, Padded):
         yield _bits(source.values).reshape(*source.mask.shape, -1), source.mask

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from transduce.errors import UserError
 
-STRONGEST = 10  # the largest alpha; with a few times that, long outputs overflow
+STRONGEST = 10  # the largest alpha; long outputs overflow if it is a few times larger
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Wu:
 
 @dataclass(frozen=True)
 class Brevity:
-    """A ranking by the mean log-probability of a token, with BLEU's brevity penalty in log form (Yang et al. 2018): log
-    p(y) / |y| + min(0, 1 - L / |y|).
+    """A ranking by the mean log-probability of a token, with BLEU's brevity penalty in log form (Yang et al. 2018):
+    log p(y) / |y| + min(0, 1 - L / |y|).
 
     L = ``length_ratio`` * |x| is the expected length of the output. Both |y| and |x| count EOS. ``transduce data``
     reports the ratio of the training pairs.

@@ -20,16 +20,16 @@ from transduce.search.forcing import force
 from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining, repeated
 from transduce.types import EOS, Hypothesis, Padded
 
-COLDEST, HOTTEST = 1e-30, 1e30  # beyond them q equals greedy search's, or is flat, and float32 ends not far from there
+COLDEST, HOTTEST = 1e-30, 1e30  # beyond them, q is greedy or flat, and numbers come close to the limits of float32
 
 
 @dataclass(frozen=True)
 class Sampling:
     """Draws ``size`` outputs, token by token, and returns the ``nbest`` with the highest ``score`` (default: all).
 
-    Each token is drawn from q. This is the model's distribution after ``filters``, with logits divided by
-    ``temperature``, then cut by each of ``truncations`` in turn and renormalised. An output that is drawn twice is
-    returned twice. ``score`` is log q of the output, and ``log_prob`` is log p of the model. The samples of a source
+    Each token is drawn from a distribution q. It is the model's distribution after ``filters``, with logits divided by
+    ``temperature``. Then each of ``truncations`` cuts it in turn, and it is renormalised. An output that is drawn twice
+    is returned twice. ``score`` is log q of the output, and ``log_prob`` is log p of the model. The samples of a source
     depend on ``seed`` and on the source, not on the batch. Token number ``max_length`` is always EOS.
     """
 
@@ -57,8 +57,8 @@ class Sampling:
     def stream(
         self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """For one source: yields the output so far, after each token that is drawn. If ``size`` > 1, it yields only the
-        best sample, when all have ended.
+        """Yields the output of one source so far, after each token that is drawn. If ``size`` > 1, it yields only the
+        best sample, when all samples have ended.
         """
         if self.size > 1:
             yield self(model, source, prefix)[0][0].tokens
@@ -67,7 +67,7 @@ class Sampling:
 
     @torch.inference_mode()
     def _steps(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Written]:
-        """Yields the samples so far after each step: always the same object, which grows."""
+        """Yields the samples so far after each step. It is always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         place = begun.tokens_BT.shape[1]
         following, front = advance(model, self.filters, front, [place], self.max_length)
@@ -92,7 +92,7 @@ class Sampling:
     def distribution(self, scores_NV: Tensor) -> Tensor:
         """The distribution q [N, V] to draw from, given log-probabilities [N, V] after the filters."""
         temperature = min(max(self.temperature, COLDEST), HOTTEST)
-        # relative to the largest, so that a small temperature does not overflow
+        # subtract the largest score, so that a small temperature does not cause an overflow
         q_NV = ((scores_NV - scores_NV.amax(1, keepdim=True)) / temperature).softmax(1)
         for truncation in self.truncations:
             q_NV = q_NV.masked_fill(q_NV < truncation(q_NV), 0.0)
@@ -120,10 +120,10 @@ def drawn(q_NV: Tensor, quantile_N: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Samples:
-    """The rows of the batch: which of all B * K samples each row is, and whether it is still active.
+    """The rows of the batch: the index of each row among all B * K samples, and whether it is still active.
 
     Every source keeps the same number ``size`` of rows, because its samples share one row of ``tree.Shared`` leaves.
-    Finished rows leave as in ``step.remaining``.
+    Finished rows leave by the rule of ``step.remaining``.
     """
 
     row_N: Tensor
@@ -135,12 +135,12 @@ class _Samples:
         return _Samples(torch.arange(rows, device=device), torch.ones(rows, dtype=torch.bool, device=device), size)
 
     def remaining(self, going_N: Tensor) -> tuple[Tensor, Tensor, _Samples]:
-        """Returns the rows of the batch that stay, the sources that stay (numbered as in the batch), and the
-        ``_Samples`` of the rows that stay. ``going_N`` is False where a row wrote EOS. Without active rows, the first
-        two are empty.
+        """Returns the rows that stay in the batch, the sources that stay (by their indices in the batch), and the
+        ``_Samples`` of the rows that stay. ``going_N`` is False for rows that have written EOS. If no row is active,
+        the first two are empty.
         """
         active_BK = (going_N & self.active_N).view(-1, self.size)
-        counts = active_BK.sum(1).tolist()  # all that a step reads from the device
+        counts = active_BK.sum(1).tolist()  # a step reads nothing else from the device
         device = going_N.device
         if not any(counts):
             nothing = torch.arange(0, device=device)

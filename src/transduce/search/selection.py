@@ -31,11 +31,11 @@ class SelectionSearch:
     that the model reaches (Lipton et al. 2014, theorem 1). Each kept part adds log((1 - threshold) / threshold) to an
     output's score.
 
-    The search is exact: for one kept part, it is the part whose odds of being kept are largest. A source with fewer
-    than ``least`` parts keeps all. If there are fewer outputs than ``nbest``, all are returned. A hypothesis' log_prob
-    is the model's own: it is not divided by the probability that the limits are met. Raises UserError if ``least`` is
-    negative or above ``most``, if ``nbest`` is below 1, or if ``threshold`` is not between 0 and 1. It also does for a
-    prefix, and for a vocabulary that is not the unit's.
+    The search is exact. For example, a single kept part is the part with the largest odds of being kept. A source with
+    fewer than ``least`` parts keeps all. If there are fewer outputs than ``nbest``, all are returned. A hypothesis'
+    log_prob is the model's own, which is not divided by the probability of outputs within the limits. Raises UserError
+    if ``least`` is negative or above ``most``, if ``nbest`` is below 1, or if ``threshold`` is not between 0 and 1.
+    Also raises it for a prefix, and for a vocabulary of another unit.
     """
 
     least: int = 1
@@ -51,7 +51,7 @@ class SelectionSearch:
             )
         if not 0 <= self.least <= (self.least if self.most is None else self.most):
             raise UserError(f"least = {self.least}, most = {self.most}: expected 0 <= least <= most")
-        LabelSearch(self.nbest)  # raises the error for nbest
+        LabelSearch(self.nbest)  # raises UserError for a wrong nbest
 
     @torch.inference_mode()
     def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
@@ -84,7 +84,7 @@ class SelectionSearch:
 
 
 def check_vocabulary(scores_V: Tensor) -> None:
-    """Raises UserError unless the scores [..., V] are of the special tokens and the two marks."""
+    """Raises UserError unless the vocabulary of the scores [..., V] has the special tokens and the two marks."""
     labels = scores_V.shape[-1] - len(SPECIALS)
     if labels != len(MARKS):
         raise UserError(
@@ -96,15 +96,15 @@ def check_vocabulary(scores_V: Tensor) -> None:
 def _best(
     left_BT: Tensor, kept_BT: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int
 ) -> tuple[Tensor, Tensor]:
-    """The ``count`` best sequences of marks [B, count, T], best first, and their scores [B, count]: sums of ``left_BT``
-    and ``kept_BT``, the scores of each part if it is left out, and if it is kept. A sum is minus infinity where there
-    are fewer sequences. Past the end of a row, marks have no meaning.
+    """The ``count`` best sequences of marks [B, count, T], best first, and their scores [B, count].
 
-    A dynamic programme: for each number of kept parts so far, the ``count`` best sequences.
+    A part adds ``left_BT`` to the score if it is left out, and ``kept_BT`` if it is kept. If there are fewer sequences,
+    the rest has a score of minus infinity. Past the end of a row, marks have no meaning. Dynamic programming keeps the
+    ``count`` best sequences for each number of kept parts so far.
     """
     B, T = left_BT.shape
     limit = T if most is None else min(most, T)
-    left_BT = left_BT.masked_fill(~mask_BT, 0.0)  # after its end a row has one continuation, which changes nothing
+    left_BT = left_BT.masked_fill(~mask_BT, 0.0)  # after its end, a row has a single continuation without effect
     kept_BT = kept_BT.masked_fill(~mask_BT, float("-inf"))
     score_BCK = torch.full((B, limit + 1, count), float("-inf"), dtype=torch.float64, device=left_BT.device)
     score_BCK[:, 0, 0] = 0.0
@@ -124,5 +124,5 @@ def _best(
 
 
 def _one_more(x_BCK: Tensor, fill: float) -> Tensor:
-    """Moves the values for c kept parts to c + 1. There are none for 0: they are ``fill``."""
+    """Moves the values for c kept parts to c + 1. The values for 0 kept parts become ``fill``."""
     return torch.cat([torch.full_like(x_BCK[:, :1], fill), x_BCK[:, :-1]], 1)

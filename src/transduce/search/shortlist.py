@@ -26,8 +26,8 @@ from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class CandidateWords:
-    """The candidates from which lists are made: ``best_SN`` has the ids of n target words for each id of the source
-    vocabulary [S, n], ``always_A`` the ids that are on every list.
+    """The candidates for lists. ``best_SN`` has the ids of n target words for each id of the source vocabulary [S, n].
+    ``always_A`` has the ids that are on every list.
     """
 
     best_SN: Tensor
@@ -52,7 +52,7 @@ class CandidateWords:
     def of(self, source: Padded, prefix: Padded | None = None) -> BatchLists:
         """The list of each source: the candidates of its words, the words on every list, and the words of its prefix.
 
-        Raises UserError if the source holds numbers, or an id that the candidates do not know.
+        Raises UserError if the source holds numbers, or an id that is not in the source vocabulary of the candidates.
         """
         if source.values.is_floating_point() or int(source.values.max()) >= len(self.best_SN):
             raise UserError(
@@ -80,13 +80,13 @@ class BatchLists:
     listed_BC: Tensor
 
     def columns(self, tokens: Padded) -> Padded:
-        """Replaces each token [B, T] by its place in ``words_C``. All tokens must be in ``words_C``, which is not
+        """Replaces each token [B, T] by its index in ``words_C``. All tokens must be in ``words_C``; this is not
         checked. Padding becomes column 0.
         """
         return Padded(torch.searchsorted(self.words_C, tokens.values.masked_fill(~tokens.mask, PAD)), tokens.lengths)
 
     def has(self, tokens: Padded) -> Tensor:
-        """[B, T]: whether each token is on its source's list; False at padding."""
+        """A mask [B, T] of the tokens that are on their source's list. False at padding."""
         column_BT = torch.searchsorted(self.words_C, tokens.values).clamp(max=len(self.words_C) - 1)
         found_BT = self.words_C[column_BT] == tokens.values
         return found_BT & self.listed_BC.gather(1, column_BT) & tokens.mask
@@ -98,9 +98,10 @@ class Shortlist:
     ``transduce shortlist``.
 
     Each sentence has its own list, so its outputs do not depend on the batch. The search uses the model restricted to
-    the list, p(w | ...) / sum of p over the list, and the ``log_prob`` of its outputs is of this restricted model.
-    ``force`` uses the whole model. Filters receive scores of the columns of the lists instead of the vocabulary;
-    special tokens have the same ids there. Raises UserError for a search that does not go token by token.
+    the list: p(w | ...) divided by the sum of p over the list. The ``log_prob`` of an output is its log-probability by
+    the restricted model. ``force`` uses the whole model. Filters receive scores of the columns of the lists instead of
+    the vocabulary; special tokens have the same ids there. Raises UserError for a search that does not go token by
+    token.
     """
 
     path: Path
@@ -133,7 +134,7 @@ class Shortlist:
     def stream(
         self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
-        """Yields tuples of ids of the whole vocabulary, as ``search`` streams them (``base.stream``)."""
+        """Yields tuples of ids of the whole vocabulary, whenever ``search`` yields one (``base.stream``)."""
         lists = self.candidates.of(source, prefix)
         words = lists.words_C.tolist()
         for columns in stream(
@@ -150,14 +151,14 @@ class Shortlist:
 
 @dataclass(frozen=True)
 class ListedState:
-    """The model's state, and which columns are on each source's list [B, C]."""
+    """The model's state, and a mask [B, C] of the columns on each source's list."""
 
     model: Any
     listed_BC: tree.Shared[Tensor]
 
 
 class ListedModel:
-    """A model whose vocabulary is the columns of a batch's lists: it reads and writes columns instead of ids."""
+    """A model whose vocabulary is the columns of a batch's lists. It reads and writes columns instead of ids."""
 
     training = False
 
@@ -184,8 +185,8 @@ class ListedModel:
 
 
 def on_every_list(frequent: Tensor) -> Tensor:
-    """The ids on every list, in rising order: the special tokens, so that their columns equal their ids, and
-    ``frequent``.
+    """The ids on every list, in rising order: the special tokens and ``frequent``. So the columns of special tokens
+    equal their ids.
     """
     listed: Tensor = torch.unique(torch.cat([torch.arange(len(SPECIALS)), frequent]))
     return listed

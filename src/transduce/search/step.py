@@ -24,20 +24,20 @@ from transduce.types import BOS, EOS, PAD, SPECIALS, Padded, widened
 S = TypeVar("S")
 T = TypeVar("T")
 
-POSITIONS = 1024  # positions whose logits are held at a time when each needs the logits of one token only
+POSITIONS = 1024  # positions whose logits are in memory at a time, if only the logit of one token is needed for each
 SMALLEST = 8  # the smallest capacity of a state's buffers, in positions
-STUCK = 1e6  # penalty of an end that filters forbid together with every other token: it ranks behind any other output
+STUCK = 1e6  # penalty of an end if filters forbid every token, so that this output ranks behind any other one
 WIDE = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
 class Front(Generic[S]):
-    """The rows of a search, in one tree, so that rows of all parts move together.
+    """The rows of a search in one tree, so that the rows of all parts are selected and reordered together.
 
-    ``token_N`` is the token that each row wrote last. The model will read it in the next step; ``state`` is the model's
-    state before that. ``memories`` are the states of the followers, which already read it. ``prefix`` holds the tokens
-    that the outputs of each source must start with. ``reserved`` is the capacity of the state's buffers, in positions;
-    0 if none was reserved yet.
+    ``token_N`` is the last token of each row. The model will read it in the next step, and ``state`` is the model's
+    state before that. ``memories`` are the states of the followers, which have already read it. ``prefix`` holds the
+    tokens that the outputs of each source must start with. ``reserved`` is the capacity of the state's buffers, in
+    positions; 0 if none was reserved yet.
     """
 
     token_N: Tensor
@@ -55,23 +55,23 @@ class Front(Generic[S]):
         return Front(tokens_NT[:, -1], self.state, memories, self.prefix, self.reserved)
 
     def reorder(self, rows_N: Tensor) -> Front[S]:
-        """The front whose row n continues row ``rows_N[n]``. ``token_N`` stays as it was: ``write`` must follow."""
+        """The front whose row n continues row ``rows_N[n]``. ``token_N`` is not reordered, so ``write`` must follow."""
         state, memories = tree.reorder((self.state, self.memories), rows_N)
         return Front(self.token_N, state, memories, self.prefix, self.reserved)
 
     def reserve(self, positions: int) -> Front[S]:
-        """The front with buffers of ``capacity(positions)``: the model can read up to this number of tokens. No row may
-        be longer.
+        """The front with buffers of ``capacity(positions)``, so that the model can read this number of tokens. No row
+        may be longer.
         """
         size = capacity(positions)
         return self if size == self.reserved else replace(self, state=tree.reserve(self.state, size), reserved=size)
 
 
 def join_fronts(fronts: Sequence[Front[S]], positions: int) -> Front[S]:
-    """The rows of several fronts in one, in their order. No row has read more than ``positions`` tokens.
+    """The rows of several fronts in one front, in their order. No row has read more than ``positions`` tokens.
 
-    The rows may have different ages and sources of different lengths: that is the law *stagger* of models. Followers
-    must allow it (``base.staggers``).
+    The rows may have different ages and sources of different lengths, by the law *stagger* of models. Followers must
+    allow it (``base.staggers``).
     """
     if any(front.prefix is not None for front in fronts):
         fronts = [_with_prefix(front) for front in fronts]
@@ -88,8 +88,8 @@ def _with_prefix(front: Front[S]) -> Front[S]:
 
 @dataclass(frozen=True)
 class Begun:
-    """The tokens [B, T] that are written before the search has a choice, and their log-probabilities in float64. T is
-    the length of the shortest prefix, 0 without a prefix.
+    """The forced tokens [B, T] before the first choice of the search, and their log-probabilities in float64. T is the
+    length of the shortest prefix, 0 without a prefix.
     """
 
     tokens_BT: Tensor
@@ -108,7 +108,7 @@ def begin(
 
     Returns the front after these tokens, and the tokens with their log-probabilities. T is 0 without a prefix.
     Otherwise the model reads all of these tokens except the last, in one call. ``advance`` forces the rest of longer
-    prefixes. Raises UserError as ``check_prefix`` does.
+    prefixes. Raises UserError like ``check_prefix``.
     """
     B, device = tree.rows(source), tree.leaves(source)[0].device
     token_B = torch.full((B,), BOS, device=device)
@@ -133,9 +133,9 @@ def begin(
 
 @dataclass(frozen=True)
 class Next:
-    """The next token of each row: the model's log-probabilities [N, V], and the scores [N, V] to choose by. In both,
-    PAD and BOS have minus infinity. The scores are the log-probabilities after the filters, the prefix and the maximum
-    length.
+    """The candidates for the next token of each row: the model's log-probabilities [N, V], and the scores [N, V] that
+    decide the choice. PAD and BOS have minus infinity in both. The scores are the log-probabilities after the filters,
+    the prefix and the maximum length.
     """
 
     log_probs_NV: Tensor
@@ -161,10 +161,10 @@ def advance(
     """The model reads the token that each row wrote last. Returns the scores of the tokens that may come next, and the
     front with the model's new state.
 
-    ``places`` are the places of the next tokens, from 0: one for each source, or a single one for all. ``filters`` are
-    the first followers of ``front``; other followers come after them. The token number ``max_length`` of a row can only
+    ``places`` are the positions of the next tokens, from 0: one for each source, or a single one for all. ``filters``
+    are the first followers of ``front``; other followers come after them. Token number ``max_length`` of a row can only
     be EOS, even if a filter forbids it; None is no limit. If filters forbid every token of a row, EOS stays, with a
-    penalty of ``STUCK``. A row that its prefix still forces has only the prefix's token.
+    penalty of ``STUCK``. If a prefix forces the next token of a row, only this token is allowed.
     """
     logits_NV, front = _next_logits(model, front, max(places))
     return _next(allowed_log_softmax(logits_NV), filters, front, places, max_length), front
@@ -177,8 +177,8 @@ def advance_highest(
     places: Sequence[int],
     max_length: int | None = None,
 ) -> tuple[Tensor, list[tuple[int, float]], Front[S]]:
-    """Like ``advance``, but returns only the token [N] with the highest score of each row, the first of equal ones. The
-    list has each token with its log-probability.
+    """Like ``advance``, but returns only the token [N] with the highest score of each row. If scores are equal, it
+    takes the first token. The list has each token with its log-probability.
     """
     logits_NV, front = _next_logits(model, front, max(places))
     found = None if filters else highest_log_probs(logits_NV, _forced_tokens(front, places, max_length))
@@ -188,7 +188,7 @@ def advance_highest(
     following = _next(allowed_log_softmax(logits_NV), filters, front, places, max_length)
     score_N, token_N = highest(following.scores_NV)
     log_prob_N = following.log_prob(token_N) if following.filtered else score_N.double()
-    # all that a step reads from the device, in one copy; float64 holds every id exactly
+    # a step reads only this from the device, in one copy; float64 holds every id exactly
     read = torch.stack([token_N.double(), log_prob_N], 1).tolist()
     return token_N, [(int(token), log_prob) for token, log_prob in read], front
 
@@ -208,7 +208,7 @@ def _next(
     places: Sequence[int],
     max_length: int | None,
 ) -> Next:
-    """What ``advance`` describes, from log-probabilities in which PAD and BOS have minus infinity."""
+    """The scores that ``advance`` describes, from log-probabilities with minus infinity for PAD and BOS."""
     scores_NV = log_probs_NV
     if filters:
         scores_NV = log_probs_NV.clone()
@@ -238,8 +238,8 @@ def _forced_tokens(front: Front[Any], places: Sequence[int], max_length: int | N
 
 
 def capacity(positions: int) -> int:
-    """The capacity of buffers for this number of positions: the smallest that suffices of 0, 8, 12, 16, 24, 32, 48, 64,
-    96, 128 and so on.
+    """The capacity of buffers for this number of positions: the smallest sufficient number of 0, 8, 12, 16, 24, 32, 48,
+    64, 96, 128 and so on.
 
     A search reserves the next capacity when it needs it, outside the model. Few capacities mean few shapes for a
     compiled step. They grow slowly because a beam copies its buffers whenever it reorders its hypotheses.
@@ -309,7 +309,7 @@ def repeated(rows: T, times: int) -> T:
     """Repeats each row of a tree of tensors (tree.py) ``times`` times, the copies adjacent. ``Shared`` parts do not
     change. Raises UserError if the repeated rows need more than the device's total memory.
     """
-    own = tree.map(lambda leaf: leaf, rows, lambda leaf: leaf[:0])  # what is shared is not repeated
+    own = tree.map(lambda leaf: leaf, rows, lambda leaf: leaf[:0])  # shared leaves are not repeated
     leaves = tree.leaves(own)
     check_memory(times * sum(leaf.nbytes for leaf in leaves), f"size = {times}", leaves[0].device)
     return tree.repeat(rows, times)
@@ -338,15 +338,16 @@ def batch_size(active: int) -> int:
     """The number of rows that a batch keeps while ``active`` of them are active: the smallest power of two that is at
     least ``active``, or 0.
 
-    Finished rows leave by halves, not one by one: moving the others costs half a step, and in bfloat16 the CPU builds a
-    kernel for each new shape. About a tenth of the computation is for finished rows.
+    Finished rows do not leave one by one, but when half of the rows are finished. The reason is that moving the others
+    costs half a step, and that the CPU builds a kernel in bfloat16 for each new shape. About a tenth of the computation
+    is for finished rows.
     """
     return 1 << (active - 1).bit_length() if active else 0
 
 
 def remaining(active: Sequence[bool]) -> list[int]:
     """The rows that stay in the batch. If there are at most ``batch_size`` rows, all stay, in order. Otherwise the
-    active ones come first, then as many finished ones as fill ``batch_size``.
+    active rows come first. Then finished rows follow until there are ``batch_size`` rows.
     """
     size = batch_size(sum(active))
     if size >= len(active):
@@ -377,9 +378,9 @@ def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
 
 
 def forced(prefix: Padded, places: Sequence[int], rows: int) -> tuple[Tensor, Tensor]:
-    """The tokens [N] that the prefixes [B, T] force at ``places`` (from 0), and a mask [N] that is True where there is
-    one. ``places`` has one place for each source, or a single one for all. The token is PAD after the end of a prefix.
-    ``rows`` is N.
+    """The tokens [N] that the prefixes [B, T] force at ``places`` (from 0), and a mask [N] that is True for forced
+    tokens. ``places`` has one position for each source, or a single one for all. The token is PAD after the end of a
+    prefix. ``rows`` is N.
     """
     place_B = torch.tensor(places, device=prefix.lengths.device).expand_as(prefix.lengths)
     forced_B = prefix.lengths > place_B

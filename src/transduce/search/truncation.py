@@ -15,7 +15,7 @@ from transduce.errors import UserError
 
 @dataclass(frozen=True)
 class TopK:
-    """Keeps the ``k`` most probable tokens (Fan et al. 2018), and any that are as probable as the last of them."""
+    """Keeps the ``k`` most probable tokens (Fan et al. 2018), and all tokens as probable as the last of them."""
 
     k: int = 40
 
@@ -30,7 +30,7 @@ class TopK:
 @dataclass(frozen=True)
 class Nucleus:
     """Keeps the smallest set of most probable tokens whose probabilities sum to at least ``p`` (Holtzman et al. 2020),
-    and any that are as probable as the last of them.
+    and all tokens as probable as the last of them.
     """
 
     p: float = 0.95

@@ -23,15 +23,16 @@ from transduce.types import UNK, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class Viterbi:
-    """The ``nbest`` most probable label sequences, exactly (Viterbi 1967). If there are fewer, all are returned.
+    """Finds exactly the ``nbest`` most probable label sequences (Viterbi 1967). If there are fewer, all are returned.
 
     The log-probability of a token is log p(its label | the labels before it, the source). These sum to the hypothesis'
     log-probability. As in ``LabelSearch``, a label is never ``<unk>``. Raises UserError for a prefix.
 
-    ``penalties`` are subtracted from the score each time that a sequence has the label, in natural logarithms. With
-    ``{O = 1.4}`` a tagger finds more entities, and more wrong ones (Minkov et al. 2006). A negative penalty does the
-    opposite. The sequences are then the best by log-probability minus penalties, still exactly. Raises UserError for a
-    label that the run does not have, and for a penalty that is not finite.
+    ``penalties`` has penalties for labels, in natural logarithms. The score of a sequence loses the penalty of a label
+    each time that the sequence has the label. For example, ``{O = 1.4}`` makes a tagger find more entities, and more
+    wrong ones (Minkov et al. 2006). A negative penalty does the opposite. The sequences are then exactly the best by
+    log-probability minus penalties. Raises UserError for a label that the run does not have, and for a penalty that is
+    not finite.
     """
 
     nbest: int = 1
@@ -80,9 +81,10 @@ class Viterbi:
 
 @dataclass(frozen=True)
 class PenalisedViterbi(Viterbi):
-    """``Viterbi`` with penalties for labels that are known by their ids.
+    """``Viterbi`` with penalties for labels, which are given by their ids.
 
-    ``log_prob`` of a hypothesis is the model's; ``score`` is this minus the penalties of its labels.
+    ``log_prob`` of a hypothesis is its log-probability by the model. ``score`` is ``log_prob`` minus the penalties of
+    its labels.
     """
 
     penalty_of: tuple[tuple[int, float], ...] = ()  # pairs of a label's id and its penalty
@@ -107,7 +109,7 @@ class PenalisedViterbi(Viterbi):
 
 @dataclass(frozen=True)
 class Posterior:
-    """The label with the highest posterior probability p(y_t | x) at each place.
+    """Finds the label with the highest posterior probability p(y_t | x) at each place.
 
     This maximises the expected number of right labels. The sequence as a whole may be improbable. The log-probabilities
     of the sequence and of its tokens are computed as in ``Viterbi``. A label is never ``<unk>``. Raises UserError for a

@@ -31,8 +31,8 @@ POLICY = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:
 def application(transducers: Mapping[str, Transducer], limits: Limits | None = None, key: str | None = None) -> Gate:
     """The server for these models, by name, as an ASGI application. The first one answers requests that name none.
 
-    ``key``, if given, is needed for all routes but the page and /health. When the application stops, it answers what
-    has been asked, and closes its schedulers. Raises UserError if there is no model.
+    ``key``, if given, is needed for all routes but the page and /health. When the application stops, it answers the
+    requests that it has received, and closes its schedulers. Raises UserError if there is no model.
     """
     chosen = limits or Limits()
     catalogue, measurements = Catalogue(transducers, chosen), Measurements()
@@ -74,17 +74,17 @@ def _add_pages(app: FastAPI, catalogue: Catalogue, measurements: Measurements) -
 
     @app.get("/health")
     async def health() -> Response:
-        """Says that the server answers, and the names of its runs."""
+        """Shows that the server answers, and returns the names of its runs."""
         return as_json({"status": "ok", "models": [each.name for each in catalogue]})
 
     @app.get("/models")
     async def models() -> Response:
-        """What each run reads and writes."""
+        """A description of each run, with the kinds of data that it reads and writes."""
         return as_json({"models": [each.describe() for each in catalogue]})
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        """Requests, seconds and queues, as Prometheus reads them."""
+        """Requests, seconds and queues in Prometheus' text format."""
         return Response(measurements.text(catalogue), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/", include_in_schema=False)

@@ -1,4 +1,4 @@
-"""The bodies of requests, and how they are read: JSON, a form, or a form with uploaded files."""
+"""Reads the bodies of requests: JSON, a form, or a form with uploaded files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transduce.errors import RequestError
 from transduce.serving.problems import RefusalError, first_mistake
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
-FIELDS = 50  # of a form
+FIELDS = 50  # largest number of fields in a form
 
 
 class Body(BaseModel):
@@ -108,7 +108,7 @@ B = TypeVar("B", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Uploaded:
-    """A file that a client has sent. ``name`` is the name on the client's side; it is never used as a path."""
+    """A file that a client has sent. ``name`` is the client's name of the file; it is never used as a path."""
 
     name: str
     content: bytes
@@ -117,7 +117,7 @@ class Uploaded:
 async def read(request: HttpRequest, kind: type[B]) -> tuple[B, list[Uploaded]]:
     """The body of a request, and its uploaded files in their order.
 
-    Raises RequestError for a body that is not one of this ``kind``, and RefusalError for a type that is not read.
+    Raises RequestError for a body that is not one of this ``kind``, and RefusalError for an unknown content type.
     """
     content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     files: list[Uploaded] = []
@@ -147,7 +147,7 @@ def _json(text: bytes) -> Any:
 
 
 async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, Any], list[Uploaded]]:
-    """The fields of a form, and its files. A field that is given twice, or that is a list, becomes a list."""
+    """The fields of a form, and its files. A field becomes a list if it occurs twice, or if its type is a list."""
     values: dict[str, Any] = {}
     files = []
     async with request.form(max_files=FIELDS, max_fields=FIELDS, max_part_size=10**9) as form:

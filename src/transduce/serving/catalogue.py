@@ -16,9 +16,9 @@ class UnknownModelError(RequestError):
 
 
 class Catalogue:
-    """The services of a server. The first of ``transducers`` answers requests that name none.
+    """The services of a server. The first of ``transducers`` answers requests that name no run.
 
-    Raises UserError if there is none.
+    Raises UserError if there are no transducers.
     """
 
     def __init__(self, transducers: Mapping[str, Transducer], limits: Limits) -> None:
@@ -41,6 +41,6 @@ class Catalogue:
         return self._services[name]
 
     def close(self) -> None:
-        """Answers what has been asked, then stops all services."""
+        """Answers the requests that the services have received, then stops all services."""
         for each in self:
             each.close()

@@ -1,4 +1,4 @@
-"""A connection that does not wait for ever for a client, and does not keep more requests than it can answer."""
+"""A connection that limits the time for a client, and the number of its unanswered requests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ PIPELINED = 8  # requests that a client may send before the answer to an earlier
 
 
 def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
-    """A class of uvicorn's protocol that breaks off a connection in three cases: the headers of a request take more
-    than ``limits.body_seconds``, an answer stays unread for ``limits.seconds``, or more than ``PIPELINED`` requests
-    wait for an earlier one.
+    """A class of uvicorn's protocol that aborts a connection in three cases:
 
-    uvicorn closes a connection that is idle between requests, but it waits without end for the first request, for the
-    rest of headers that have begun, and for a client to read. So a client could hold all connections with a byte each.
-    And uvicorn keeps all requests that arrive before an answer is finished, in memory. The gate can break off the
-    connection by the extension ``ABORT`` of a request's scope.
+    - The headers of a request take more than ``limits.body_seconds``.
+    - An answer stays unread for ``limits.seconds``.
+    - More than ``PIPELINED`` requests wait for an earlier one.
+
+    uvicorn closes a connection that is idle between requests. But it has no time limit for the first request, for the
+    rest of headers that have begun, and for a client that does not read. So a client could hold all connections with a
+    byte each. uvicorn also keeps all requests in memory that arrive before an answer is finished. The gate can abort
+    the connection by the extension ``ABORT`` of a request's scope.
     """
 
     class Connection(HttpToolsProtocol):
@@ -30,7 +32,7 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
 
         def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            transport.set_write_buffer_limits(high=0)  # pause_writing is called as soon as the client does not read
+            transport.set_write_buffer_limits(high=0)  # so uvicorn pauses writing as soon as the client does not read
             self._wait()
 
         def data_received(self, data: bytes) -> None:

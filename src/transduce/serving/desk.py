@@ -15,7 +15,7 @@ END = object()
 
 
 class Desk:
-    """Calls functions in ``threads`` threads. At most ``queue`` calls wait for a thread."""
+    """Calls functions in ``threads`` threads. While all threads are busy, at most ``queue`` calls wait for one."""
 
     def __init__(self, threads: int, queue: int) -> None:
         self._threads, self._queue = threads, queue
@@ -24,14 +24,15 @@ class Desk:
         self._busy, self._closed = 0, False
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Returns what ``function`` returns, and raises what it raises. Raises BusyError if the queue is full, and
-        StoppedError after ``close``.
+        """Calls ``function`` in a thread, and returns its result or raises its error. Raises BusyError if the queue is
+        full, and StoppedError after ``close``.
         """
         return await asyncio.wrap_future(self._submit(function))
 
     async def iterate(self, pieces: Iterator[T]) -> AsyncIterator[T]:
-        """Yields the items of ``pieces``, which one thread takes as fast as it can. If the caller stops, the thread
-        stops after its current item. Raises what ``pieces`` raises, and BusyError and StoppedError as ``call`` does.
+        """Yields the items of ``pieces``. One thread computes them without waiting for the caller. If the caller stops,
+        the thread stops after its current item. Raises the errors of ``pieces``, and BusyError and StoppedError like
+        ``call``.
         """
         loop = asyncio.get_running_loop()
         found: asyncio.Queue[Any] = asyncio.Queue()
@@ -50,13 +51,13 @@ class Desk:
         try:
             while (piece := await found.get()) is not END:
                 yield piece
-            await asyncio.wrap_future(future)  # raises what the work has raised
+            await asyncio.wrap_future(future)  # raises the error of the work
         finally:
             stopped.set()
             future.cancel()
 
     def close(self) -> None:
-        """Finishes the calls that have been made. Later calls are refused."""
+        """Finishes the calls that it has received. Later calls raise StoppedError."""
         with self._lock:
             self._closed = True
         self._pool.shutdown()

@@ -1,4 +1,4 @@
-"""Server-sent events: an answer that grows."""
+"""Server-sent events: an answer that is sent in pieces."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 async def events(values: AsyncIterator[Any], last: Any, seconds: float) -> StreamingResponse:
-    """A response with an event for each of ``values``, and one for ``last``: a value, or a text that is sent as it is.
+    """A response with an event for each of ``values``, and one for ``last``. A text is sent unchanged, and any other
+    value as JSON.
 
-    Waits for the first value, so that a mistake in the request is raised and gets a status of its own. A later mistake
-    is an event with the name "error", and so is the end of the ``seconds``.
+    Waits for the first value, so that an error in the request is raised and gets its own status. A later error becomes
+    an event with the name "error". The same happens if the answer takes longer than ``seconds``.
     """
     waiting = values.__aiter__()
     end = asyncio.get_running_loop().time() + seconds * 0.95  # before the gate cuts the connection

@@ -1,4 +1,4 @@
-"""What each request passes before the routes: the key, the limits of body and time, and clients that have gone."""
+"""Checks each request before the routes: its key, its size and its time. Cancels requests whose clients have gone."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-ABORT = "transduce.abort"  # an extension of the scope: a function that breaks off the connection
-OPEN = ("/", "/health", "/studio/")  # without a key: the page asks for it
+ABORT = "transduce.abort"  # an extension of the scope: a function that aborts the connection
+OPEN = ("/", "/health", "/studio/")  # these paths need no key; the page asks the user for it
 KEY_IN_BODY = ("/translate", "/languages")  # clients of LibreTranslate send the key as a field, which the route checks
 
 
 def key_is_right(given: str | None, key: str) -> bool:
-    """True if a client has the key. The time that it takes does not tell how much of it is right."""
+    """True if ``given`` is the key. The time of the comparison does not tell how much of ``given`` is right."""
     return hmac.compare_digest((given or "").encode(), key.encode())
 
 
@@ -113,14 +113,14 @@ class Gate:
 
 
 class _Visit:
-    """One request and what has been sent for it. ``status`` is 499 until an answer begins."""
+    """One request and the state of its answer. ``status`` is 499 until the answer begins."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self.receive, self._send = scope, receive, send
         self.status, self.begun, self.complete = 499, False, False
 
     async def run(self, app: App, body: bytes) -> None:
-        """Lets the application answer. If the client goes away, the answer is given up."""
+        """Lets the application answer. If the client goes away, the application's task is cancelled."""
         task = asyncio.current_task()
         assert task is not None
         watch = asyncio.get_running_loop().create_task(self._watch(task))
@@ -157,8 +157,8 @@ class _Visit:
         await self._send(message)
 
     async def refuse(self, error: Exception) -> None:
-        """Sends the problem, and closes the connection of a client whose body has not been read. An answer that has
-        begun is cut: the connection closes.
+        """Sends the problem. Closes the connection if the request was refused before its body was read. If an answer
+        has begun, the connection is aborted instead.
         """
         if self.begun:
             if not self.complete:
@@ -174,11 +174,11 @@ class _Visit:
         await self.send({"type": "http.response.body", "body": body})
 
     async def _cut(self, error: Exception) -> None:
-        """Breaks off the connection: an answer that looked whole would mislead. The log gets a line; for a bug, also
-        the traceback.
+        """Aborts the connection, so that the client does not take the answer for complete. The log gets a line, and the
+        traceback if the error is a bug.
         """
         abort = self.scope.get("extensions", {}).get(ABORT)
-        if abort is None:  # the server is not ours: it closes the connection of an application that fails
+        if abort is None:  # another server, which closes the connection if the application fails
             raise error
         asked = f"{self.scope['method']} {self.scope['path'][:60]!a}"
         log.warning("%s: the answer was cut, because %s", asked, problem(error)[1])
@@ -188,7 +188,7 @@ class _Visit:
 
 
 class _Alarm:
-    """Cancels what runs inside it after some seconds. Then ``rang`` is True, and the context ends without an error."""
+    """A context that cancels its task after some seconds. Then ``rang`` is True, and it ends without an error."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.rang = seconds, False

@@ -23,7 +23,7 @@ AUTO = "auto"  # a source language that the client does not know
 
 
 class Translate(BaseModel):
-    """The keys of /translate. ``q`` may have several lines; each is translated by itself."""
+    """The keys of /translate. ``q`` may have several lines, which are translated separately."""
 
     model_config = ConfigDict(extra="forbid")
     q: str | list[str]
@@ -42,7 +42,7 @@ class Key(BaseModel):
 
 
 def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
-    """The routes for those runs of a catalogue whose languages are known. ``key`` as in ``Gate``."""
+    """The routes for the runs of a catalogue whose languages are known. ``key`` is the same as in ``Gate``."""
     router = APIRouter()
     limits = catalogue.limits
 
@@ -83,7 +83,7 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
 
     @router.get("/languages")
     async def languages(request: HttpRequest) -> Response:
-        """The languages, each with those that it is translated into."""
+        """The languages, each with the languages that it is translated into."""
         body, _ = await bodies.read(request, Key) if await request.body() else (Key(), [])
         check(request, body.api_key)
         targets: dict[str, list[str]] = {}
@@ -97,7 +97,7 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
 
 
 def _service(catalogue: Catalogue, source: str, target: str) -> Service:
-    """The first run with these languages. Raises RequestError, which names the pairs that there are."""
+    """The first run with these languages. If there is none, raises RequestError, which names the known pairs."""
     known = [(each, each.languages) for each in catalogue]
     for service, found in known:
         if found is not None and found.target == target and source in (found.source, AUTO):
@@ -107,8 +107,8 @@ def _service(catalogue: Catalogue, source: str, target: str) -> Service:
 
 
 def _joined(text: str, answers: Any, alternatives: int) -> tuple[str, Sequence[str]]:
-    """A text of one or more lines from the answers to its lines, which are taken from ``answers``; empty lines stay.
-    A text of one line has its alternatives.
+    """The translation of a text and its alternatives. Takes an answer from ``answers`` for each line that is not empty.
+    Empty lines stay empty. Only a text of one line has alternatives.
     """
     lines = text.splitlines()
     found: list[Answer | None] = [next(answers) if line.strip() else None for line in lines]

@@ -1,4 +1,4 @@
-"""The limits of a server: how much one client, and all clients together, may ask for."""
+"""The limits of a server for one client, and for all clients together."""
 
 from __future__ import annotations
 
@@ -11,16 +11,25 @@ from transduce.errors import RequestError, UserError
 class Limits:
     """The limits of a server. Each is more than 0; otherwise UserError is raised.
 
-    ``batch_size``: sentences searched at a time, for each run. ``queue``: sentences of a run that may wait; more get
-    status 429. ``side_work``: requests for streams, alignments, completions and views that are worked on at a time, for
-    each run; ``side_queue`` of them may wait.
+    For each run:
 
-    ``seconds``: the most time for a request, from its headers to the end of its answer. ``body_seconds``: the most time
-    for the headers of a request, and again for its body. ``connections``: open connections.
+    - ``batch_size``: sentences in the search at a time.
+    - ``queue``: sentences that may wait. Further sentences get status 429.
+    - ``side_work``: streams, alignments, completions and views that are computed at a time.
+    - ``side_queue``: streams, alignments, completions and views that may wait.
 
-    ``body``: bytes of a body. ``upload``: bytes of a body with files. ``characters``: characters of each text of a
-    request. ``texts``: texts or pairs in one request; never more than ``queue``. ``nbest``: outputs for a source,
-    completions for a prefix, and the beam of a tree. ``tokens``: tokens that a language model writes for a prompt.
+    For each client or request:
+
+    - ``seconds``: time for a request, from its headers to the end of its answer.
+    - ``body_seconds``: time for the headers of a request, and again for its body.
+    - ``body``: bytes of a body.
+    - ``upload``: bytes of a body with files.
+    - ``characters``: characters of each text of a request.
+    - ``texts``: texts or pairs in one request. It is never more than ``queue``.
+    - ``nbest``: outputs for a source, completions for a prefix, and the beam of a tree.
+    - ``tokens``: tokens that a language model writes for a prompt.
+
+    ``connections`` is the number of open connections of the server.
     """
 
     batch_size: int = 64

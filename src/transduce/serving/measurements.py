@@ -1,4 +1,4 @@
-"""What a server counts: requests, seconds and queues, as Prometheus reads them."""
+"""Counts requests, seconds and queues of a server, for Prometheus."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Measurements:
         self._active = Gauge("transduce_active", "Sentences in the running batch.", ["model"], registry=self.registry)
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """Counts a finished request. Status 499 is a client that has gone before its answer."""
+        """Counts a finished request. Status 499 means that the client has gone before its answer."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def text(self, services: Iterable[Service]) -> bytes:
-        """All measurements in Prometheus' text format, with the queues of the services as they are now."""
+        """All measurements in Prometheus' text format, with the current queues of the services."""
         for each in services:
             self._waiting.labels(each.name).set(each.scheduler.waiting)
             self._active.labels(each.name).set(each.scheduler.active)

@@ -1,6 +1,6 @@
 """The routes of OpenAI's interface for completions, for clients that know it: /v1/completions and /v1/models.
 
-A run without a source (a language model) goes on with the prompt. A run with a source reads the prompt as its source.
+A run without a source (a language model) continues the prompt. A run with a source reads the prompt as its source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 
 
 class Completion(bodies.Body):
-    """The keys of /v1/completions. ``top_k`` is one more than OpenAI has."""
+    """The keys of /v1/completions. OpenAI does not have ``top_k``."""
 
     prompt: str | list[str] = ""
     max_tokens: int | None = 16
@@ -63,11 +63,11 @@ class Completion(bodies.Body):
 
     @property
     def count(self) -> int:
-        """How many outputs are wanted for each prompt."""
+        """The number of outputs for each prompt."""
         return 1 if self.n is None else self.n
 
     def generation(self) -> Generation:
-        """How a language model writes. Temperature 0 takes the most probable token."""
+        """The settings with which a language model writes. Temperature 0 takes the most probable token."""
         temperature = 1.0 if self.temperature is None else self.temperature
         greedy = temperature == 0
         return Generation(
@@ -122,7 +122,7 @@ def _choice(index: int, text: str, reason: str | None) -> dict[str, Any]:
 
 
 def _check(service: Service, body: Completion) -> None:
-    """Raises RequestError for what the server does not do, or not as much of it."""
+    """Raises RequestError if the request has keys that the server does not support, or exceeds its limits."""
     limits = service.limits
     for name, neutral in NEUTRAL.items():
         if getattr(body, name) not in neutral:
@@ -142,7 +142,7 @@ def _check(service: Service, body: Completion) -> None:
 
 
 async def _texts(service: Service, body: Completion, prompt: str) -> list[tuple[str, str, int]]:
-    """The outputs for a prompt: the text, why it ends, and its number of tokens."""
+    """The outputs for a prompt: the text, the reason of its end, and its number of tokens."""
     before = prompt if body.echo else ""
     if service.transducer.conditional:
         request = Request(prompt, nbest=None if body.n in (None, 1) else body.n)
@@ -181,7 +181,7 @@ async def _pieces(service: Service, body: Completion, prompt: str) -> AsyncItera
 
 
 def _tokens(service: Service, text: str) -> int:
-    """How many tokens a prompt or an output has, without its end."""
+    """The number of tokens of a prompt or an output, without its end."""
     tokenizers = service.transducer.tokenizers
     tokenizer = tokenizers.source if service.transducer.conditional else tokenizers.target
     return len(tokenizer.encode([text])[0]) - 1

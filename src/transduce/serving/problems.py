@@ -1,7 +1,7 @@
-"""What a client is told when a request cannot be answered: a status and one line.
+"""The answer to a request that fails: a status and one line.
 
-A mistake has the line that the command line would print. A bug has a number that the server's log has too, and nothing
-else.
+For a mistake of the client, the line is the same as on the command line. For a bug, the line has only a number, which
+the server's log has too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from transduce.serving.catalogue import UnknownModelError
 
 log = logging.getLogger("transduce.serving")
 
-RETRY_AFTER = 1  # seconds; the queue is short, so that it is empty soon after a load has ended
-REFUSAL_SECONDS = 0.25  # a client that asks again at once waits so long; else refusals take the time of the answers
+RETRY_AFTER = 1  # seconds; the queue is short, so it is empty soon after a load has ended
+REFUSAL_SECONDS = 0.25  # delay of a refusal, so that clients that retry at once do not use up the server's time
 
 
 class RefusalError(RequestError):
@@ -34,7 +34,7 @@ class RefusalError(RequestError):
 
 
 def problem(error: BaseException) -> tuple[int, str]:
-    """The status and the line for an error. The log gets the traceback of a bug, with a number that the line has."""
+    """The status and the line for an error. For a bug, the log gets the traceback with the number in the line."""
     if isinstance(error, RefusalError):
         return error.status, str(error)
     if isinstance(error, UnknownModelError):
@@ -53,15 +53,15 @@ def problem(error: BaseException) -> tuple[int, str]:
 
 
 def headers_of(status: int) -> dict[str, str]:
-    """The headers that a status needs: Retry-After if the server is busy or stops, and how to log in for 401."""
+    """The headers that a status needs: Retry-After if the server is busy or stops, and WWW-Authenticate for 401."""
     if status in (429, 503):
         return {"retry-after": str(RETRY_AFTER)}
     return {"www-authenticate": "Bearer"} if status == 401 else {}
 
 
 def problem_body(line: str, path: str) -> bytes:
-    """The body of an answer that tells of a problem. Clients of OpenAI's interface, whose routes have a ``path`` under
-    /v1/, find the line in an object.
+    """The body of an answer with an error. For a ``path`` under /v1/, which clients of OpenAI's interface use, the line
+    is in an object.
     """
     return json_text({"error": {"message": line, "type": "error"} if path.startswith("/v1/") else line}).encode()
 

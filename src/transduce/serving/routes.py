@@ -60,7 +60,7 @@ def _add(router: APIRouter, path: str, kind: type[B], answer: Callable[[B, Files
 
 
 class Verbs:
-    """Answers the bodies of requests, with the runs of a catalogue and within its limits."""
+    """Answers the bodies of requests with the runs of a catalogue, within its limits."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue, self._limits = catalogue, catalogue.limits
@@ -83,7 +83,7 @@ class Verbs:
         return await self.predict(body.model_copy(update={"nbest": nbest}), files)
 
     def _check_prediction(self, body: bodies.Predict) -> None:
-        """Raises RequestError for more outputs, or more or longer phrases, than the limits allow."""
+        """Raises RequestError if there are more outputs, or more or longer phrases, than the limits allow."""
         if body.nbest is not None:
             self._limits.check_number("nbest", body.nbest, self._limits.nbest)
         for phrase in [body.prefix, *_flat(body.required), *body.forbidden]:
@@ -124,7 +124,7 @@ class Verbs:
         return as_json({"model": service.name, "answers": answers})
 
     async def stream(self, body: bodies.Stream, _: Files) -> Response:
-        """The best output in pieces, each as soon as it is decided, as server-sent events."""
+        """The best output in pieces, as server-sent events. Each piece is sent as soon as it cannot change."""
         service = self._catalogue.find(body.model)
         _check_reads_text(service)
         self._limits.check_text("source", body.source)
@@ -140,7 +140,7 @@ def schema(kind: type[bodies.Body]) -> dict[str, Any]:
 
 
 def _check_reads_text(service: Service) -> None:
-    """Raises RequestError for a model that reads files: this route takes a text and never a path."""
+    """Raises RequestError for a model that reads files, because this route takes a text and never a path."""
     if service.reads_files:
         raise RequestError(f"{service.name} reads files, and this route takes text: upload the file to /predict")
 

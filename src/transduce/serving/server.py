@@ -1,4 +1,4 @@
-"""Runs the server: binds the address, serves until a signal comes, and finishes what has begun."""
+"""Runs the server: binds the address, serves until a signal arrives, and finishes the requests that have begun."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from transduce.serving.connection import patient_for
 from transduce.serving.gate import Gate
 from transduce.serving.limits import Limits
 
-BACKLOG = 1024  # connections that wait until the server accepts them
+BACKLOG = 1024  # connections that may wait until the server accepts them
 KEEP_ALIVE = 30  # seconds that a connection may be idle between two requests
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens at ``host`` and ``port``; port 0 takes any free one. Raises UserError if it cannot."""
+    """A socket that is bound to ``host`` and ``port``. Port 0 takes any free port. Raises UserError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -34,7 +34,7 @@ def address(listening: socket.socket) -> str:
 
 
 def new_server(gate: Gate, limits: Limits, started: Callable[[], None] = lambda: None) -> uvicorn.Server:
-    """A server that has not been started. ``started`` is called when it is ready."""
+    """Returns a new server without starting it. The server calls ``started`` when it is ready."""
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -58,9 +58,9 @@ def new_server(gate: Gate, limits: Limits, started: Callable[[], None] = lambda:
 
 
 def run(gate: Gate, listening: socket.socket, limits: Limits, started: Callable[[], None]) -> None:
-    """Serves at a bound socket until SIGINT or SIGTERM. Then it takes no more connections, finishes what has begun, and
-    returns. A second SIGINT does not wait.
+    """Serves at a bound socket until SIGINT or SIGTERM. Then it takes no more connections, finishes the requests that
+    have begun, and returns. After a second SIGINT it does not wait for the requests.
     """
-    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn repeats the signal when it has stopped: nothing more to do
+    for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again after it has stopped: ignore it
         signal.signal(each, lambda *_: None)
     new_server(gate, limits, started).run(sockets=[listening])

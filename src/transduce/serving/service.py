@@ -20,7 +20,7 @@ from transduce.serving.desk import Desk
 from transduce.serving.limits import Limits
 from transduce.transducer import Transducer
 
-PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")  # a name that says the languages: de-en
+PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})")  # a name with the languages, such as de-en
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Service:
 
     @property
     def languages(self) -> Languages | None:
-        """The languages of the run: those in its name (de-en), otherwise those of its data; None if neither tells."""
+        """The languages of the run by its name (de-en), otherwise by its data. None if neither has the languages."""
         if (named := PAIR.fullmatch(self.name)) is not None:
             return Languages(*named.groups())
         origin = self.transducer.settings.get("data", {}).get("origin", {})
@@ -57,7 +57,7 @@ class Service:
         return None
 
     def describe(self) -> dict[str, Any]:
-        """What a client may want to know of the run, as values for JSON."""
+        """A description of the run for clients, as values for JSON."""
         transducer, model = self.transducer, type(self.transducer.model)
         languages = self.languages
         return {
@@ -84,13 +84,13 @@ class Service:
     # ------------------------------------------------------------- verbs
 
     async def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """The answers in the order of the requests, which share batches with those of other clients.
+        """The answers in the order of the requests. Requests of different clients share batches.
 
         Raises RequestError, BusyError if the queue is full, TimeoutError after ``limits.seconds``, and StoppedError if
-        the server stops. If one request fails, the others are given up.
+        the server stops. If one request fails, the others are cancelled.
         """
         waiting = self.scheduler.waiting
-        if waiting + len(requests) > self.limits.queue:  # all or none: no work for an answer that fails
+        if waiting + len(requests) > self.limits.queue:  # accept all requests or none, so that no work is lost
             raise BusyError(f"{waiting} sentences wait already (queue = {self.limits.queue}): try again later")
         futures = []
         try:
@@ -100,25 +100,25 @@ class Service:
         except BaseException:
             for future in futures:
                 future.cancel()
-            await asyncio.gather(*futures, return_exceptions=True)  # no error is left unseen
+            await asyncio.gather(*futures, return_exceptions=True)  # retrieves all errors
             raise
 
     @staticmethod
     async def _numbered(future: asyncio.Future[Answer], number: int) -> Answer:
-        """The answer. A RequestError gets the number of its input: the scheduler reads each source by itself."""
+        """The answer. A RequestError gets the number of its input, because the scheduler reads each source alone."""
         try:
             return await future
         except RequestError as error:
             raise RequestError(re.sub(r"\Ainput 1\b", f"input {number}", str(error))) from error
 
     def stream(self, source: str, prefix: str) -> Iterator[str]:
-        """The best output in pieces of text. Call it at the desk."""
+        """The best output in pieces of text. Use ``desk`` to iterate over them."""
         return self.transducer.stream(source, prefix=prefix)
 
     async def complete(
         self, prefixes: Sequence[str], k: int, begun: str = "", sources: Sequence[str] | None = None
     ) -> list[list[Word]]:
-        """The ``k`` most probable next words of each prefix, best first. ``sources`` are for a model that has some."""
+        """The ``k`` most probable next words of each prefix, best first. ``sources`` are for a model with sources."""
         completer = self._completer(k, sources is not None)
         return await self.desk.call(lambda: completer(prefixes, begun, sources))
 
@@ -126,6 +126,6 @@ class Service:
         return Completer(self.transducer, NextWords(k), with_sources)
 
     def close(self) -> None:
-        """Answers what has been asked, then stops."""
+        """Answers the requests that it has received, then stops."""
         self.scheduler.close()
         self.desk.close()

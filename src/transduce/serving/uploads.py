@@ -1,4 +1,4 @@
-"""Uploaded signals as files of the server's own, for as long as a request takes."""
+"""Uploaded signals as temporary files of the server, which exist as long as their request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,5}\Z")
 def sources_of(service: Service, texts: Sequence[str], files: Sequence[Uploaded]) -> Iterator[list[str]]:
     """A context with the sources for the model: the texts, or the paths of the uploaded files.
 
-    The files are in a folder that the server has made and that is deleted at the end. A client never names a path: a
-    model that reads files takes uploads only. Errors name the client's file. Raises RequestError for texts where files
-    are needed, for the reverse, and for a text that is too long.
+    The files are in a folder that the server makes, and deletes at the end. A client never names a path, because a
+    model that reads files takes only uploads. Errors name the client's file. Raises RequestError if the model needs
+    files and gets texts, if it needs texts and gets files, and if a text is too long.
     """
     limits = service.limits
     if not service.reads_files:
@@ -49,7 +49,7 @@ def sources_of(service: Service, texts: Sequence[str], files: Sequence[Uploaded]
 
 
 def shown_source(path: str, files: Sequence[Uploaded]) -> str:
-    """The source that an answer tells: the client's name of an uploaded file, otherwise the text itself."""
+    """The source that an answer shows: the client's name of an uploaded file, otherwise the text itself."""
     return files[int(Path(path).stem)].name if files else path
 
 

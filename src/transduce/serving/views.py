@@ -1,4 +1,4 @@
-"""The routes that show how a run answers: its attention, the tree of its beam, and what it has learned to read."""
+"""The routes that show how a run answers: its attention, and the tree of its beam."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transduce.serving.routes import as_json, schema
 from transduce.serving.service import Service
 from transduce.serving.uploads import sources_of
 
-NODES = 400  # of a tree: more cannot be drawn
+NODES = 400  # nodes of a tree; the page cannot draw more
 
 
 def views(catalogue: Catalogue) -> APIRouter:
@@ -56,7 +56,7 @@ def views(catalogue: Catalogue) -> APIRouter:
 
 
 def _check_open(service: Service) -> None:
-    """Raises RequestError for an engine that searches by itself: there is nothing to look into."""
+    """Raises RequestError for an engine that searches by itself, because its attention and beam are not visible."""
     if can(type(service.transducer.model), Searching):
         raise RequestError(
             f"{service.name} runs on an engine that searches by itself, so there is nothing to look into: serve the "

@@ -1,1 +1,1 @@
-"""Training: one loop for every model that learns by gradients, and passes for counted models."""
+"""Training: one loop for all models that learn by gradients, and passes for counted models."""

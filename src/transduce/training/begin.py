@@ -1,5 +1,4 @@
-"""The beginning of training: from the settings of a run to its directory, its data, its model, and the loop that trains
-it.
+"""The beginning of training: makes the directory, the data, the model and the training loop of a run from its settings.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ from transduce.training.word_vectors import fill_tables
 
 
 class RunExistsError(FileExistsError):
-    """A new run was to be written into a directory that already holds a run. In training, neither ``resume`` nor
-    ``overwrite`` was set.
+    """A new run cannot be written, because its directory already holds a run. In training, it means that neither
+    ``resume`` nor ``overwrite`` was set.
     """
 
     def __init__(self, run: Path) -> None:
@@ -79,21 +78,21 @@ def train(
     sizes: Sequence[Alternative] = (),
     crew: Crew = ALONE,
 ) -> Finished:
-    """Trains what ``table`` (the settings of a run) describes, in the directory ``run``. Returns a ``Finished``: how
-    training ended. A signal ends training early: its name is then the reason.
+    """Trains the run that ``table`` (its settings) describes, in the directory ``run``. Returns a ``Finished``, which
+    says how training ended. If a signal ends training early, its name is the reason.
 
-    Checks the settings, the data files and their fit before it learns anything. ``resume`` goes on from the run's last
-    checkpoint, or begins if there is none. A counted model has no state to go on from: it is counted again if its
-    settings changed, and otherwise nothing is done. ``overwrite`` begins again: the earlier run is deleted once the new
-    one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``. ``sizes`` are other settings
-    for few training pairs, as ``choose_settings`` reads them.
+    Checks the settings, the data files and their fit before training begins. ``resume`` continues from the run's last
+    checkpoint, or begins if there is none. A counted model has no state to continue from. It is counted again if its
+    settings changed; otherwise ``resume`` is a no-op. ``overwrite`` begins again, and deletes the earlier run once the
+    new one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``. ``sizes`` are other
+    settings for few training pairs, which ``choose_settings`` reads.
 
     If the ``crew`` has several processes, all of them call this function with the same arguments. The first one decides
     the settings, prepares the data and writes the run. Raises UserError for a counted model, or for ``streams``, with
     several processes.
 
-    Raises RunExistsError if the directory holds a run and neither option is set, and UserError if another training is
-    at work there.
+    Raises RunExistsError if the directory holds a run and neither option is set, and UserError if another training runs
+    there.
     """
     settings = read_settings(table)
     bound_kernel_cache()
@@ -122,12 +121,12 @@ def train(
 
 @contextmanager
 def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Holds the directory's lock while the context is entered. A run that is to be overwritten is set aside first, and
-    put back at the end if the new run has no checkpoint.
+    """A context that holds the directory's lock. If a run will be overwritten, it is first moved away. It is moved back
+    at the end if the new run has no checkpoint.
 
-    Raises RunExistsError if a run is there and neither ``resume`` nor ``overwrite`` is set. Before it overwrites a run,
-    it raises UserError if the new run needs that run, and FileNotFoundError if another run that the new one needs is
-    missing.
+    Raises RunExistsError if the directory holds a run and neither ``resume`` nor ``overwrite`` is set. Before it
+    overwrites a run, it raises UserError if the new run needs that run. It raises FileNotFoundError if another run that
+    the new one needs is missing.
     """
     exists = (run / CONFIG).exists()
     if exists and not (resume or overwrite):
@@ -150,12 +149,12 @@ def check_crew(settings: Settings, crew: Crew) -> None:
 
 
 def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list[Callback], crew: Crew = ALONE) -> Loop:
-    """Returns the training loop, which has not begun. Before that, makes the directory a run and calls ``on_start`` of
-    the callbacks.
+    """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the training loop. The caller starts
+    the loop.
 
-    ``point`` is the checkpoint to go on from; None begins at update 0. The ``model`` changes in place: it gets the
-    weights of the checkpoint, or those that it inherits from another run; its counted parts are counted, and its
-    embeddings get the word vectors of files, unless it goes on; the parameters of ``training.freeze`` are frozen.
+    ``point`` is the checkpoint to continue from; None begins at update 0. The ``model`` changes in place. It gets the
+    weights of the checkpoint, if there is one. Otherwise it inherits weights from another run, its counted parts are
+    counted, and its embeddings get the word vectors of files. The parameters of ``training.freeze`` are frozen.
     """
     training = plan.settings.training
     counted = count_parts(model, plan.prepared.train, training.gain) if point is None else ()
@@ -178,10 +177,10 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     crew.share_weights(model)
     sharded = None
     if crew.several and training.parallel == "fsdp":
-        from transduce.training.sharded import ShardedTrainable  # here, because its import takes half a second
+        from transduce.training.sharded import ShardedTrainable  # imported here, because it takes half a second
 
         sharded = ShardedTrainable(trainable, optimizer, crew)
-    # after the checkpoint and the metrics were found to fit: a mistake must not spoil the run's own settings
+    # only after the checkpoint and the metrics were checked, so that a mistake does not spoil the run's own settings
     if crew.first:
         plan.create(run, state.step, inherited)
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
@@ -201,8 +200,8 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
 
 
 def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> Counting:
-    """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the ``Counting``, which has not
-    begun. Counting always begins at pass 0, also on a resume.
+    """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the ``Counting``. The caller starts
+    it. Counting always begins at pass 0, also on a resume.
     """
     pairs, exactly = plan.prepared.train, nullcontext
     model.to(plan.where)
@@ -218,7 +217,9 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
 
 
 def _counts(model: Any, pairs: Pairs, cluster: str | None) -> tuple[Counts, tuple[str, ...]]:
-    """The counts of the pairs, by the workers of the ``cluster`` if they can be divided. A line says so if not."""
+    """The counts of the pairs, by the workers of the ``cluster`` if the counting can be divided. If not, a line for
+    people says so.
+    """
     if cluster is None:
         return model.counts(pairs), ()
     if can(type(model), CountedInParts):
@@ -229,9 +230,9 @@ def _counts(model: Any, pairs: Pairs, cluster: str | None) -> tuple[Counts, tupl
 
 
 def _counted(run: Path, plan: Plan, callbacks: list[Callback]) -> Finished:
-    """For a resume of a counted model with unchanged settings: does no work, because counting again would give the same
-    counts. Calls ``on_start`` and ``on_finish`` of the callbacks, and returns a ``Finished`` with the passes and the
-    seconds of the checkpoint ``last``.
+    """Resumes a counted model with unchanged settings. It does not count, because that would give the same counts.
+    Calls ``on_start`` and ``on_finish`` of the callbacks, and returns a ``Finished`` with the passes and the seconds of
+    the checkpoint ``last``.
     """
     about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
     _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
@@ -251,11 +252,13 @@ def _start(callbacks: list[Callback], started: Started) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that is decided before training: the settings, as a ``table`` with all defaults and as objects, the
-    precision (``chosen``), the prepared data and their folder ``cache``, and the device ``where``. ``predecessor`` has
-    the run or the runs to start from, and ``teacher`` is what to learn from. Either is None if the settings name none;
-    the predecessor is None also if training goes on from a checkpoint. ``choice`` has a line if other settings were
-    chosen for few training pairs.
+    """All decisions before training.
+
+    ``table`` has the settings with all defaults, and ``settings`` the same as objects. ``chosen`` is the precision,
+    ``cache`` the folder of the prepared data, and ``where`` the device. ``predecessor`` has the run or the runs to
+    start from, and ``teacher`` is the model to learn from. Either is None if the settings name none. The predecessor is
+    None also if training continues from a checkpoint. ``choice`` has a line if other settings were chosen for few
+    training pairs.
     """
 
     table: config.Table
@@ -270,23 +273,23 @@ class Plan:
 
     @property
     def data_report(self) -> tuple[str, ...]:
-        """Lines for people: the report on the data. If the user's training set replaces the training set of an origin,
-        one more line names the splits that still come from the origin. Then the ``choice`` of other settings for few
-        pairs.
+        """Lines for people: the report on the data, then the ``choice`` of other settings for few pairs. If the user's
+        training set replaces the training set of an origin, a line between them names the splits that still come from
+        the origin.
         """
         return (*self.prepared.report.lines(), *self.settings.data.borrowed(), *self.choice)
 
     @property
     def precision(self) -> tuple[str, ...]:
-        """A line that says why "auto" chose the precision. Empty if there is no reason to tell: the settings name the
-        precision, or a GPU or mps takes float32.
+        """A line that says why "auto" chose the precision. Empty if there is no reason: the settings name the
+        precision, or "auto" chose float32 on a GPU or mps.
         """
         return (f"precision {self.chosen.precision}: {self.chosen.reason}",) if self.chosen.reason else ()
 
     @property
     def objective(self) -> Objective[Any]:
-        """The objective of the settings. If it compares texts, it has the target's decoder; with a teacher it is part
-        of a ``Distilled``.
+        """The objective of the settings. If it compares texts, it gets the target's decoder. If there is a teacher, it
+        becomes a part of a ``Distilled``.
         """
         own: Any = self.settings.objective
         if isinstance(own, ComparesTexts):
@@ -308,17 +311,17 @@ class Plan:
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
     def hand_over(self, model: Any) -> Inheritance | Transfer | None:
-        """Copies the weights that fit from the runs to start from into the model, in place. Returns the report of what
-        was copied; None if there is no such run, or if training goes on from a checkpoint. Raises UserError if nothing
-        fits.
+        """Copies the weights that fit from the runs to start from into the model, in place. Returns the report of the
+        copied weights. Returns None if there is no such run, or if training continues from a checkpoint. Raises
+        UserError if no weights fit.
         """
         if self.predecessor is None:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
     def create(self, run: Path, step: int, inherited: Inheritance | Transfer | None) -> None:
-        """Makes the directory ``run`` a run, or updates the run that is there. ``step`` is the update after which
-        training goes on. ``inherited``, if given, is written as init.json.
+        """Makes the directory ``run`` a run, or updates the existing run there. Training continues after the update
+        ``step``. ``inherited``, if given, is written as init.json.
         """
         about = None if inherited is None else inherited.as_json()
         Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
@@ -332,16 +335,16 @@ def plan_run(
     where: torch.device,
     sizes: Sequence[Alternative],
 ) -> Plan:
-    """Decides everything before training: loads the teacher and the run to start from, reads and encodes the data,
-    chooses the settings for their size and the precision, and checks that the settings fit the data.
+    """Makes all decisions before training. Loads the teacher and the run to start from, and reads and encodes the data.
+    Chooses the settings for the size of the data, and the precision. Checks that the settings fit the data.
 
-    ``point`` is the checkpoint to go on from, or None. If it is given, the run that this one started from is not read.
-    A directory that is a run already keeps its tokenizers.
+    ``point`` is the checkpoint to continue from, or None. If it is given, the run that this one started from is not
+    read. If the directory is already a run, it keeps its tokenizers.
     """
     data = settings.data
     predecessor = _predecessor(settings.init) if settings.init and point is None else None
     units = predecessor.units_for(data, table["data"]["units"]) if predecessor else None
-    if point is not None and settings.init and settings.init.keeps_vocabulary:  # the run has the units of the other one
+    if point is not None and settings.init and settings.init.keeps_vocabulary:  # this run has the other run's units
         units = config.read(point / CONFIG)["data"]["units"]
     if units is not None:
         table = {**table, "data": {**table["data"], "units": units}}
@@ -379,8 +382,8 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
     """A line for each setting that differs between the checkpoint ``point`` and ``table``, sorted by key. Training uses
     ``table``. Empty without a checkpoint.
 
-    Raises ConfigError if a key of ``data.units`` that the checkpoint has differs, because a run keeps its vocabularies.
-    It also raises if ``init`` differs, because a run cannot have started elsewhere.
+    Raises ConfigError if a key of ``data.units`` differs that the checkpoint has, because a run keeps its vocabularies.
+    Also raises it if ``init`` differs, because the start of a run cannot change later.
     """
     if point is None:
         return []
@@ -392,7 +395,7 @@ def _changes(point: Path | None, table: config.Table) -> list[str]:
         if then.get(key) != now.get(key)
     }
     units = {key: change for key, change in changed.items() if key.startswith("data.units.")}
-    if units.keys() & then.keys():  # else they are a newer version's keys, with their defaults
+    if units.keys() & then.keys():  # otherwise they are keys of a newer version, with their defaults
         raise config.ConfigError(
             "",
             f"{', '.join(units.values())}: a run keeps its vocabularies; leave it, or begin another run, if need be "

@@ -1,5 +1,5 @@
-"""The training budget: when training ends, by which clock, what validation may take of it, and how far the budget
-reaches at the measured speed.
+"""The training budget: the end of training, its clock, the share of validation, and a warning if the budget is too
+small for the measured speed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.monotonic, "processor":
 
 @dataclass(frozen=True)
 class Budget:
-    """How long to train: ``steps`` are updates, ``epochs`` are passes over the data, ``minutes`` include validation.
-    The limit that is reached first ends training.
+    """The limits of training: ``steps`` are updates, ``epochs`` are passes over the data, ``minutes`` include
+    validation. The limit that is reached first ends training.
 
-    Raises UserError if there is no limit, or if one is not positive. Only a budget without minutes gives the same bits
-    after an interruption.
+    Raises UserError if there is no limit, or if a limit is not positive. After an interruption, only a budget without
+    minutes gives the same result bit for bit.
     """
 
     steps: int | None = None
@@ -47,8 +47,8 @@ class Budget:
                 raise UserError(f"training.{name} = {limit}: more than 0 was expected")
 
     def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
-        """The share of the budget that is used: from 0, and 1 or more when the budget has ended. It is the largest
-        share of the limits that are set. ``seconds`` count against the minutes, of which ``reserve`` seconds are kept
+        """The used share of the budget, from 0; it is 1 or more when the budget has ended. It is the largest share of
+        all limits that are set. ``seconds`` count against the minutes, and ``reserve`` seconds of the minutes are kept
         for the last validation.
         """
         shares = [0.0]
@@ -63,14 +63,14 @@ class Budget:
 
 # ----------------------------------------------------------------- validation
 
-AT_ONCE = 1 / 3  # of the share: the most that one validation takes
+AT_ONCE = 1 / 3  # largest part of the share for one validation
 
 
 @dataclass(frozen=True)
 class ValidationTime:
-    """The seconds that validation may take: a ``share`` of the budget. No limit if the budget has no minutes, because
-    what such a budget computes must not depend on the clock. The end of training needs ``passes`` validations: of the
-    last model and, with an average, of that.
+    """The seconds that validation may take: a ``share`` of the budget. There is no limit if the budget has no minutes,
+    because the results of such a budget must not depend on the clock. The end of training needs ``passes`` validations:
+    of the last model and, if there is an average of models, of the average.
     """
 
     minutes: float | None
@@ -79,12 +79,12 @@ class ValidationTime:
 
     @property
     def most(self) -> float:
-        """The most that one validation takes."""
+        """The most seconds that one validation takes."""
         return math.inf if self.minutes is None else self.share * 60 * self.minutes * AT_ONCE / self.passes
 
     def allowed(self, seconds: float, validating: float, reserve: float) -> float:
-        """The most that a validation before the end takes after ``seconds`` of training. Earlier validations took
-        ``validating`` of them, and ``reserve`` is kept for the end. May be negative.
+        """The most seconds that a validation before the end takes, after ``seconds`` of training. Earlier validations
+        took ``validating`` of them, and ``reserve`` seconds are kept for the end. May be negative.
         """
         if self.minutes is None:
             return math.inf
@@ -92,38 +92,36 @@ class ValidationTime:
         return min(self.most, min(self.share * seconds, before_the_end) - validating)
 
     def reserve(self, seconds: float) -> float:
-        """The seconds to reserve for the end if one validation takes ``seconds``: a fifth more. A validation that must
-        become shorter needs two attempts.
+        """The seconds to reserve for the end: a fifth more than the ``seconds`` of one validation. The limit is two
+        validations of the largest size, because a validation that must become shorter needs two attempts.
         """
         return min(1.2 * seconds, 2 * self.most) * self.passes
 
     def part(self, seconds: float) -> float:
-        """The part of its data that a validation can use, if with all of them it takes ``seconds``."""
+        """The part of its data that a validation can use if it takes ``seconds`` with all of them."""
         return min(1.0, self.most / seconds)
 
 
 # ----------------------------------------------------------------------- pace
 
-KNOWN_AFTER = 60.0  # seconds of training, after which the speed is known
-LEAST_UPDATES, LEAST_EPOCHS = 1_000, 10  # a budget that reaches neither is too small to learn much
+KNOWN_AFTER = 60.0  # seconds of training after which the speed is known
+LEAST_UPDATES, LEAST_EPOCHS = 1_000, 10  # a budget that reaches none of the two is too small to learn much
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How far training has come: the updates, the passes over the data, and the seconds of training, validation
-    included.
-    """
+    """The progress of training: the updates, the passes over the data, and the seconds with validation."""
 
     updates: int
     epochs: float
     seconds: float
 
     def warning(self, budget: Budget) -> str | None:
-        """A line for people if the budget's minutes end too soon to learn much; else None.
+        """A line for people if the budget's minutes end too soon to learn much; otherwise None.
 
         Too soon means before ``LEAST_UPDATES`` updates and before ``LEAST_EPOCHS`` passes over the data, at the speed
-        so far. There is no warning if the budget has no minutes, before the first update, and if the budget's own limit
-        of updates or epochs ends training before the minutes do: that limit is what the user asked for.
+        so far. There is no warning before the first update, or if the budget has no minutes. There is also none if the
+        budget's limit of updates or epochs ends training before the minutes, because the user has chosen that limit.
         """
         if budget.minutes is None or not self.updates:
             return None

@@ -22,8 +22,8 @@ class Update:
     ``loss``, ``nll`` and the objective's other ``parts`` are means per target token, or per number of a numeric target.
     ``nll`` equals the loss if the objective reports none. ``tallies`` are sums, for example of the pairs ``skipped``.
     ``norm`` is the mean gradient norm before clipping, and ``rate`` the last update's learning rate; both are 0 for a
-    counted model. ``tokens_per_second`` counts target tokens without padding. ``progress`` is the share of the budget
-    that is used, at most 1. ``seconds`` are of the whole training, before a resumption too.
+    counted model. ``tokens_per_second`` counts target tokens without padding. ``progress`` is the used share of the
+    budget, at most 1. ``seconds`` are the seconds of the whole training, also before a resumption.
     """
 
     step: int
@@ -44,8 +44,8 @@ class Validated:
     without label smoothing.
 
     ``metrics`` has the scores by name; it is empty if the validation computed only the loss. ``best`` says whether the
-    model is the best so far. ``seconds`` are of the whole training until then. ``what`` says which model was validated:
-    "valid" for the current one, "average" for the average of the last ones.
+    model is the best so far. ``seconds`` are the seconds of the whole training until then. ``what`` says which model
+    was validated: "valid" for the current model, "average" for the average of the last models.
     """
 
     step: int
@@ -58,8 +58,9 @@ class Validated:
 
 @dataclass(frozen=True)
 class TuningStep:
-    """An iteration of tuning, counted from 0: the ``score`` by ``metric`` of the outputs that it found on data.valid,
-    and the number of different ``outputs`` in all lists so far. ``step`` is the update before tuning.
+    """An iteration of tuning, counted from 0. ``score`` is the score by ``metric`` of the outputs that it found on
+    data.valid. ``outputs`` is the number of different outputs in all lists so far. ``step`` is the update before
+    tuning.
     """
 
     step: int
@@ -72,8 +73,8 @@ class TuningStep:
 
 @dataclass(frozen=True)
 class Notice:
-    """Advice to the user during training, ``text``: which setting does not suit this machine or this budget, and what
-    to change.
+    """Advice to the user during training. ``text`` names a setting that does not suit this machine or this budget, and
+    a change.
     """
 
     step: int
@@ -82,10 +83,10 @@ class Notice:
 
 @dataclass(frozen=True)
 class Started:
-    """Training is about to begin, or to go on after update ``step``. ``parameters`` is the number of the model's
-    parameters, frozen ones included; 0 for a counted model. ``report`` has lines for people.
+    """Training will now begin, or continue after update ``step``. ``parameters`` is the number of the model's
+    parameters with the frozen ones; 0 for a counted model. ``report`` has lines for people.
 
-    ``events`` is the number of lines of metrics.jsonl that the checkpoint knows of, 0 without a checkpoint. None means
+    ``events`` is the number of lines in metrics.jsonl at the time of the checkpoint, 0 without a checkpoint. None means
     that they were not counted: by an older version, or for a counted model.
     """
 
@@ -124,7 +125,7 @@ class Finished:
 
 
 class Callback:
-    """The base of callbacks: its methods ignore every event. Override the methods of the events that interest you."""
+    """The base class of callbacks. Its methods ignore every event; override those that you need."""
 
     def on_start(self, started: Started) -> None: ...
 
@@ -142,8 +143,8 @@ class Callback:
 
 
 class ForgetReplaced(Callback):
-    """Deletes the run that ``run`` overwrites, at the first checkpoint of ``run``. A run with files that are no part of
-    a run stays.
+    """Deletes the run that ``run`` overwrites, at the first checkpoint of ``run``. It keeps a run that has other files,
+    too.
     """
 
     def __init__(self, run: Path) -> None:
@@ -157,8 +158,8 @@ class JsonLines(Callback):
     """Writes the file ``path``, metrics.jsonl: one JSON object for each report of updates, each validation, each
     iteration of tuning and each notice.
 
-    When training begins or goes on, it drops the lines of events after the checkpoint, because these events come again.
-    It also drops lines that a kill cut off.
+    When training begins or continues, it drops the lines of events after the checkpoint, because these events will
+    occur again. It also drops lines that are incomplete because the process was killed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -221,7 +222,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _is_complete(line: str) -> bool:
-    """True if the line is JSON that has a step. A line that a kill cut off is no JSON."""
+    """True if the line is JSON that has a step. An incomplete line is no JSON."""
     try:
         return "step" in json.loads(line)
     except ValueError:

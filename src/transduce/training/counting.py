@@ -21,15 +21,15 @@ from transduce.training.settings import Training
 from transduce.training.tuning.tuner import Tuned
 from transduce.training.validation import Judgement
 
-PASSES = 20  # over the pairs, for a part of a model: the gain usually ends them earlier
+PASSES = 20  # largest number of passes for a part of a model; a small gain usually ends them earlier
 
 
 def count_parts(model: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
-    """Counts the parts of a model that are counted, from the training pairs, in place. Returns lines for people, none
-    if the model has no such parts.
+    """Counts the counted parts of a model from the training pairs, in place. Returns lines for people, none if the
+    model has no such parts.
 
-    Passes end as in ``Counting``, and after ``PASSES``. A part that cannot count these pairs stays empty, and a line
-    says why.
+    Passes end as in ``Counting``, or after ``PASSES`` passes. A part that cannot count these pairs stays empty, and a
+    line says why.
     """
     parts: Sequence[Any] = model.counted_parts() if can(type(model), PartlyCounted) else ()
     return tuple(line for part in parts for line in _count_part(part, pairs, gain))
@@ -54,13 +54,15 @@ def _count_part(part: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
 
 @dataclass
 class Counting:
-    """The training of a counted model: passes over all pairs until the budget ends or a pass gains too little. Then
-    tuning, if there is a ``tuner``; one validation, if there is a ``judge``; and the checkpoints ``best`` and ``last``,
-    which are the same. A call trains and returns ``Finished``.
+    """The training of a counted model. A call trains and returns ``Finished``.
+
+    It makes passes over all pairs until the budget ends or a pass gains too little. Then it tunes the weights if there
+    is a ``tuner``, and validates if there is a ``judge``. Last it writes the checkpoints ``best`` and ``last``, which
+    are the same.
 
     A pass gains too little if the log-probability of the pairs rises by at most a share ``training.gain`` of its size.
-    A pass counts as one update and one epoch. A signal ends the passes or the tuning, and then nothing is saved:
-    counting the same pairs again gives the same counts. ``configuration`` is the text of config.toml.
+    A pass counts as one update and one epoch. A signal ends the passes or the tuning, and then nothing is saved,
+    because counting the same pairs again gives the same counts. ``configuration`` is the text of config.toml.
     """
 
     model: Any
@@ -107,8 +109,8 @@ class Counting:
         return step
 
     def _tune(self, step: int, interruption: Interruption) -> None:
-        """Tunes the weights, if there is a ``tuner``, and tells the callbacks of each iteration. A signal ends it after
-        an iteration.
+        """Tunes the weights if there is a ``tuner``, and reports each iteration to the callbacks. A signal ends it
+        after an iteration.
         """
         self.model.eval()
         for tuned in self.tuner() if self.tuner else ():
@@ -127,7 +129,7 @@ class Counting:
             callback.on_update(update)
 
     def _save(self, step: int) -> None:
-        """Validates the model, if there is validation data, saves it as the checkpoints best and last, and calls the
+        """Validates the model if there are validation data. Saves it as the checkpoints best and last, and calls the
         callbacks.
         """
         about: dict[str, Any] = {"step": step, "what": "counted"}

@@ -26,7 +26,7 @@ from transduce.search.forcing import shifted
 from transduce.training.settings import Training
 from transduce.types import Batch, Loss, widened
 
-TEACHER_TOKENS = 2**14  # tokens of a batch, when the teacher reads all pairs before training
+TEACHER_TOKENS = 2**14  # tokens of a batch, if the teacher reads all pairs before training
 
 
 class Teacher:
@@ -40,15 +40,15 @@ class Teacher:
         self.model: Any = self.transducer.model
 
     def vocabularies(self, data: Data) -> Tokenizers | None:
-        """The teacher's tokenizers, if the student's ``data.units`` equal its own; otherwise None. None also for a
+        """The teacher's tokenizers if the student's ``data.units`` equal its own; otherwise None. None also for a
         teacher that reads no source.
         """
         theirs = config.build(self.transducer.settings["data"], Data, path="data")
         return self.transducer.tokenizers if self.transducer.conditional and theirs.units == data.units else None
 
     def check(self, tokenizers: Tokenizers) -> None:
-        """Raises UserError unless a student can learn from this teacher: the teacher must be ``Autoregressive``, so
-        that it has a distribution over each next token, and it must have the student's vocabularies, ``tokenizers``.
+        """Raises UserError unless a student can learn from this teacher. The teacher must be ``Autoregressive``, so
+        that it has a distribution over each next token. It must also have the student's vocabularies, ``tokenizers``.
         The source vocabulary does not matter if the teacher reads no source.
         """
         name = self.settings.teacher
@@ -73,9 +73,9 @@ class Teacher:
         return ComputedDistributions(self.model)
 
     def _once(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> bool:
-        """True if the distributions are computed once: every epoch reads the same words, and all distributions, in
-        float16, need at most ``room`` GiB. Words differ between epochs with another ``objective.forcing`` than teacher
-        forcing; augmentation changes sources, and hallucination both sides.
+        """True if the distributions are computed only once. Then every epoch must read the same words, and all
+        distributions in float16 must need at most ``room`` GiB. Epochs read different words if ``objective.forcing`` is
+        not teacher forcing, if augmentation changes sources, or if hallucination changes both sides.
         """
         tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
         gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
@@ -84,8 +84,8 @@ class Teacher:
         return same_words and gibibytes <= self.settings.room
 
     def lines(self, objective: CrossEntropy, pairs: Pairs, training: Training) -> list[str]:
-        """A list with one line about the teacher for the student's report: its size, its share of the loss, and when
-        its distributions are computed.
+        """A list with one line about the teacher for the student's report. The line has its size, its share of the
+        loss, and the time when its distributions are computed.
         """
         parameters = sum(p.numel() for p in self.model.parameters())
         once = self._once(objective, pairs, training)
@@ -98,7 +98,7 @@ class TeacherDistributions(Protocol):
     """A teacher's distributions over the token at each of a batch's N real target positions.
 
     ``find`` takes the batch and the ids ``read_BT`` [B, T] that the student reads. It returns a tree of tensors
-    (tree.py) with N rows. ``probabilities`` turns this tree, or some of its rows, into probabilities [rows, V].
+    (tree.py) with N rows. ``probabilities`` converts this tree, or some of its rows, to probabilities [rows, V].
     """
 
     def find(self, batch: Batch, read_BT: Tensor) -> Any: ...
@@ -126,11 +126,11 @@ class ComputedDistributions:
 
 
 class StoredDistributions:
-    """The teacher's distributions for all ``pairs``, computed on ``device`` at the first call of ``find`` and then kept
-    in the processor's memory, in float16.
+    """The teacher's distributions for all ``pairs``. They are computed on ``device`` at the first call of ``find``, and
+    then kept in the processor's memory, in float16.
 
-    The teacher reads the tokens of the targets, so ``find`` ignores ``read_BT``. The batches that it reads are always
-    the same: other batches could change the last bits, and a resumed run would learn from other numbers.
+    The teacher reads the tokens of the targets, so ``find`` ignores ``read_BT``. The teacher always reads the same
+    batches. Other batches could change the last bits, so that a resumed run would learn from other numbers.
     """
 
     def __init__(self, teacher: Autoregressive[Any], pairs: Pairs, vocabulary: int, device: torch.device) -> None:
@@ -171,10 +171,10 @@ class Distilled:
 
     (1 - share) * cross-entropy with the target + share * cross-entropy with the teacher.
 
-    A call returns sums over the target tokens. The first term is ``objective``, with its label smoothing. The second is
-    - sum_v q(v | y_<t, x) log p(v | y_<t, x). Here q is the teacher's distribution after the words that the student
-    reads. Reports ``nll``, the cross-entropy with the target without smoothing, and ``teacher``, the second
-    cross-entropy without the share. The validation loss is ``objective`` alone.
+    A call returns sums over the target tokens. The first term is ``objective``, with its label smoothing. The second
+    term is - sum_v q(v | y_<t, x) log p(v | y_<t, x), where q is the teacher's distribution after the words that the
+    student reads. Reports ``nll``, the cross-entropy with the target without smoothing. Also reports ``teacher``, the
+    second cross-entropy without the share. The validation loss is ``objective`` alone.
     """
 
     objective: CrossEntropy
@@ -202,6 +202,6 @@ class Distilled:
 
     def _from_teacher(self, logits_NV: Tensor, found: Any) -> Tensor:
         probability_NV = self.teacher.probabilities(found)
-        # a word that both rule out would give 0 times minus infinity
+        # a word with probability 0 in both would give 0 times minus infinity
         log_NV = logits_NV.log_softmax(-1, probability_NV.dtype).masked_fill(probability_NV == 0, 0)
         return -(probability_NV * log_NV).sum()

@@ -1,4 +1,4 @@
-"""A dry run: what training would cost, measured on a few updates whose results are thrown away."""
+"""A dry run: the cost of training, measured on a few updates whose results are discarded."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ from transduce.training.splitting import out_of_memory, padded_tokens
 from transduce.types import Batch
 
 MIB = 2**20
-TIMED = 5  # updates whose time is taken
-SHARE = 0.8  # of the free memory that a batch may take
-SLOWER = 0.05  # an update may be, to leave a core to other programs
-PATIENCE = 20.0  # seconds for one update with a larger budget
+TIMED = 5  # updates of a measurement
+SHARE = 0.8  # largest share of the free memory for a batch
+SLOWER = 0.05  # an update may take this share more time, to leave a core to other programs
+PATIENCE = 20.0  # largest number of seconds for one update with a larger budget
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What training would cost.
+    """The cost of training.
 
-    ``batches`` is the number in an epoch, and ``per_epoch`` that of updates. ``largest`` has the padded tokens of the
-    largest batch of the first epoch. ``memory`` is what an update with it takes in MiB, beside what the process has
-    before. ``threads`` has pairs of a number of threads and the mean seconds of an update with them; the last has the
-    number that training would use. ``budget`` is the largest ``training.batching.tokens`` that fits into
-    a share of ``free`` MiB, as far as it was measured: ``measured`` has the padded tokens and the MiB of each step.
+    ``per_epoch`` is the number of updates in an epoch. ``largest`` is the number of padded tokens of the largest batch
+    of the first epoch. ``memory`` is the additional memory in MiB of an update with this batch. ``threads`` has pairs
+    of a number of threads and the mean seconds of an update with them. The last pair has the number that training would
+    use. ``budget`` is the largest ``training.batching.tokens`` found to fit into a share of the ``free`` MiB.
+    ``measured`` has the padded tokens and the MiB of each step of this measurement, and ``ended`` the reason of its
+    end.
     """
 
     pairs: int
@@ -62,7 +63,7 @@ class DryRun:
 
     @property
     def seconds(self) -> float:
-        """The mean seconds of an update as training would make it."""
+        """The mean seconds of an update with the number of threads that training would use."""
         return self.threads[-1][1]
 
     def lines(self) -> list[str]:
@@ -87,7 +88,7 @@ class DryRun:
 
 
 def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequence[Alternative] = ()) -> DryRun:
-    """Prepares the data as a training in the directory ``run`` would, and measures a few updates. Writes no run; the
+    """Prepares the data like a training in the directory ``run``, and measures a few updates. Writes no run, but the
     prepared data stay in the cache.
 
     Raises UserError for a counted model and for ``training.streams``, which have no token budget.
@@ -107,7 +108,7 @@ def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequenc
     pairs = plan.prepared.train
     batches = Batches(pairs, training.batching, training.seed, weights=plan.prepared.weights)
     largest = pairs.batch(max(batches.epoch(0), key=lambda ids: _padded(pairs, ids)))
-    rehearsal.memory(largest)  # makes the moments, and warms the kernels up
+    rehearsal.memory(largest)  # a warm-up, which also makes the moments of the optimiser
     memory = rehearsal.memory(largest)
     threads = tuple((count, training.accumulate * each) for count, each in rehearsal.threads(batches))
     seconds = threads[-1][1]
@@ -129,7 +130,7 @@ def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequenc
 
 
 def _updates(training: Training, seconds: float, per_epoch: float) -> str:
-    """How many updates and how much time the budget is, without validations."""
+    """The number of updates and the time of the budget, without validations, as text."""
     counts = {
         "steps": training.steps,
         "epochs": None if training.epochs is None else training.epochs * per_epoch,
@@ -156,7 +157,7 @@ class _Rehearsal:
         self.optimizer.zero_grad(set_to_none=True)
 
     def memory(self, batch: Batch) -> float:
-        """The memory in MiB that an update with the batch takes at its peak, beside what there was before."""
+        """The peak of the memory of an update with the batch, in MiB above the memory before it."""
         gc.collect()
         peak = _peak_of(self.device)
         self._update(batch)
@@ -172,8 +173,8 @@ class _Rehearsal:
         return (time.perf_counter() - began) / TIMED
 
     def threads(self, batches: Feed) -> list[tuple[int, float]]:
-        """The mean seconds of an update with 1, 2, 4 … of this process's threads and with all of them, each with the
-        same batches. If the model is on a GPU, only all of them are measured.
+        """The mean seconds of an update with 1, 2, 4 … and all of this process's threads, each with the same batches.
+        If the model is on a GPU, only all threads are measured.
         """
         every = torch.get_num_threads()
         counts = [2**power for power in range(every.bit_length()) if 2**power < every and self.device.type == "cpu"]
@@ -190,10 +191,12 @@ class _Rehearsal:
 def _largest_budget(
     rehearsal: _Rehearsal, pairs: Pairs, batching: Batching, free: float
 ) -> tuple[int, tuple[tuple[int, float], ...], str]:
-    """Doubles the budget until a batch of the longest pairs would take more than its share of the free memory, an
-    update takes too long, or a batch has all pairs. Returns the largest budget, the measured steps, and why it ended.
+    """Doubles the budget until a batch of the longest pairs would take more than its share of the free memory. It also
+    ends if an update takes too long, or if a batch has all pairs. Returns the largest budget, the measured steps, and
+    the reason of the end.
 
-    The last step is not measured but follows from the two before it: memory grows in proportion to the rows.
+    The last step is not measured. It is extrapolated from the two steps before it, because memory grows in proportion
+    to the rows.
     """
     longest = np.maximum(pairs.source_lengths, pairs.target_lengths)
     order = np.argsort(-longest, kind="stable")
@@ -220,7 +223,7 @@ def _largest_budget(
 
 
 def _slope(one: tuple[int, float], other: tuple[int, float]) -> float:
-    """MiB for each padded token."""
+    """The additional MiB for each additional padded token."""
     return max(other[1] - one[1], 0.0) / max(other[0] - one[0], 1)
 
 
@@ -232,7 +235,7 @@ def _padded(pairs: Pairs, ids: Any) -> int:
 
 
 def free_memory(device: torch.device) -> float:
-    """The free memory of the device, in MiB. On a processor without /proc it is the memory of the machine."""
+    """The free memory of the device, in MiB. If the system has no /proc, it is the whole memory of the machine."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] / MIB
     try:
@@ -243,14 +246,14 @@ def free_memory(device: torch.device) -> float:
 
 
 def _peak_of(device: torch.device) -> Callable[[], float]:
-    """Begins to watch the memory. Returns a function that gives the peak since then, in MiB above the beginning."""
+    """Begins to measure the memory. Returns a function that gives the peak since then, in MiB above the beginning."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         return lambda: (torch.cuda.max_memory_allocated(device) - before) / MIB
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # sets VmHWM back
-    except OSError:  # only the peak of the whole process is known
+        Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
+    except OSError:  # the system gives only the peak of the whole process
         scale = MIB if sys.platform == "darwin" else 1024
         return lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale
     resident = _status("VmRSS")

@@ -1,4 +1,4 @@
-"""Starts a run from another one: with its vocabularies, and with the weights that fit the new model."""
+"""Starts a run from another run: with its vocabularies, and with its weights that fit the new model."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from transduce.types import Facts
 
 @dataclass
 class Inheritance:
-    """The report of what a new model, or a part of one, took from another run. The keys and lists have names of
-    parameters.
+    """The report of the parameters that a new model, or a part of it, took from another run. The keys and lists have
+    names of parameters.
 
     ``init`` are the settings, and ``heading`` is the first line for people. ``loaded`` has the size of each parameter
-    that was copied whole. ``by_token`` has two numbers: the tokens that were copied, and all tokens of the new
+    that was copied whole. ``by_token`` has two numbers for a parameter: the copied tokens, and all tokens of the new
     parameter. ``misfits`` has the shape in the other run, then the shape in the new model. ``fresh`` parameters are
-    only in the new model, ``unused`` ones only in the other run.
+    only in the new model, and ``unused`` parameters only in the other run.
     """
 
     init: Init | Part
@@ -43,8 +43,8 @@ class Inheritance:
     unused: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        """The report as lines for people. If all parameters of a module are in the same list of ``loaded``, ``fresh``
-        or ``unused``, the module is named instead.
+        """The report as lines for people. If all parameters of a module are in ``loaded``, in ``fresh`` or in
+        ``unused``, the line names the module instead.
         """
         own = [*self.loaded, *self.by_token, *self.misfits, *self.fresh]
         theirs = [*self.loaded, *self.by_token, *self.misfits, *self.unused]
@@ -78,17 +78,18 @@ class Predecessor:
     """
 
     def __init__(self, init: Init) -> None:
-        assert init.run is not None  # else it has parts: ``transfer.Parts``
+        assert init.run is not None  # otherwise the settings have parts: ``transfer.Parts``
         self.init = init
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers
 
     def units_for(self, data: Data, own: config.Table) -> config.Table | None:
-        """The predecessor's ``data.units``, which the new run takes over; only the source's if ``init.vocabulary`` is
-        "source", and None if it is "own". ``data`` are the new run's, and ``own`` is the table of its units.
+        """The ``data.units`` that the new run gets from the predecessor. If ``init.vocabulary`` is "source", only the
+        source's units come from it. If it is "own", the result is None. ``data`` are the data of the new run, and
+        ``own`` is the table of its own units.
 
-        A new run without sources takes over the units of the target alone, and ``tokenizers`` then have no source. If
-        the new run has sources and the predecessor has none, raises UserError.
+        A new run without sources gets only the units of the target, and then ``tokenizers`` have no source. Raises
+        UserError if the new run has sources and the predecessor has none.
         """
         if self.init.vocabulary == "own":
             return None
@@ -118,9 +119,12 @@ class Predecessor:
             )
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
-        """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses. "keep": the
-        predecessor's. "own": learned from the new data. "extend": the predecessor's, and the tokens that only the new
-        data has. "source": the predecessor's of the source, and one of the target learned from the new data.
+        """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses:
+
+        - "keep": the predecessor's vocabularies.
+        - "own": vocabularies that are learned from the new data.
+        - "extend": the predecessor's vocabularies with the tokens that only the new data have.
+        - "source": the predecessor's source vocabulary, and a target vocabulary that is learned from the new data.
         """
         if self.init.vocabulary == "keep":
             return prepare(data, cache, self.tokenizers)
@@ -131,13 +135,13 @@ class Predecessor:
 
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
-        """Copies the predecessor's weights that fit into the new ``model``, in place. ``table`` has the new model's
-        settings, and ``tokenizers`` its vocabularies. Returns the report of what was copied and what was not.
+        """Copies the predecessor's weights into the new ``model``, in place, if they fit. ``table`` has the new model's
+        settings, and ``tokenizers`` its vocabularies. Returns the report of the copied and the other parameters.
 
-        A parameter fits if its name and shape are the same. If vocabularies differ and one of its axes runs over a
-        vocabulary, the size of that axis may differ: the entries of tokens that both vocabularies have are copied.
-        Counts are no weights, so a neural model takes only the vocabularies of a counted one. Raises UserError if
-        nothing fits, neither weights nor, from a counted model, a vocabulary.
+        A parameter fits if its name and shape are the same. If vocabularies differ, the size of an axis that runs over
+        a vocabulary may differ. Then only the entries of tokens that both vocabularies have are copied. Counts are no
+        weights, so a neural model takes only the vocabularies of a counted model. Raises UserError if no weights fit,
+        and, for a counted model, if no vocabulary fits.
         """
         vocabulary = {
             "keep": "its vocabularies",
@@ -159,8 +163,9 @@ class Predecessor:
 
 
 def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
-    """The vocabulary axes of the new model (its settings ``table``, its ``tokenizers``) and of an ``old`` run's model,
-    each by the name of the parameter. Two empty dicts if the vocabularies are equal and parameters fit as a whole.
+    """The vocabulary axes of the new model and of an ``old`` run's model, each by the name of the parameter. ``table``
+    has the new model's settings, and ``tokenizers`` its vocabularies. If the vocabularies are equal, both dicts are
+    empty, because parameters fit as a whole.
     """
     if tokenizers.fingerprints == old.tokenizers.fingerprints:
         return {}, {}
@@ -168,7 +173,7 @@ def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tup
 
 
 def named_parameters(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name. A parameter that is shared has several names."""
+    """The parameters by name. A shared parameter has several names."""
     return dict(model.named_parameters(remove_duplicate=False))
 
 
@@ -179,12 +184,12 @@ def copy_weights(
     axes: tuple[Mapping[str, Axis], Mapping[str, Axis]],
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Copies the weights of a model with the parameters ``given`` that fit into those of a new model, ``own``, in
-    place. Writes into ``found`` what was copied and what was not.
+    """Copies the parameters ``given`` of one model into the parameters ``own`` of a new model, in place, if they fit.
+    Adds the copied and the other parameters to the report ``found``.
 
     ``axes`` are the vocabulary axes of the new model and of the other one, by name. ``names`` has the names of the new
-    parameters that may be copied, and the name of each in the other model; by default each has its own name. A shared
-    parameter is copied by the first of its names that the other model knows.
+    parameters that may be copied, and the name of each in the other model. By default each has its own name. A shared
+    parameter is copied by the first of its names that the other model has.
     """
     here, there = axes
     names = {name: name for name in own} if names is None else names
@@ -228,12 +233,13 @@ class Axis:
 
 
 def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Axis]:
-    """Finds which axis of each parameter runs over a vocabulary, for the model with the settings ``table``. The result
-    has the parameter's name and its ``Axis``; parameters without such an axis are left out.
+    """Finds the axis of each parameter that runs over a vocabulary, for the model with the settings ``table``. The
+    result has the parameter's name and its ``Axis``. Parameters without such an axis are left out.
 
     Models do not declare these axes, so this function finds them by their growth. It makes the model twice, without
-    memory for its weights. The second model has one more source token, two more target tokens (one if both sides share
-    a vocabulary) and, if the source has known words, three more of them. So the growth of an axis tells its vocabulary.
+    memory for its weights. The second model has one more source token and two more target tokens (one if both sides
+    share a vocabulary). If the source has known words, it also has three more of them. So the growth of an axis tells
+    its vocabulary.
     """
     facts, source, target = tokenizers.facts, tokenizers.source.entries, tokenizers.target.entries
     spelling, words = source[: facts.source_vocabulary], source[facts.source_vocabulary :]
@@ -250,7 +256,7 @@ def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Ax
 
 
 def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
-    """The shape of each parameter, by name, of a model with the settings ``table`` and these ``facts``. Makes no
+    """The shape of each parameter, by name, of a model with the settings ``table`` and these ``facts``. Allocates no
     weights.
     """
     with torch.device("meta"):
@@ -259,7 +265,7 @@ def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
 
 
 def _without_facts(value: Any) -> Any:
-    """A resolved table without the values that the data gave: the keys of ``Facts`` are left out at every depth."""
+    """A resolved table without the values from the data: the keys of ``Facts`` are left out at every depth."""
     if isinstance(value, dict):
         known = {fact.name for fact in fields(Facts)}
         return {key: _without_facts(inner) for key, inner in value.items() if key not in known}
@@ -272,7 +278,7 @@ def _shape_without_vocabulary(tensor: Tensor, axis: Axis | None) -> tuple[int | 
 
 
 def _copy_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
-    """Copies the entries of tokens that both vocabularies have from ``given`` into ``own``, in place; returns the
+    """Copies the entries of tokens that both vocabularies have from ``given`` into ``own``, in place. Returns the
     number of these tokens.
     """
     places = {entry: place for place, entry in enumerate(other.entries)}

@@ -1,4 +1,4 @@
-"""Signals that end a program: training saves first, between two updates."""
+"""Signals that end a program. Training saves before it ends, between two updates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if 
 
 
 class Interruption:
-    """A context that notes the first SIGINT, SIGTERM or SIGHUP, as its name in ``signal``, so that training can save
-    before it ends. A second signal has its usual effect. Outside of the main thread it notes nothing.
+    """A context that stores the name of the first SIGINT, SIGTERM or SIGHUP in ``signal``, so that training can save
+    before it ends. A second signal has its usual effect. Outside of the main thread, it stores no signal.
 
-    A signal that the process ignores stays ignored: a shell ignores SIGINT for its background jobs, and ``nohup``
-    SIGHUP.
+    A signal that the process ignores stays ignored. For example, a shell ignores SIGINT for its background jobs, and
+    ``nohup`` ignores SIGHUP.
     """
 
     def __init__(self) -> None:
@@ -44,8 +44,8 @@ class Interruption:
 
 
 def raise_again(reason: str | None) -> None:
-    """Ends the program as the signal that ``reason`` names would: raises KeyboardInterrupt for "SIGINT", and SystemExit
-    with 128 plus the signal's number for "SIGTERM" and "SIGHUP". Does nothing for any other reason.
+    """Ends the program like the signal that ``reason`` names. Raises KeyboardInterrupt for "SIGINT", and SystemExit
+    with 128 plus the signal's number for "SIGTERM" and "SIGHUP". It is a no-op for any other reason.
     """
     if reason == "SIGINT":
         raise KeyboardInterrupt

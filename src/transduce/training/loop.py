@@ -29,7 +29,7 @@ from transduce.training.settings import Training
 from transduce.training.updating import MadeUpdate, Updater
 from transduce.training.validation import Judgement, TooSlowError
 
-SAVES = 10  # checkpoints in a budget, if there are no validations to save at
+SAVES = 10  # checkpoints in a budget, if training does not validate before its end
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
 
 
@@ -39,14 +39,14 @@ class DivergenceError(StoppedError):
 
 @dataclass
 class Loop:
-    """The training loop of every model that learns by gradients: updates, validations and checkpoints until the budget
-    ends, patience runs out or a signal comes. A call trains and returns ``Finished``; it raises DivergenceError if the
-    loss or the gradient is no longer finite.
+    """The training loop of every model that learns by gradients. It makes updates, validations and checkpoints until
+    the budget ends, patience runs out or a signal arrives. A call trains and returns ``Finished``. It raises
+    DivergenceError if the loss or the gradient is no longer finite.
 
-    ``updater`` has the model and makes its updates. ``judge`` validates the current model within the seconds, and by
-    the part of its data, that it is given. If it is None, there is no validation data, and the last model is the best.
+    ``updater`` has the model and makes its updates. ``judge`` validates the current model. Its arguments limit its
+    seconds and the part of its data. If it is None, there are no validation data, and the last model is the best.
     ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
-    model that starts from trained weights: few updates may then be enough, and the loop does not warn of them.
+    model that starts from trained weights. Then few updates may be enough, and the loop does not warn of them.
 
     If the ``crew`` has several processes, each of them runs this loop with a part of every batch. All make the same
     updates and validations. Only the first process writes files, and ``callbacks`` must be empty in the others.
@@ -71,12 +71,12 @@ class Loop:
         self.clock = self.crew.clock(CLOCKS[self.training.clock])
         self.began = self.clock() - self.state.seconds
         self.reported = self.began + self.state.seconds
-        self.previous_progress = self.progress  # when last asked whether a validation is due
+        self.previous_progress = self.progress  # the progress at the last call of ``_due``
         self.session_began = self.state.seconds
         self.pace_known = self.share_noticed = False
         validation, passes = self.training.validation, 2 if self.training.average > 1 else 1
         self.validation_time = ValidationTime(self.training.minutes, validation.share, passes)
-        self.kept = best_rank(self.checkpoints) if self.state.step else None  # of the weights in checkpoints/best
+        self.kept = best_rank(self.checkpoints) if self.state.step else None  # rank of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
 
@@ -139,7 +139,7 @@ class Loop:
 
     @property
     def validates(self) -> bool:
-        """Whether training validates before its end, and not only at its end. False without validation data."""
+        """True if training validates before its end, and not only at its end. False without validation data."""
         validation = self.training.validation
         return self.judge is not None and bool(validation.every or validation.times)
 
@@ -151,7 +151,7 @@ class Loop:
     def _update(self) -> None:
         """Makes one update from the next ``accumulate`` batches."""
         progress, step = self.progress, self.state.step + 1
-        if not self.crew.first:  # each process draws numbers of its own, the same ones after an interruption
+        if not self.crew.first:  # each process draws its own random numbers, the same ones after an interruption
             torch.manual_seed(hash((self.training.seed, self.crew.rank, self.state.step)) % 2**63)
         batches = []
         for _ in range(self.training.accumulate):
@@ -195,8 +195,8 @@ class Loop:
             callback.on_update(report)
 
     def _count_event(self) -> None:
-        """Counts a line of metrics.jsonl, before it is written, unless the checkpoint that training went on from had no
-        count. A resumed run drops the lines after its checkpoint.
+        """Counts a line of metrics.jsonl before it is written, so that a resumed run can drop the lines after its
+        checkpoint. It is a no-op if training continued from a checkpoint without a count.
         """
         if self.state.events is not None:
             self.state = replace(self.state, events=self.state.events + 1)
@@ -230,8 +230,8 @@ class Loop:
             self._notice(warning)
 
     def _notice_share(self, computed: str, left_out: str, seconds: float) -> None:
-        """Tells the user, at most once in a session, what a validation computes, what it leaves out, and why.
-        ``seconds`` is the time that the omitted part would take.
+        """Tells the user which part of a validation is computed, which part is left out, and why. It does so at most
+        once in a session. The part that is left out would take ``seconds``.
         """
         if self.share_noticed:
             return
@@ -245,12 +245,13 @@ class Loop:
     # ------------------------------------------------- validation, checkpoints
 
     def _due(self) -> bool:
-        """Whether it is time to validate and, without ``checkpoint_every``, to save. If training does not validate
-        before its end, it is only time to save.
+        """True if training must now validate and, without ``checkpoint_every``, save. If training does not validate
+        before its end, it must only save.
 
-        This is due after each ``every`` updates or, if that is not set, when progress passes a multiple of 1 /
-        ``times``. Without validations before the end, ``SAVES`` replaces ``times``. It is never due at the end of the
-        budget, where ``_finish`` validates. Call it once for each update: it remembers the progress.
+        This is due after each ``every`` updates. If ``every`` is not set, it is due when progress passes a multiple of
+        1 / ``times``. If training does not validate before its end, ``SAVES`` replaces ``times``. It is never due at
+        the end of the budget, because ``_finish`` validates there. Call it once for each update, because it stores the
+        progress.
         """
         validation = self.training.validation
         before, self.previous_progress = self.previous_progress, self.progress
@@ -263,9 +264,9 @@ class Loop:
 
     def _validate(self, allowed: float = math.inf) -> None:
         """Validates the current model, unless this update has been validated. The validation may take ``allowed``
-        seconds: if it would take longer, parts of it, or all of it, are left out.
+        seconds. If it would take longer, parts of it, or all of it, are left out.
 
-        Also keeps the weights, if ``average`` is more than 1, and updates the time to reserve for the end.
+        Also keeps the weights if ``average`` is more than 1, and updates the time to reserve for the end.
         """
         if self.state.validations and self.state.validated_step == self.state.step:
             return
@@ -283,7 +284,7 @@ class Loop:
             left_out = error.seconds
             self._notice_share("nothing", "the loss", left_out)
             if self.training.validation.metrics:
-                left_out *= 2  # the time of a search is not known yet
+                left_out *= 2  # a guess, because the time of a search is not known yet
         else:
             left_out = self._record(judgement)
         seconds = self.clock() - began + left_out
@@ -291,11 +292,12 @@ class Loop:
         if left_out:
             self._use_less(seconds)
         self.reported = self.clock()
-        self.previous_progress = self.progress  # a validation that is long past its time is not made up for
+        self.previous_progress = self.progress  # validations that became due meanwhile are skipped
 
     def _use_less(self, seconds: float) -> None:
-        """Makes validation use less of its data from here on, if half of the budget is over, none was complete so far,
-        and one takes ``seconds``, which is too long. Then all values are of the same examples. Tells the user.
+        """Makes all later validations use less data, and tells the user. It does so only if half of the budget is over,
+        if no validation was complete so far, and if ``seconds``, the time of one validation, is too long. So all values
+        come from the same examples.
         """
         share = self.crew.share(self.validation_time.part(seconds))
         if self.state.validations or self.progress < 0.5 or share == 1:
@@ -322,13 +324,12 @@ class Loop:
 
     @property
     def _allowed_seconds(self) -> float:
-        """Seconds that a validation before the end may take now."""
+        """The seconds that a validation before the end may take now."""
         return self.validation_time.allowed(self.seconds, self.state.validating, self.state.reserve)
 
     def _judge(self, what: str, allowed: float = math.inf) -> Judgement:
         """Validates the current model, saves it if it is the best so far, and calls the callbacks. Returns the
-        judgement. NaN ranks last. ``what`` names the model, "valid" or "average". Raises TooSlowError as ``Judge``
-        does.
+        judgement. NaN ranks last. ``what`` names the model, "valid" or "average". Raises TooSlowError like ``Judge``.
         """
         assert self.judge is not None
         began = self.clock()
@@ -341,7 +342,7 @@ class Loop:
         began = self.clock()
         best = judgement.rank.better_than(self.state.best)
         if best:
-            # training that has run out of patience stays so when it is resumed, even if the average is better
+            # if patience has run out, a resumed training must not continue, even if the average is better
             stale = self.state.stale if what == "average" and self._out_of_patience else 0
             self.state = replace(self.state, best_step=self.state.step, best=judgement.rank, stale=stale)
             self._save_best(judgement, what)
@@ -357,8 +358,8 @@ class Loop:
     def _save_best(self, judgement: Judgement, what: str) -> None:
         """Saves the weights as ``best``, together with their rank, unless the weights there rank higher.
 
-        The weights there can be newer than ``state``: a killed training goes on from its last state, and may have saved
-        better weights after it.
+        The weights there can be newer than ``state``. A killed training continues from its last state, and may have
+        saved better weights after it.
         """
         if not judgement.rank.better_than(self.kept) and judgement.rank != self.kept:
             return
@@ -376,16 +377,16 @@ class Loop:
             callback.on_checkpoint(Saved(checkpoint, self.state.step))
 
     def _finish(self) -> None:
-        """Validates the last model and, if at least two are kept, the average of the last models; each becomes the best
-        checkpoint if it is better. Without validation data, saves the last model as the best. At the end the model has
+        """Validates the last model and, if at least two are kept, the average of the last models. Each becomes the best
+        checkpoint if it is better. Without validation data, saves the last model as the best. Afterwards the model has
         its last weights again. Raises DivergenceError if the last updates have diverged.
         """
-        self._report()  # raises if the last updates have diverged, before anything is saved as the best
+        self._report()  # raises DivergenceError before diverged weights are saved as the best
         if self.judge is None:
             self.state = replace(self.state, best_step=self.state.step)
             self._save_weights("best", {"step": self.state.step, "what": "last"})
             return
-        if not self.state.validations:  # what a complete validation takes is not known well
+        if not self.state.validations:  # the time of a complete validation is not known well
             self._validate(self.validation_time.most)
         self._validate()
         recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
@@ -398,7 +399,7 @@ class Loop:
         self._save_weights("average", {"steps": recent})
         self._judge("average")
         set_weights(model, last, "the last")
-        self.state = replace(self.state, recent=())  # resuming a finished run must not average them again
+        self.state = replace(self.state, recent=())  # a resumed finished run must not average them again
 
     def _save(self) -> None:
         self._report()

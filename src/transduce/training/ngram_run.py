@@ -1,4 +1,4 @@
-"""Runs of n-grams that are not counted here: read from an ARPA file, or changed from another run."""
+"""Runs of n-gram models that are not trained: they come from an ARPA file, or from another run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS: config.Table = {
     "search": {"type": "beam", "max_length": 200},
     "metrics": ["perplexity", "token_accuracy"],
 }
-"""The settings of a run that is made from an ARPA file, except its units and its order. It has no data."""
+"""The settings of a run from an ARPA file, except its units and its order. It has no data."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class NgramModel:
     def from_arpa(cls, path: Path, like: Path | None = None) -> NgramModel:
         """The model of an ARPA file, with the words of the file as its vocabulary.
 
-        ``like`` is a run whose target vocabulary the model gets instead, so that both can be used together: n-grams
-        with other words are left out. Raises UserError for a file that is no ARPA file, for units of numbers or
+        If ``like`` is a run, the model gets the run's target vocabulary instead, so that both can be used together.
+        N-grams with other words are left out. Raises UserError for a file that is no ARPA file, for units of numbers or
         factors, and if the file has no word of that vocabulary.
         """
         read = arpa.read(path)
@@ -84,8 +84,8 @@ class NgramModel:
         return cls(ngrams, Tokenizers(NOTHING.learn(()), target), table, report)
 
     def pruned(self, threshold: float) -> NgramModel:
-        """Another model without the n-grams that change little (``statistical.pruning.prune``); its settings have the
-        ``threshold``.
+        """A copy of the model without the n-grams that change little (``statistical.pruning.prune``). Its settings have
+        the ``threshold``.
         """
         model = {**self.settings["model"], "prune": threshold}
         return replace(self, ngrams=prune(self.ngrams, threshold), settings={**self.settings, "model": model})
@@ -125,8 +125,8 @@ def _symbols(words: tuple[str, ...]) -> TextTokenizer:
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """The entries of a vocabulary from <unk> on, as an ARPA file writes them. Raises UserError for units of numbers or
-    factors.
+    """The entries of a vocabulary from <unk> on, in the spelling of an ARPA file. Raises UserError for units of numbers
+    or factors.
     """
     if tokenizer.numeric or tokenizer.factors > 1:
         raise UserError("n-grams are of text, and these units are numbers or factors: set data.units.target to text's")

@@ -1,4 +1,4 @@
-"""What an update changes, and by how much: optimisers, schedules of their learning rate, frozen parameters."""
+"""Optimisers, schedules of their learning rate, and frozen parameters."""
 
 from __future__ import annotations
 
@@ -86,17 +86,17 @@ class Sgd:
 class Schedule(Protocol):
     """The learning rate as a share of its peak.
 
-    It depends on the number ``step`` of the update, from 1, and on ``progress``, the share of the budget that is used.
-    It also depends on the values of all ``validations`` so far, the first one first, lower being better. It has no
-    state, so a checkpoint has nothing to save.
+    It depends on the number ``step`` of the update, from 1, and on ``progress``, the used share of the budget. It also
+    depends on the values of all ``validations`` so far, in order; lower values are better. It has no state, so a
+    checkpoint does not save it.
     """
 
     def __call__(self, step: int, progress: float, validations: Sequence[float]) -> float: ...
 
 
 def warm_up(step: int, warmup: int) -> float:
-    """The share of the peak learning rate in a warm-up: rises linearly to 1 over ``warmup`` updates, then stays at 1.
-    It is always 1 if ``warmup`` is 0. ``step`` is the number of the update, from 1.
+    """The share of the peak learning rate in a warm-up. It rises linearly to 1 over ``warmup`` updates, then stays at
+    1. It is always 1 if ``warmup`` is 0. ``step`` is the number of the update, from 1.
     """
     return min(1.0, step / warmup) if warmup else 1.0
 
@@ -122,7 +122,7 @@ class ConstantRate:
 @dataclass(frozen=True)
 class InverseSquareRoot:
     """A schedule: a linear warm-up of ``warmup`` updates, then the peak learning rate times sqrt(warmup / step)
-    (Vaswani et al. 2017, eq. 3). If ``warmup`` is 0, the peak times 1 / sqrt(step).
+    (Vaswani et al. 2017, eq. 3). If ``warmup`` is 0, the learning rate is the peak times 1 / sqrt(step).
     """
 
     warmup: int = 4000
@@ -171,8 +171,8 @@ class LinearDecay:
 @dataclass(frozen=True)
 class StepDecay:
     """A schedule: divides the budget into ``parts`` equal parts, for example epochs. The learning rate stays at its
-    peak in the first ``hold`` parts, and is multiplied by ``factor`` at the beginning of every later part (Zaremba et
-    al. 2014, section 4.1: 13 parts, of which 4 hold, and 0.5).
+    peak in the first ``hold`` parts, and is multiplied by ``factor`` at the beginning of every later part. Zaremba et
+    al. 2014, section 4.1, have 13 parts, hold the rate for 4 of them, and use the factor 0.5.
     """
 
     parts: int = 13
@@ -222,9 +222,9 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Excludes the parameters that ``patterns`` name from training, in place. Returns a list with one line for the
     run's report if any parameter is frozen; otherwise an empty list.
 
-    A pattern is the dotted name of a parameter that has a gradient, or of a module for all of these in it. It may have
-    shell wildcards. A shared parameter is frozen under all of its names. Modules stay in training mode, so dropout
-    stays on. Raises ConfigError if a pattern matches nothing, or if no parameter is left to train.
+    A pattern is the dotted name of a parameter that has a gradient, or of a module that has such parameters. It may
+    have shell wildcards. A shared parameter is frozen under all of its names. Modules stay in training mode, so dropout
+    stays on. Raises ConfigError if a pattern matches no parameter, or if no parameter is left to train.
     """
     every = {name: p for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
     for pattern in patterns:

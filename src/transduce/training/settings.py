@@ -1,4 +1,4 @@
-"""The settings of a run: each table of its configuration file has a constructor's arguments."""
+"""The settings of a run. Each table of its configuration file has the arguments of one constructor."""
 
 from __future__ import annotations
 
@@ -46,20 +46,21 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Validation:
-    """Computes the loss and the metrics on ``data.valid``: ``times`` in the budget, evenly spaced, or if ``every`` is
-    set, after each ``every`` updates. The model at the end of training is always validated.
+    """Computes the loss and the metrics on ``data.valid``, ``times`` times in the budget, evenly spaced. If ``every``
+    is set, it does so after each ``every`` updates instead. The model at the end of training is always validated.
 
-    The first metric chooses the best checkpoint; without metrics the loss does. Training stops after ``patience``
-    validations in a row without a better one. Metrics need the outputs of ``search`` for ``examples`` examples, evenly
-    spaced (default: all). The loss then uses about the same share of the data; without metrics it uses all.
+    The first metric chooses the best checkpoint. If there are no metrics, the loss chooses it. Training stops after
+    ``patience`` validations in a row without a better one. Metrics need the outputs of ``search`` for ``examples``
+    examples, evenly spaced (default: all). The loss then uses about the same share of the data. If there are no
+    metrics, it uses all data.
 
-    If the budget has minutes, all validations together take at most a ``share`` of the time so far. Those at the end
-    are part of the share of the whole budget. A validation whose search would take longer computes only the loss:
-    it does not count for ``patience``. Its model can be the best only until one has been searched with. If even the
-    loss would take longer, the validation is left out. One validation takes at most a third of the share of the budget.
-    If it would take longer, it uses fewer examples, evenly spaced, from the middle of the budget on: as many as fit, at
-    least 64. A budget of updates or epochs alone has no such limits, because an interrupted run must end with the same
-    bits.
+    If the budget has minutes, all validations together take at most a ``share`` of the time so far. The validations at
+    the end count as part of the share of the whole budget. A validation whose search would take longer computes only
+    the loss, and does not count for ``patience``. Its model can be the best only until a validation with a search. If
+    even the loss would take longer, the validation is left out. One validation takes at most a third of the share of
+    the budget. If it would take longer, it uses fewer examples from the middle of the budget on. They are evenly
+    spaced: as many as fit into the time, but at least 64. A budget that has only updates or epochs has no such limits,
+    because an interrupted run must end with the same result bit for bit.
     """
 
     times: int = 10
@@ -80,21 +81,28 @@ class Validation:
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. One loop trains every model that learns by gradients; a counted model is trained by passes.
+    """The training of a run. One loop trains every model that learns by gradients. Passes train a counted model.
 
-    The first of ``steps`` (updates), ``epochs`` and ``minutes`` that is reached ends training. ``clock`` "processor"
-    counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter; do
-    not use it with a GPU. ``batching`` forms the batches, and ``accumulate`` of them make one update. A language model
-    with ``streams`` reads the text as one document instead, and ``batching`` then changes nothing. The ``augmentation``
-    list changes the source signals in its order, anew in each epoch; ``hallucination`` invents words in texts (None: no
-    words). ``clip`` bounds the gradient's norm (0: no bound). ``precision`` "auto" is bfloat16 where this machine
-    computes it faster, else float32. The state is saved after every ``checkpoint_every`` updates (default: at each
-    validation; ten times in the budget if there are none), and at the end. Then the last ``average`` validated models
-    are averaged (1: no average), and the average becomes the best checkpoint if it is better. ``freeze`` names modules
-    or parameters ("encoder", "decoder.embedding", "*.bias") that keep their values. If several processes train, each
-    has all parameters (``parallel`` "ddp"), or a part of all parameters, gradients and moments ("fsdp"), which needs
-    less memory and more exchange. ``seed`` decides all random numbers. The training of a counted model ends after a
-    pass that raises the log-probability by at most a share ``gain`` of its size; -1 does all passes.
+    The first of the limits ``steps`` (updates), ``epochs`` and ``minutes`` ends training. The ``clock`` "processor"
+    counts the minutes of processor time that this run uses, divided by its threads, so other programs do not matter. Do
+    not use it with a GPU.
+
+    ``batching`` forms the batches, and ``accumulate`` of them make one update. If a language model has ``streams``, it
+    reads the text as one document instead, and ``batching`` has no effect. The ``augmentation`` list changes the source
+    signals in its order, anew in each epoch. ``hallucination`` invents words in texts (None: no words). ``clip`` bounds
+    the gradient's norm (0: no bound). The ``precision`` "auto" is bfloat16 if this machine computes it faster,
+    otherwise float32. ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their
+    values. ``seed`` decides all random numbers.
+
+    The state is saved after every ``checkpoint_every`` updates, and at the end. The default is at each validation, or
+    ten times in the budget if there are no validations. At the end, the last ``average`` validated models are averaged
+    (1: no average), and the average becomes the best checkpoint if it is better.
+
+    Several processes can train together. With ``parallel`` "ddp", each has all parameters. With "fsdp", each has a part
+    of all parameters, gradients and moments, which needs less memory and more communication.
+
+    The training of a counted model ends after a pass that raises the log-probability by at most a share ``gain`` of its
+    size; -1 makes all passes.
     """
 
     steps: int | None = None
@@ -123,7 +131,7 @@ class Training:
         return Budget(self.steps, self.epochs, self.minutes)
 
     def __post_init__(self) -> None:
-        Budget(self.steps, self.epochs, self.minutes)  # raises if there is no limit
+        Budget(self.steps, self.epochs, self.minutes)  # raises UserError if there is no limit
         for name in ("accumulate", "average", "checkpoint_every"):
             check_at_least(f"training.{name}", getattr(self, name), 1)
         check_at_least("training.clip", self.clip, 0)
@@ -136,11 +144,13 @@ class Settings:
     """All settings of a run. ``transduce train`` reads them from a TOML file and keeps them in the run directory.
 
     ``search`` and ``metrics`` are for the trained model: prediction and evaluation use them. ``training.validation``
-    has its own. ``tuning`` is for phrase-based models. ``context`` is the text before a line that evaluation lets a
-    language model read; by default it reads each line alone. Raises ConfigError if the objective or a search calls a
-    method that the model lacks. It also raises it for ``tuning`` of another model, and for a setting that needs
-    gradients if the model is counted. Data with sources cannot have streams or a context (ConfigError). Raises
-    UserError for a distillation with another objective than cross-entropy.
+    has its own search and metrics. ``tuning`` is for phrase-based models. ``context`` is the text before a line that a
+    language model reads in evaluation. By default it reads each line alone.
+
+    Raises ConfigError if the objective or a search calls a method that the model lacks. Also raises it for ``tuning``
+    of another model, and for a setting that needs gradients if the model is counted. Also raises it for data with
+    sources that have streams or a context. Raises UserError for a distillation with another objective than
+    cross-entropy.
     """
 
     data: Data
@@ -155,7 +165,7 @@ class Settings:
     context: TextContext | None = None
 
     def __post_init__(self) -> None:
-        model: Any = getattr(self.model, "constructor", self.model)  # of a Spec; or the class itself
+        model: Any = getattr(self.model, "constructor", self.model)  # the constructor of a Spec, or the class itself
         if self.tuning and not can(model, Deriving):
             raise config.ConfigError(
                 "tuning", f"{model.__name__} has no weights of features, as a phrase-based model has: leave tuning out"
@@ -180,7 +190,7 @@ class Settings:
             check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
 
     def _check_streams(self) -> None:
-        """Raises ConfigError for what cannot read a text as streams: data with sources, another objective than
+        """Raises ConfigError for settings that do not allow streams: data with sources, another objective than
         cross-entropy of the text's own words, and a distillation.
         """
         reason = None
@@ -217,7 +227,7 @@ def read_settings(table: config.Table) -> Settings:
     Raises ConfigError if a setting is not valid, and UserError if a metric is unknown or its package is missing. The
     model's constructor checks its own values later.
     """
-    unknown: Any = UNKNOWN  # the model is a factory, so nothing needs its sizes yet
+    unknown: Any = UNKNOWN  # the model is a factory, so its sizes are not needed yet
     settings = config.build(table, Settings, Facts(**{fact.name: unknown for fact in fields(Facts)}))
     if not settings.metrics:
         raise config.ConfigError("metrics", '[]: by what evaluation measures was expected, such as ["exact"]')

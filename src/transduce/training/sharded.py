@@ -1,7 +1,7 @@
 """Fully sharded data parallelism (FSDP; Rajbhandari et al. 2020, stage 3; Zhao et al. 2023) by torch's ``fully_shard``.
 
 Each process keeps a part of every parameter, of its gradient and of its moments. The whole parameters are gathered for
-the computation of a batch, and given up after its gradient.
+the computation of a batch, and freed after its gradient.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from transduce.types import Batch, Loss
 
 
 class _Total(nn.Module):
-    """Returns the loss's tensor beside the loss, because ``fully_shard`` waits for the gradient of a tensor that the
-    module returns.
+    """Returns the loss's tensor in addition to the loss, because ``fully_shard`` waits for the gradient of a tensor
+    that the module returns.
     """
 
     def __init__(self, trainable: Trainable) -> None:
@@ -41,7 +41,7 @@ class ShardedTrainable(nn.Module):
     """A ``Trainable`` whose parameters are divided among the processes of a crew, in place.
 
     Gradients are summed over the processes, and each process has its part of the sum. Raises UserError for a model with
-    parameters that are no floating-point numbers, such as counts, or that have no axis to divide.
+    parameters that are no floating-point numbers, such as counts, or that have no axes.
     """
 
     def __init__(self, trainable: Trainable, optimizer: torch.optim.Optimizer, crew: Crew) -> None:
@@ -57,8 +57,8 @@ class ShardedTrainable(nn.Module):
         self.inner = _Total(trainable)
         device = next(iter(names)).device.type
         fully_shard(self.inner, mesh=init_device_mesh(device, (crew.world,)), reshard_after_forward=True)
-        self._sharded.set_gradient_divide_factor(1.0)  # sums, as the loop divides by the number of tokens
-        self._sharded.set_force_sum_reduction_for_comms(True)  # gloo has no other
+        self._sharded.set_gradient_divide_factor(1.0)  # only sums, because the loop divides by the number of tokens
+        self._sharded.set_force_sum_reduction_for_comms(True)  # gloo has no other reduction
         _divide(optimizer, names, dict(trainable.named_parameters()))
         self.optimizer = optimizer
 
@@ -68,7 +68,7 @@ class ShardedTrainable(nn.Module):
 
     @property
     def _sharded(self) -> FSDPModule:
-        assert isinstance(self.inner, FSDPModule)  # fully_shard changed its class
+        assert isinstance(self.inner, FSDPModule)  # fully_shard has changed its class
         return self.inner
 
     def forward(self, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -76,13 +76,14 @@ class ShardedTrainable(nn.Module):
         return loss, carry
 
     def own_part(self, tensor: Tensor) -> Tensor:
-        """The part of a divided tensor that this process has, in the same memory."""
+        """This process's part of a divided tensor, in the same memory."""
         return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
     @contextmanager
     def whole(self) -> Iterator[Moments]:
-        """A context in which the model has its whole parameters in each process, to search with it or to save it. It
-        yields the whole moments. All processes must enter it together. Changes of the parameters are lost at its end.
+        """A context in which the model has its whole parameters in each process, to search with the model or to save
+        it. The context yields the whole moments. All processes must enter it together. Changes of the parameters are
+        lost at its end.
         """
         moments = {
             name: {kind: _gathered(value) for kind, value in self.optimizer.state.get(parameter, {}).items()}

@@ -1,4 +1,4 @@
-"""Settings that depend on the number of training pairs: a recipe for much data names others for less."""
+"""Settings that depend on the number of training pairs. A recipe for much data names other recipes for less data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from transduce import config
 
-KEPT = ("data", "init", "distillation")  # decided before the pairs are counted
+KEPT = ("data", "init", "distillation")  # needed before the pairs are counted, so no alternative changes them
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Batches that do not fit into memory: they are divided, and their gradients are summed."""
+"""Divides batches that do not fit into memory. Their gradients are summed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transduce.types import Batch
 
 
 def padded_tokens(batch: Batch) -> int:
-    """The positions of a batch, padding included: its rows times its longest source or target."""
+    """The number of positions of a batch with padding: its rows times its longest source or target."""
     return len(batch.ids) * max(batch.source.values.shape[1], batch.target.values.shape[1])
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """True if PyTorch raises the error because memory is missing, on a GPU or on the processor."""
+    """True if PyTorch has raised the error because there is not enough memory, on a GPU or on the processor."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and "not enough memory" in str(error)  # the processor's allocator
     )
@@ -27,11 +27,11 @@ class Splitting:
     """Divides batches into parts that fit into memory. It begins without a limit: each batch is one part.
 
     The gradients of the parts are summed and divided once by the number of target tokens, so that the update is the
-    one of the whole batch.
+    same as for the whole batch.
     """
 
     def __init__(self) -> None:
-        self.limit: int | None = None  # padded tokens that were too many
+        self.limit: int | None = None  # the smallest number of padded tokens that was too large
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
         """Yields the batch itself, or parts of its rows in order, each below the limit if rows can be divided."""
@@ -43,8 +43,8 @@ class Splitting:
             yield from self.parts(rows_of(batch, half))
 
     def too_large(self, part: Batch, error: BaseException) -> None:
-        """Notes that this part did not fit. Raises StoppedError if it cannot be divided: it is one pair, or a chunk of
-        a text.
+        """Lowers the limit, because this part did not fit. Raises StoppedError if the part cannot be divided, because
+        it is a single pair or a chunk of a text.
         """
         tokens = padded_tokens(part)
         if len(part.ids) < 2 or part.chunk is not None:

@@ -1,4 +1,4 @@
-"""Starts the parts of a new model from different runs: its encoder from one, its decoder from another."""
+"""Starts the parts of a new model from different runs: for example, encoder and decoder from one run each."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ SIDES = ("source", "target")
 
 @dataclass
 class Transfer:
-    """The report of what the parts of a new model took from other runs: one report for each part, the names of the
-    parameters that no part covers (``outside``), and the names of all parameters of the new model.
+    """The report of the parameters that the parts of a new model took from other runs. It has a report for each part,
+    and the names of all parameters of the new model. ``outside`` has the names of the parameters that no part covers.
     """
 
     parts: list[Inheritance]
@@ -55,12 +55,12 @@ class Parts:
         self.parts = [(part, load(part.run, part.checkpoint, "cpu")) for part in parts]
 
     def units_for(self, data: Data, own: config.Table) -> config.Table | None:
-        """The table ``data.units`` of the new run: ``own``, in which the unit of each side whose vocabulary is kept or
-        extended is that of the other run. None if each side learns its own.
+        """The table ``data.units`` of the new run. It is the table ``own``, but if the vocabulary of a side is kept or
+        extended, the unit of this side comes from the other run. None if each side learns its own vocabulary.
 
         Raises UserError if a part of the encoder keeps a vocabulary, and the new run has no source.
         """
-        self._tokenizers()  # two runs that do not agree are told first
+        self._tokenizers()  # raises UserError first if two runs do not agree
         taken = {}
         for part, transducer in self.parts:
             if part.vocabulary == "own":
@@ -78,11 +78,11 @@ class Parts:
         return {**own, **taken} if taken else None
 
     def prepare(self, data: Data, cache: Path) -> Prepared:
-        """The data of the new run, encoded with the vocabularies that the parts choose. A side without a part, or whose
-        part says "own", has a vocabulary that is learned from the new data.
+        """The data of the new run, encoded with the vocabularies that the parts choose. The vocabulary of a side is
+        learned from the new data if the side has no part, or if its part says "own".
         """
         kept = self._tokenizers()
-        if data.units.joint is not None and kept:  # the one vocabulary of both sides
+        if data.units.joint is not None and kept:  # both sides share one vocabulary
             if len({tokenizer.fingerprint for tokenizer, _ in kept.values()}) > 1:
                 raise UserError(
                     "init.parts: the runs have different vocabularies, and data.units.joint needs one for both sides: "
@@ -102,7 +102,7 @@ class Parts:
         return prepare(data, cache, Tokenizers(*both))
 
     def _tokenizers(self) -> dict[str, tuple[Tokenizer, bool]]:
-        """The tokenizer of each side that is not learned, and True if the new data's tokens are added to it.
+        """The tokenizer of each side whose vocabulary is not learned, and True if the new data's tokens are added.
 
         Raises UserError if two runs have different vocabularies for one side.
         """
@@ -125,11 +125,11 @@ class Parts:
 
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Transfer:
-        """Copies the weights of each part that fit into the new ``model``, in place, in the order of the parts.
+        """Copies the weights of each part into the new ``model``, in place, if they fit, in the order of the parts.
         ``table`` has the new model's settings, and ``tokenizers`` its vocabularies. Returns the report.
 
         ``Predecessor.hand_over`` says which parameters fit. Raises UserError if a part is no module of its model, or if
-        nothing of it fits.
+        none of its parameters fit.
         """
         own, reports, covered = named_parameters(model), [], set()
         for part, transducer in self.parts:
@@ -146,7 +146,7 @@ class Parts:
             )
             found = Inheritance(part, heading)
             old, axes = transducer.settings["model"], axes_of(transducer, table, tokenizers)
-            if not tokenizers.joint and _side(part.into) != _side(part.taken):  # equal pairs of vocabularies, crossed
+            if not tokenizers.joint and _side(part.into) != _side(part.taken):  # equal vocabularies, but swapped
                 axes = vocabulary_axes(table, tokenizers), vocabulary_axes(old, transducer.tokenizers)
             names = {name: part.taken + name.removeprefix(part.into) for name in inside}
             copy_weights(found, own, given, axes, names)
@@ -167,7 +167,7 @@ def _side(module: str) -> str:
 
 
 def _inside(every: Mapping[str, Tensor], module: str, whose: str) -> dict[str, Tensor]:
-    """The parameters of a module or the parameter of this name, by their whole names. Raises UserError if there are
+    """The parameters of a module, or the parameter of this name, by their full names. Raises UserError if there are
     none.
     """
     found = {name: value for name, value in every.items() if f"{name}.".startswith(f"{module}.")}

@@ -17,16 +17,16 @@ from transduce.runs.training_state import Moments
 from transduce.training.splitting import Splitting, out_of_memory
 from transduce.types import Batch, Loss
 
-if TYPE_CHECKING:  # its import takes half a second
+if TYPE_CHECKING:  # this import takes half a second
     from transduce.training.sharded import ShardedTrainable
 
 
 @dataclass(frozen=True)
 class MadeUpdate:
-    """The numbers of an update. Tensors stay on the device, so that nothing waits for it.
+    """The numbers of an update. Tensors stay on the device, so that the program does not wait for it.
 
-    ``total``, ``nll`` and ``parts`` are sums over the ``count`` target tokens. ``norm`` is that of the mean gradient
-    before clipping. ``rate`` is the learning rate of the first group of parameters.
+    ``total``, ``nll`` and ``parts`` are sums over the ``count`` target tokens. ``norm`` is the norm of the mean
+    gradient before clipping. ``rate`` is the learning rate of the first group of parameters.
     """
 
     step: int
@@ -44,11 +44,11 @@ class Updater:
     """Makes updates: sums the gradients of batches, divides them once by the number of target tokens, clips their norm
     and applies them.
 
-    ``autocast`` makes the context in which the loss is computed. ``clip`` is the largest norm of a gradient; 0 does not
-    clip. ``carry`` is what the objective carries to the next batch: a tuple of tensors, or None.
+    ``autocast`` makes the context in which the loss is computed. ``clip`` is the largest norm of a gradient; 0 means no
+    clipping. ``carry`` is the value that the objective carries to the next batch: a tuple of tensors, or None.
 
-    If the ``crew`` has several processes, each of them calls this with its own parts of the batches; the gradients are
-    summed. ``sharded`` divides the parameters among the processes.
+    If the ``crew`` has several processes, each of them calls this with its own parts of the batches, and the gradients
+    are summed. ``sharded`` divides the parameters among the processes.
     """
 
     trainable: Trainable
@@ -74,9 +74,9 @@ class Updater:
         share: float,
         notice: Callable[[str], None],
     ) -> MadeUpdate:
-        """Makes the update number ``step`` from the batches, each with whether it counts (False for rows that another
-        process counts). ``progress`` is the part of the budget that is over. ``share`` multiplies the learning rates.
-        ``notice`` tells the user if a batch does not fit into memory.
+        """Makes update number ``step`` from the batches. Each batch has a flag that is False if another process counts
+        its rows. ``progress`` is the used share of the budget. ``share`` multiplies the learning rates. ``notice``
+        tells the user if a batch does not fit into memory.
         """
         losses = self._backward(batches, step, progress, notice)
         numbers = self._summed(losses)
@@ -102,8 +102,8 @@ class Updater:
     ) -> list[Loss]:
         """Sums the gradients of the batches. Returns the losses.
 
-        If memory is too small, all gradients are computed again, with the batch in parts. Later batches of its size are
-        divided from the start.
+        If there is not enough memory, all gradients are computed again, with the batch in parts. Later batches of this
+        size are divided from the start.
         """
         while True:
             carry, losses = self.carry, list[Loss]()
@@ -123,7 +123,7 @@ class Updater:
                 self.carry = carry
                 return losses
             loss = None
-            losses.clear()  # and with them the graph that fills the memory
+            losses.clear()  # also frees the graph, which fills the memory
             self.optimizer.zero_grad(set_to_none=True)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -146,7 +146,7 @@ class Updater:
             **{f"part {name}": _sum(loss.parts[name].detach() for loss in losses) for name in parts},
             **{f"tally {name}": tallies[name] for name in losses[0].tallies},
         }
-        if self.sharded is None:  # else they are summed already
+        if self.sharded is None:  # otherwise they are summed already
             self.crew.sum_gradients(self.parameters)
         return self.crew.sum_numbers(numbers)
 
@@ -172,7 +172,7 @@ class Updater:
 
 
 def _nothing(loss: Loss) -> Loss:
-    """The loss times 0: of a row that another process counts."""
+    """The loss times 0, for a row that another process counts."""
     parts = {name: 0 * value for name, value in loss.parts.items()}
     return Loss(0 * loss.total, 0, parts, dict.fromkeys(loss.tallies, 0))
 

@@ -1,4 +1,4 @@
-"""Validation: how good the model is on data.valid during training."""
+"""Validation measures the model on data.valid during training."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
 from transduce.types import Batch, Example, Prediction
 
-CHECKED = 8  # examples that metrics are tried on before training
-SAMPLE = 64  # examples to search for, to learn what searching for more takes; a validation never has fewer
+CHECKED = 8  # examples that check the metrics before training
+SAMPLE = 64  # examples of a search that measures the time of a search; a validation never has fewer examples
 
 
 class TooSlowError(Exception):
@@ -45,7 +45,7 @@ class TooSlowError(Exception):
 @dataclass(frozen=True)
 class Judgement:
     """The result of a validation: the mean loss per target token (or number), the metrics' scores by name, and a
-    ``value``, lower being better.
+    ``value``. Lower values are better.
 
     ``measure`` is "loss" or the name of the first metric. The value is the loss, or the metric's score, negated if
     higher scores are better. It is None if the search did not fit into the allowed time. Then there is only the loss,
@@ -61,7 +61,7 @@ class Judgement:
     @property
     def rank(self) -> Rank:
         """The rank that chooses the best model. A value or a loss that is NaN or missing counts as infinity, so it
-        ranks last: usually, a model that was searched with ranks before one that was not.
+        ranks last. So a validation with a search usually ranks before a validation without.
         """
         return Rank(self.measure, _infinite_if_nan(self.value), _infinite_if_nan(self.loss))
 
@@ -69,11 +69,11 @@ class Judgement:
 class Judge:
     """Validates a model: the loss over the pairs ``valid``, and the metrics of a search over the examples ``chosen``.
 
-    The loss is computed in the precision of training, and leaves out label smoothing. The search computes in float32.
-    The caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
+    The loss is computed in the precision of training, without label smoothing. The search computes in float32. The
+    caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
     ``chosen`` has about one in ``one_in`` of the examples. The processes of a ``crew`` share the batches and the
-    examples; all get the same judgement. If training reads streams, the loss uses all of ``valid`` as
-    streams of the same kind, except the few tokens that do not fill equal streams.
+    examples, and all get the same judgement. If training reads streams, the loss uses all of ``valid`` as streams of
+    the same kind, except the few tokens that do not fill equal streams.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class Judge:
         self.crew = crew
         self.metrics = [metric(name) for name in training.validation.metrics]
         self.clock = crew.clock(CLOCKS[training.clock])
-        self.seconds_each: float | None = None  # of the search, an example; when last measured
+        self.seconds_each: float | None = None  # of the last measured search, for each example
 
     def __call__(self, allowed: float = math.inf, part: float = 1.0) -> Judgement:
         """The judgement of the current model by this ``part`` of the data, at least ``SAMPLE`` examples. Leaves out the
         search if the whole is expected to take more than ``allowed`` seconds.
 
-        Raises TooSlowError if even the loss is expected to take longer, as its first batch shows.
+        Raises TooSlowError if even the loss is expected to take longer, by the time of its first batch.
         """
         began = self.clock()
         loss = self._loss(allowed, part)
@@ -121,11 +121,11 @@ class Judge:
         return Judgement(loss, scores, -value if first.higher_is_better else value, first.name, seconds)
 
     def _expected_seconds(self, count: int, left: float) -> float:
-        """Seconds that the search for ``count`` examples is expected to take. ``left`` are the seconds left for it; 0
-        is returned if they are infinite.
+        """The expected seconds of the search for ``count`` examples. ``left`` are the seconds that are left for it. If
+        they are infinite, the result is 0.
 
-        The search is timed on a sample if its time is unknown, or if ``left`` is positive and its last time is more
-        than that: a model that learns writes shorter outputs.
+        The search is timed on a sample if its time is unknown. It is timed again if ``left`` is positive and less than
+        its last time, because a model that has learned more writes shorter outputs.
         """
         if left == math.inf:
             return 0.0
@@ -134,12 +134,12 @@ class Judge:
         return (self.seconds_each or 0.0) * count
 
     def _spread(self, count: int) -> list[Example]:
-        """``count`` of the examples: evenly spaced, or the first ones if they are lines of one text."""
+        """Some of the examples, at most ``count``: evenly spaced, or the first ones if they are lines of one text."""
         return spread(self.examples, count) if self.transducer.context is None else self.examples[:count]
 
     def _search(self, chosen: Sequence[Example]) -> tuple[dict[str, float], float]:
-        """Searches for the outputs of the examples ``chosen``. Returns the metrics' scores by name, and the seconds
-        that it took.
+        """Searches for the outputs of the examples ``chosen``. Returns the metrics' scores by name, and the seconds of
+        the search.
         """
         began = self.clock()
         scores = self._scores(chosen)
@@ -164,8 +164,8 @@ class Judge:
         every, batch_of = self._batches(part)
         batches = every[self.crew.rank :: self.crew.world]
         for number, each in enumerate(batches):
-            if number == 1 and len(every) >= 2 * self.crew.world:  # then each process is here
-                expected = (self.clock() - began) * len(batches)  # known after the first batch
+            if number == 1 and len(every) >= 2 * self.crew.world:  # each process has a second batch
+                expected = (self.clock() - began) * len(batches)  # by the time of the first batch
                 if self.crew.any(expected > allowed):
                     raise TooSlowError(self.crew.share(expected))
             with self.autocast():
@@ -175,8 +175,8 @@ class Judge:
         return float(summed["total"] / summed["count"])
 
     def _batches(self, part: float) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
-        """The names of the batches of the validation loss on this ``part`` of the data, in order, and the function that
-        makes a batch of its name. A part of streams is their beginning.
+        """The names of the batches of the validation loss on this ``part`` of the data, in order, and a function that
+        makes a batch from its name. A part of streams is their beginning.
         """
         if self.streams is None:
             one_in = max(1, math.ceil(self.one_in / part))
@@ -205,7 +205,7 @@ def judge_of(
     found = examples(settings.data, "valid", cache, told=True) if {*validation.metrics, *settings.metrics} else []
     check_metrics([*validation.metrics, *settings.metrics], found, type(trainable.model))
     every = found if validation.metrics else []
-    # lines of a text are read one after the other, so a sample must be a part of it
+    # lines of a text are read one after the other, so a sample must be a continuous part of the text
     chosen = every[: validation.examples] if settings.context else spread(every, validation.examples)
     device = next(trainable.model.parameters()).device
     transducer = Transducer(
@@ -217,19 +217,19 @@ def judge_of(
         load_other=partial(language_model, run=None, device=device),
         context=settings.context,
     )
-    transducer.with_search(settings.search)  # a wrong language model is an error now, and not after training
+    transducer.with_search(settings.search)  # raises UserError for a wrong language model now, and not after training
     transducer = transducer.with_search(validation.search)
     one_in = max(1, len(every) // max(1, len(chosen)))
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in, crew)
 
 
 def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -> None:
-    """Raises UserError if one of these metrics cannot score the examples: for example ``mase-12`` with sources of ten
-    steps.
+    """Raises UserError if one of these metrics cannot score the examples. For example, ``mase-12`` cannot score sources
+    of ten steps.
 
-    Computes each metric's statistics of a few examples, as if a model of the class ``model`` wrote their first
-    references. So it also raises for a metric of densities if that class gives none. Metrics that need teacher forcing
-    are not checked.
+    Computes each metric's statistics for a few examples, as if a model of the class ``model`` had written their first
+    references. So it also raises UserError for a metric of densities if that class has no densities. Metrics that need
+    teacher forcing are not checked.
     """
     for each in map(metric, dict.fromkeys(names)):
         for example in () if each.needs_forcing else spread(list(found), CHECKED):
@@ -237,8 +237,8 @@ def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -
 
 
 def _as_written(reference: str, model: type) -> Prediction:
-    """The reference as an output of the class ``model``. For a regressor, a missing number is 0; if it is a
-    ``Density``, each number has the deviation 1. For other models the text does not change.
+    """The reference as an output of the class ``model``. If it is a regressor, a missing number becomes 0. If it is a
+    ``Density``, each number gets the deviation 1. For other models the text does not change.
     """
     if not can(model, Regressor):
         return Prediction(reference)
@@ -248,8 +248,8 @@ def _as_written(reference: str, model: type) -> Prediction:
 
 
 def spread(found: list[Example], count: int | None) -> list[Example]:
-    """Returns ``count`` of the examples, evenly spaced; all of them if ``count`` is None, 0, or more than there are.
-    Data are often sorted, so the first ones would not be a fair sample.
+    """Returns ``count`` of the examples, evenly spaced. Returns all examples if ``count`` is None, 0, or larger than
+    their number. Data are often sorted, so the first examples would not be a fair sample.
     """
     count = min(count or len(found), len(found))
     return [found[number * len(found) // count] for number in range(count)]

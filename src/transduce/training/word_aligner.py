@@ -1,4 +1,4 @@
-"""Word aligners that learn from the pairs that they are asked to align, without a run directory."""
+"""Word aligners that learn from the same pairs that they align, without a run directory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from transduce.transducer import Transducer
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a word aligner is trained: ``passes`` of its own after ``warm_up`` passes of IBM model 1. ``position`` makes
-    its model of positions. ``TwoWayCounts`` explains ``agreement``.
+    """The training of a word aligner: ``warm_up`` passes of IBM model 1, then ``passes`` of the aligner itself.
+    ``position`` makes its model of positions. ``TwoWayCounts`` explains ``agreement``.
     """
 
     position: Callable[[], Position]
@@ -49,10 +49,10 @@ def learn_aligner(
     further: Iterable[tuple[str, str]] = (),
     passes: int | None = None,
 ) -> Transducer:
-    """A word aligner, as a transducer, that learned from ``pairs`` of a source and a target text, and from ``further``
-    ones.
+    """Returns a word aligner, as a transducer, that has learned from ``pairs`` of a source and a target text, and from
+    ``further`` pairs.
 
-    White space separates words. Upper and lower case count as equal. ``model`` is a name in ``RECIPES``; ``passes``
+    White space separates words. Upper and lower case count as equal. ``model`` is a name in ``RECIPES``. ``passes``
     replaces its number of passes, but not the passes of the warm-up. Raises UserError for another name, for fewer than
     one pass, and if no pair has words on both sides.
     """

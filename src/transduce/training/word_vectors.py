@@ -19,9 +19,10 @@ from transduce.vectors.table import Vectors
 
 
 class TakesVectors(Protocol):
-    """A table of tokens of the source that can take vectors from ``file``; None if it takes none.
+    """A table of source tokens that can take word vectors from ``file``. ``file`` is None if the table takes none.
 
-    ``fill`` gives some token ids [N] vectors [N, ``width``], in place, and returns how many of them it has.
+    ``fill`` takes some token ids [N] and their vectors [N, ``width``], and fills the table in place. It returns the
+    number of these tokens that the table has.
     """
 
     file: str | None
@@ -33,11 +34,11 @@ class TakesVectors(Protocol):
 
 
 def fill_tables(model: nn.Module, tokenizer: Tokenizer) -> tuple[str, ...]:
-    """Fills each module of the model that can take vectors, in place. ``tokenizer`` is the source's. Returns a line for
-    people for each file.
+    """Fills each module of the model that can take vectors, in place. ``tokenizer`` is the tokenizer of the source.
+    Returns a line for people for each file.
 
-    Raises UserError if a file cannot be read, and ConfigError if its width is another one or if it has none of the
-    tokens.
+    Raises UserError if a file cannot be read. Raises ConfigError if its vectors have another width, or if it has none
+    of the tokens.
     """
     tables = [module for module in model.modules() if can(type(module), TakesVectors) and module.file is not None]
     return tuple(_fill(table, tokenizer) for table in tables)  # type: ignore[arg-type]
@@ -63,7 +64,7 @@ def _fill(table: TakesVectors, tokenizer: Tokenizer) -> str:
 
 
 def _filled(table: TakesVectors, words: Sequence[tuple[int, str]], vectors: Vectors) -> int:
-    """Fills the table with the vectors of words, given with their ids, and returns how many it has."""
+    """Fills the table with the vectors of the given words and ids. Returns the number of words that have a vector."""
     if not words:
         return 0
     vectors_ND = vectors.known([word for _, word in words]).astype(np.float32)
@@ -71,7 +72,7 @@ def _filled(table: TakesVectors, words: Sequence[tuple[int, str]], vectors: Vect
 
 
 def _spelling(entry: Hashable) -> str | None:
-    """The word that an entry of a vocabulary stands for, without the mark of a space; None if it is no word."""
+    """The word of an entry of a vocabulary, without the mark of a space. None if the entry is no word."""
     if isinstance(entry, tuple):  # a whole word of a "spelled" source
         return entry[1] if entry[0] == "word" else None
     return entry.removeprefix(SPACE) if isinstance(entry, str) else None

@@ -1,1 +1,1 @@
-"""Word vectors: files of them, how to train them, and measures of them. V words, D features."""
+"""Word vectors: their files, their training, and measures of their quality and bias. V words, D features."""

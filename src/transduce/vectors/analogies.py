@@ -16,7 +16,7 @@ from transduce.vectors.correlation import Estimate, share
 from transduce.vectors.table import Floats, Vectors
 
 Method = Literal["add", "mul"]
-AT_ONCE = 256  # questions; their cosines with all words are in memory
+AT_ONCE = 256  # questions at a time, because their cosines with all words are in memory
 TINY = 1e-6  # keeps 3CosMul from dividing by 0, as in gensim
 TOTAL = "total"
 METHODS: tuple[Method, ...] = ("add", "mul")
@@ -33,8 +33,8 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class SectionResult:
-    """A section of questions: how many there are, how many have four words with vectors (``covered``), and how many of
-    these are answered right.
+    """The counts of a section: all ``questions``, the questions whose four words have vectors (``covered``), and the
+    covered questions with a ``right`` answer.
     """
 
     name: str
@@ -49,9 +49,9 @@ class SectionResult:
 
 
 def read_questions(path: str | Path) -> dict[str, list[Question]]:
-    """The questions of a file, by section, in the format of word2vec's questions-words.txt: ": name" begins a section,
-    and any other line is four words. Raises UserError, with the line, for another form, and for a file without
-    questions.
+    """The questions of a file, by section, in the format of word2vec's questions-words.txt. The line ": name" begins a
+    section, and any other line has four words. Raises UserError, with the line, for another form, and for a file
+    without questions.
     """
     sections: dict[str, list[Question]] = {}
     current: list[Question] | None = None
@@ -80,10 +80,10 @@ def analogies(
 ) -> list[SectionResult]:
     """The accuracy of each section, and of all questions together in a last section "total".
 
-    The answer is the word x, other than a, b and c, with the highest score. With cosines of unit vectors the score of
-    "add" is cos(x, b) - cos(x, a) + cos(x, c) (3CosAdd, Mikolov et al. 2013). The score of "mul" is cos'(x, b) cos'(x,
-    c) / (cos'(x, a) + 1e-6) with cos' = (1 + cos) / 2 (3CosMul, Levy and Goldberg 2014). A question with a word that
-    has no vector is not covered. The accuracies of "add" equal gensim's ``evaluate_word_analogies``.
+    The answer is the word x, other than a, b and c, with the highest score. Let cos be the cosine of unit vectors. The
+    score of "add" is cos(x, b) - cos(x, a) + cos(x, c) (3CosAdd, Mikolov et al. 2013). The score of "mul" is
+    cos'(x, b) cos'(x, c) / (cos'(x, a) + 1e-6) with cos' = (1 + cos) / 2 (3CosMul, Levy and Goldberg 2014). A question
+    with a word that has no vector is not covered. The accuracies of "add" equal gensim's ``evaluate_word_analogies``.
     """
     found = []
     for name, questions in sections.items():
@@ -96,9 +96,10 @@ def analogies(
 
 
 def answered(vectors: Vectors, rows_Q4: NDArray[np.int64], method: Method, ignore_case: bool) -> NDArray[np.int64]:
-    """The row of the answer to each question [Q], from the rows of its words [Q, 4], of which the first three are read.
-    If ``ignore_case`` is True, words that differ from a given one only in case are no answers, and an answer is the
-    first of the words that differ only in case.
+    """The row of the answer to each question [Q]. ``rows_Q4`` has the rows of its words; only the first three are read.
+
+    If ``ignore_case`` is True, a word that differs from a given word only in case is no answer. If several words differ
+    only in case, only the first of them can be the answer.
     """
     first_V = np.arange(len(vectors))
     if ignore_case:

@@ -15,8 +15,8 @@ from transduce.errors import UserError
 from transduce.vectors.direction import read_json
 from transduce.vectors.table import Floats, Vectors
 
-EXACT = 200_000  # partitions: at most this number is enumerated
-SAMPLES = 100_000  # random partitions otherwise
+EXACT = 200_000  # up to this number of partitions, all are enumerated
+SAMPLES = 100_000  # random partitions, if there are more
 AT_ONCE = 4096
 ROUNDING = 1e-9  # a partition whose statistic is larger by less counts as equal
 PARTS = ("targ1", "targ2", "attr1", "attr2")
@@ -42,10 +42,11 @@ class Test:
 class Association:
     """The result of a test. A positive ``effect`` means that X is nearer to A, and Y to B.
 
-    ``size`` is the mean of |s| over both target sets: the effect size is relative to the spread of s, and so does not
-    tell whether associations are small. ``p`` is the one-sided p-value, and ``exact`` tells whether all partitions were
-    enumerated. ``known`` and ``words`` are the numbers of words with a vector, and of all words, in the four sets
-    together. ``effect``, ``size`` and ``p`` are NaN if one of the sets has fewer than two words with a vector.
+    ``size`` is the mean of |s| over both target sets. It tells whether associations are small. The effect size does not
+    tell that, because it is relative to the spread of s. ``p`` is the one-sided p-value, and ``exact`` tells whether
+    all partitions were enumerated. ``known`` is the number of words with a vector, and ``words`` the number of all
+    words, in the four sets together. ``effect``, ``size`` and ``p`` are NaN if one of the sets has fewer than two words
+    with a vector.
     """
 
     test: Test
@@ -75,11 +76,12 @@ def read_test(path: str | Path) -> Test:
 def weat(vectors: Vectors, test: Test, limit: int = EXACT, samples: int = SAMPLES, seed: int = 1) -> Association:
     """The effect size and the p-value of a test.
 
-    With s(w) = mean_a cos(w, a) - mean_b cos(w, b), the effect size is the mean of s over X minus its mean over Y,
-    divided by the standard deviation of s over all of them (with n - 1). p is the share of the partitions of X and Y
-    into two sets of the same sizes whose difference of means is larger than the observed one. If there are more than
-    ``limit`` partitions, p comes from ``samples`` random ones: (1 + larger ones) / (1 + samples). Words without a
-    vector are left out. A word is looked for exactly, then in any case.
+    Let s(w) = mean_a cos(w, a) - mean_b cos(w, b). The effect size is the mean of s over X minus its mean over Y,
+    divided by the standard deviation of s over X and Y together (with n - 1). The p-value comes from the partitions of
+    the words of X and Y into two sets of the same sizes. It is the share of partitions whose difference of means is
+    larger than the observed one. If there are more than ``limit`` partitions, it comes from ``samples`` random ones:
+    (1 + larger ones) / (1 + samples). Words without a vector are left out. A word is looked up exactly, then in any
+    case.
     """
     x, y, a, b = (sorted(set(vectors.places(words))) for words in (test.x, test.y, test.a, test.b))
     known, words = sum(map(len, (x, y, a, b))), sum(map(len, (test.x, test.y, test.a, test.b)))
@@ -94,8 +96,8 @@ def weat(vectors: Vectors, test: Test, limit: int = EXACT, samples: int = SAMPLE
 
 
 def associations(vectors: Vectors, words: list[int], a: list[int], b: list[int]) -> Floats:
-    """s [N] of N words: the mean cosine with the words ``a`` minus the mean cosine with the words ``b``. All words are
-    given by their rows.
+    """The associations s [N] of N words: the mean cosine with the words ``a`` minus the mean cosine with the words
+    ``b``. All words are given by their rows.
     """
     unit_VD = vectors.unit_VD
     difference_D = unit_VD[a].astype(np.float64).mean(0) - unit_VD[b].astype(np.float64).mean(0)
@@ -127,14 +129,14 @@ def p_sampled(s_N: Floats, size: int, samples: int, seed: int) -> float:
 
 
 def _threshold(s_N: Floats, size: int) -> float:
-    """The observed sum of s over the first set: the difference of means grows with this sum. A little is added, so that
-    rounding makes no equal sum larger.
+    """The observed sum of s over the first set, which grows with the difference of means. A small number is added, so
+    that rounding errors make no equal sum larger.
     """
     return float(s_N[:size].sum()) + ROUNDING * float(np.abs(s_N).sum())
 
 
 def _partitions(words: int, size: int) -> Iterator[NDArray[np.int64]]:
-    """Yields the rows of each first set, in blocks [P, size]."""
+    """Yields the rows of the first set of each partition, in blocks [P, size]."""
     every = itertools.combinations(range(words), size)
     while block := list(itertools.islice(every, AT_ONCE)):
         yield np.array(block, dtype=np.int64)

@@ -1,6 +1,4 @@
-"""The bias of word vectors in one result: the direction, the occupations on it, WEAT, and the similarity that is
-left.
-"""
+"""The bias of word vectors in one result: the direction, the occupations on it, WEAT, and the remaining similarity."""
 
 from __future__ import annotations
 
@@ -24,8 +22,9 @@ from transduce.vectors.table import Floats, Vectors
 
 @dataclass(frozen=True)
 class Questions:
-    """What to measure: ``pairs`` define the direction (``direction``), as ``kind`` says. ``listed`` are occupations,
-    ``tests`` are WEAT tests, and ``similarities`` are scored pairs of words by name. Each of these three may be empty.
+    """The inputs of the measures. ``pairs`` and ``kind`` define the direction (see ``direction``). ``listed`` are
+    occupations, ``tests`` are WEAT tests, and ``similarities`` are scored pairs of words by name. Each of these three
+    may be empty.
     """
 
     pairs: Sequence[Pair]
@@ -36,7 +35,7 @@ class Questions:
 
     @property
     def words(self) -> set[str]:
-        """All words that the measures ask for."""
+        """All words that the measures need."""
         of_tests = (word for test in self.tests for part in (test.x, test.y, test.a, test.b) for word in part)
         of_pairs = (word for pair in self.pairs for word in pair)
         scored = (word for each in (self.similarities or {}).values() for pair in each for word in pair[:2])
@@ -45,7 +44,7 @@ class Questions:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a task that uses the vectors. It is written multiplied by ``factor``, 100 for percent."""
+    """A figure of a task that uses the vectors. Tables show it multiplied by ``factor``, which is 100 for percent."""
 
     name: str
     value: Estimate
@@ -54,10 +53,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class BiasResult:
-    """The bias of the vectors ``name``. ``variance`` is the share of the variance of the pairs that their first
-    principal component explains. ``occupations`` are measured on the vectors' own direction. ``first`` is the mean size
-    of the projections of the same occupations on the direction of the first vectors that were measured. Without
-    occupations both are None, and ``analogies`` is empty. ``tasks`` has the figures of tasks that use the vectors.
+    """The bias of the vectors ``name``.
+
+    ``variance`` is the share of the variance of the pairs that their first principal component explains.
+    ``occupations`` has the projections of occupations on the vectors' own direction. ``first`` is the mean size of
+    their projections on the direction of the first vectors that were measured. If no occupations were given, both are
+    None, and ``analogies`` is empty. ``tasks`` has the figures of tasks that use the vectors.
     """
 
     name: str
@@ -121,9 +122,9 @@ class BiasResult:
 def bias(
     vectors: Vectors, questions: Questions, name: str, first_D: Floats | None = None, extremes: int = 10
 ) -> BiasResult:
-    """Measures what the questions ask of the vectors. ``first_D`` is the direction of the first vectors, which may be
-    these; None leaves its measure out. ``extremes`` is the number of analogies of occupations. Raises UserError if the
-    vectors have none of the pairs, or none of the occupations.
+    """Computes all measures of ``questions`` on the vectors. ``first_D`` is the direction of the first vectors, which
+    may be the same vectors; None leaves out its measure. ``extremes`` is the number of analogies of occupations. Raises
+    UserError if the vectors have none of the pairs, or none of the occupations.
     """
     along_D = direction(vectors, questions.pairs, questions.kind)
     listed = questions.listed

@@ -12,7 +12,7 @@ from transduce.data import corpora
 from transduce.errors import UserError
 
 WORD = re.compile(r"\w+(?:['’]\w+)*")
-UNKNOWN = "<unk>"  # what published corpora, such as the Penn Treebank, have in the place of rare words
+UNKNOWN = "<unk>"  # replaces rare words in published corpora, such as the Penn Treebank
 LONGEST = 1000  # words; gensim ignores what follows the 10,000th word of a line
 
 
@@ -20,9 +20,9 @@ LONGEST = 1000  # words; gensim ignores what follows the 10,000th word of a line
 class Corpus:
     """The lines of text ``files``, as lists of words. It can be read several times; a .gz file is decompressed.
 
-    A word is a run of letters, digits and underscores, with apostrophes inside it; punctuation is left out. If
-    ``whole`` is True, words are instead what stands between white space, for text that is already tokenised. "<unk>" is
-    never a word. If ``lowercase`` is True, words become lower case. A line of more than 1,000 words is divided.
+    A word is a run of letters, digits and underscores, with apostrophes inside it. Punctuation is left out. If
+    ``whole`` is True, white space separates words instead, for text that is already tokenised. "<unk>" is never a word.
+    If ``lowercase`` is True, words become lower case. A line of more than 1,000 words is divided.
     """
 
     files: Sequence[Path]
@@ -38,7 +38,7 @@ class Corpus:
                     yield words[start : start + LONGEST]
 
     def counts(self) -> Counter[str]:
-        """How often each word occurs. Raises UserError if the files have no words."""
+        """The number of occurrences of each word. Raises UserError if the files have no words."""
         found: Counter[str] = Counter()
         for words in self:
             found.update(words)
@@ -48,7 +48,7 @@ class Corpus:
 
 
 def counted(lines: Iterable[str]) -> Counter[str]:
-    """How often each word occurs in the lines. Words are those of ``split``, in their own case."""
+    """The number of occurrences of each word in the lines. ``split`` finds the words, which keep their case."""
     return Counter(word for line in lines for word in split(line))
 
 

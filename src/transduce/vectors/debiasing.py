@@ -18,8 +18,8 @@ STEPS = 500  # of L-BFGS, at most
 
 
 def neutralise(vectors: Vectors, direction_D: Floats, specific: Collection[str] = ()) -> Vectors:
-    """Removes the component along a direction from all words except the ``specific`` ones, such as "aunt" for gender:
-    w - (w g) g, divided by its length (section 6, step 2a).
+    """Removes the component along the direction g from all words except the ``specific`` ones. A specific word for
+    gender is "aunt". A word w becomes w - (w g) g, divided by its length (section 6, step 2a).
 
     ``specific`` words are compared exactly. A vector that is parallel to the direction stays unchanged.
     """
@@ -34,8 +34,7 @@ def neutralise(vectors: Vectors, direction_D: Floats, specific: Collection[str] 
 
 def equalise(vectors: Vectors, direction_D: Floats, pairs: Sequence[Pair]) -> Vectors:
     """Moves the two words of each pair, such as (grandmother, grandfather), to the same distance from every word that
-    has
-    no component along the direction (section 6, step 2b).
+    has no component along the direction (section 6, step 2b).
 
     The words keep the mean of their components orthogonal to the direction, and differ only along it, with opposite
     signs. Pairs with a word that has no vector, and pairs whose words have equal components along the direction, stay
@@ -58,8 +57,8 @@ def equalise(vectors: Vectors, direction_D: Floats, pairs: Sequence[Pair]) -> Ve
 
 
 def soften(vectors: Vectors, direction_D: Floats, specific: Collection[str] = (), weight: float = 0.2) -> Vectors:
-    """Soft debiasing: a linear map T that keeps the products of all words, and makes neutral words nearly orthogonal to
-    the direction (section 6, step 2 of the soft form).
+    """Soft debiasing by a linear map T, which nearly keeps the inner products of all words. It makes neutral words
+    nearly orthogonal to the direction (section 6, step 2 of the soft form).
 
     T minimises ||(T W)'(T W) - W'W||^2 + weight ||(T N)'(T g)||^2, where W has all words and N the words that are not
     ``specific``. Both terms are divided by the number of their products, so that ``weight`` means the same for any

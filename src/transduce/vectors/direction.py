@@ -19,10 +19,11 @@ Pair = tuple[str, str]
 def direction(vectors: Vectors, pairs: Sequence[Pair], kind: Kind = "pca") -> Floats:
     """The unit vector [D] of a direction that pairs of words define, such as (woman, man), (she, he).
 
-    Vectors have length 1 first. "mean" is the mean of the differences of the pairs. "pca" is the first principal
-    component of the words, each centred at the middle of its pair (Bolukbasi et al. 2016, section 5). The first words
-    of the pairs lie on the positive side. Pairs with a word that has no vector are left out. Raises UserError if no
-    pair is left, or if the words of all pairs have equal vectors.
+    All vectors are divided by their lengths first. The ``kind`` "mean" is the mean of the differences of the pairs.
+    The ``kind`` "pca" is the first principal component of the words, after the mean of its pair is subtracted from each
+    word (Bolukbasi et al. 2016, section 5). The first words of the pairs lie on the positive side. Pairs with a word
+    that has no vector are left out. Raises UserError if no pair is left, or if the words of all pairs have equal
+    vectors.
     """
     difference_PD = differences(vectors, pairs)
     if kind == "mean":
@@ -64,7 +65,7 @@ def projections(vectors: Vectors, direction_D: Floats, places: Sequence[int]) ->
 
 
 def read_json(path: str | Path, what: str) -> Any:
-    """The JSON value of a file. ``what`` is what the file should have, for messages. Raises UserError if the file is
+    """The JSON value of a file. ``what`` describes the expected contents in messages. Raises UserError if the file is
     missing or is not JSON.
     """
     try:

@@ -1,6 +1,6 @@
 """Files of word vectors: word2vec text and binary, GloVe, and fastText .vec and .bin.
 
-A reader keeps only the vectors that are wanted, so its memory grows with these and not with the file. The exception is
+A reader keeps only the requested vectors, so its memory grows with their number and not with the file. The exception is
 fastText's .bin, which the library gensim reads as a whole.
 """
 
@@ -24,7 +24,7 @@ from transduce.vectors.table import Floats, Vectors
 
 Format = Literal["text", "binary", "fasttext"]
 FASTTEXT_MAGIC = struct.pack("<i", 793712314)  # the first bytes of fastText's own format
-WIDEST = 10_000  # features of a vector; a damaged header must not ask for all memory
+WIDEST = 10_000  # largest number of features, so that a damaged header does not claim all memory
 LONGEST_WORD = 10_000  # bytes of a word in a binary file
 GENSIM = "pip install 'transduce[vectors]', with Python 3.13 or earlier: gensim has no release for later ones"
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})\s*")
@@ -38,15 +38,15 @@ def load(
 ) -> Vectors:
     """The word vectors of a file. A name that ends with .gz is decompressed.
 
-    The content tells the format: fastText's .bin by its first bytes, word2vec's binary format by bytes after the header
-    that are no numbers, and otherwise text, with a header "V D" (word2vec, fastText .vec) or without one (GloVe).
-    ``words`` keeps only these words, in any case; None keeps all. ``limit`` keeps at most this number of words, the
-    first ones of the file. A word that is not UTF-8 is left out. If ``first_of_two`` is True, the first vector of a
+    The content tells the format. fastText's .bin has its own first bytes. In word2vec's binary format, the bytes after
+    the header are no numbers. Otherwise the file is text, with a header "V D" (word2vec, fastText .vec) or without one
+    (GloVe). ``words`` keeps only these words, in any case; None keeps all. ``limit`` keeps only the first words of the
+    file, at most this number. A word that is not UTF-8 is left out. If ``first_of_two`` is True, the first vector of a
     word that occurs twice counts; by default it is an error.
 
-    Raises UserError, which names the line or the number of the entry, if a vector has another width than the first one
-    or a value that is not a finite number, if a word occurs twice, or if the file is empty, breaks off or is none of
-    these formats. Raises MissingPackageError if fastText's .bin is read without gensim.
+    Raises UserError if a vector has another width than the first one or a value that is not a finite number, and if a
+    word occurs twice. Raises it, too, if the file is empty, ends too early or has none of these formats. The message
+    names the line or the number of the entry. Raises MissingPackageError if fastText's .bin is read without gensim.
     """
     path = Path(path).expanduser()
     if limit is not None and limit < 1:
@@ -82,8 +82,8 @@ def format_of(path: Path) -> Format:
 def save(vectors: Vectors, path: str | Path) -> None:
     """Writes the vectors in word2vec's text format, or in its binary format if the name ends with .bin.
 
-    A text file has the shortest digits from which float32 can be read again exactly. Subwords are not written. Raises
-    UserError if a word has a space or a line break, which these formats cannot hold.
+    A text file has the shortest decimal numbers that give exactly the same float32 numbers. Subwords are not written.
+    Raises UserError if a word has a space or a line break, which these formats cannot hold.
     """
     path = Path(path)
     for word in vectors.words:
@@ -109,8 +109,7 @@ Entry = tuple[str, bytes, "Floats | None"]  # the place for messages, the word, 
 
 def _text(path: Path) -> Iterator[tuple[str, bytes, list[bytes]]]:
     """Yields (place, word, values as text) for each line of a text file. The last D fields are the values, so a word
-    may
-    have spaces.
+    may have spaces.
     """
     width = count = None
     number = found = 0
@@ -145,7 +144,7 @@ def _binary(path: Path) -> Iterator[tuple[str, bytes, Floats]]:
         with _open(path) as opened:
             file = io.BufferedReader(opened, 1 << 20)  # type: ignore[type-var]
             header = HEADER.fullmatch(file.readline(64))
-            assert header is not None  # format_of has seen it
+            assert header is not None  # format_of has checked it
             count, width = int(header[1]), int(header[2])
             _check_width(path, width)
             for number in range(1, count + 1):
@@ -172,7 +171,7 @@ def _word(file: IO[bytes]) -> bytes:
 def _collected(
     path: Path, entries: Iterable[tuple[str, bytes, Any]], words: Collection[str] | None, limit: int | None, first: bool
 ) -> Vectors:
-    """Keeps the wanted entries as ``Vectors``; ``first`` is ``first_of_two`` of ``load``."""
+    """The requested entries as ``Vectors``. ``first`` is ``first_of_two`` of ``load``."""
     wanted = None if words is None else {word.upper() for word in words}
     rows, places = bytearray(), dict[str, str]()
     for place, raw, values in entries:

@@ -18,10 +18,12 @@ AT = (1, 10)
 
 @dataclass(frozen=True)
 class MisspellingResult:
-    """How often the right word is the nearest (``first``) or among the ten nearest words (``ten``) of a misspelling.
+    """Counts of pairs of a misspelling and its right word.
 
-    Of ``pairs`` pairs, ``reachable`` have a right word with a vector. In ``covered`` of these the misspelling has a
-    vector too, of its own or from subwords. ``chance`` is the probability that ten random words have the right one.
+    ``first`` counts the pairs whose right word is the nearest word of the misspelling. ``ten`` counts the pairs whose
+    right word is among the ten nearest. ``reachable`` counts the pairs whose right word has a vector. ``covered``
+    counts the reachable pairs whose misspelling has a vector, too, of its own or from subwords. ``chance`` is the
+    probability that ten random words include the right one.
     """
 
     pairs: int
@@ -33,7 +35,7 @@ class MisspellingResult:
 
     @property
     def accuracy(self) -> tuple[Estimate, Estimate]:
-        """The shares of ``first`` and of ``ten`` among the reachable pairs: a pair that is not covered is wrong."""
+        """The shares of ``first`` and of ``ten`` among the reachable pairs. A pair that is not covered is wrong."""
         return share(self.first, self.reachable), share(self.ten, self.reachable)
 
 
@@ -55,7 +57,7 @@ def read_misspellings(path: str | Path) -> list[tuple[str, str]]:
 def misspellings(vectors: Vectors, pairs: Sequence[tuple[str, str]]) -> MisspellingResult:
     """Counts how often the right word is among the nearest words of its misspelling, by cosine.
 
-    The misspelling itself is no answer. Pairs that differ only in case are left out. Words are looked for exactly, then
+    The misspelling itself is no answer. Pairs that differ only in case are left out. Words are looked up exactly, then
     in any case.
     """
     pairs = [(wrong, right) for wrong, right in pairs if wrong.upper() != right.upper()]
@@ -74,6 +76,6 @@ def misspellings(vectors: Vectors, pairs: Sequence[tuple[str, str]]) -> Misspell
 
 
 def random_vectors(vectors: Vectors, seed: int = 1) -> Vectors:
-    """Vectors with the same words and width, drawn from a normal distribution: what chance gives on any measure."""
+    """Vectors with the same words and width, drawn from a normal distribution, as a random baseline of any measure."""
     drawn = np.random.default_rng(seed).standard_normal(vectors.matrix_VD.shape)
     return vectors.with_matrix(drawn.astype(np.float32))

@@ -12,7 +12,7 @@ from transduce.vectors.table import Floats, Vectors, normalised
 
 
 class Neighbour(NamedTuple):
-    """A word and its cosine with the vector that was asked for."""
+    """A word and its cosine with the query vector."""
 
     word: str
     cosine: float
@@ -21,13 +21,12 @@ class Neighbour(NamedTuple):
 def neighbours(
     vectors: Vectors, plus: Sequence[str], minus: Sequence[str] = (), k: int = 10, case: bool | None = None
 ) -> list[Neighbour]:
-    """The ``k`` words whose vectors have the largest cosine with the sum of the unit vectors of ``plus``, minus those
-    of
-    ``minus``; the nearest first.
+    """The ``k`` words with the largest cosine with a query vector, the nearest first. The query vector is the sum of
+    the unit vectors of ``plus`` minus the sum of the unit vectors of ``minus``.
 
-    The given words themselves are left out. One word in ``plus`` alone asks for its neighbours; ["king", "woman"] and
-    minus ["man"] is the analogy man : king = woman : ?. ``case`` is ``ignore_case`` of ``Vectors.place``. Raises
-    UserError for a word without a vector, if ``plus`` is empty, or if ``k`` < 1.
+    The given words themselves are left out. A single word in ``plus`` gives its neighbours. With plus ["king", "woman"]
+    and minus ["man"], the query is the analogy man : king = woman : ?. ``case`` is ``ignore_case`` of
+    ``Vectors.place``. Raises UserError for a word without a vector, if ``plus`` is empty, or if ``k`` < 1.
     """
     if not plus or k < 1:
         raise UserError(f"{len(plus)} words to look for and k = {k}: at least one of each was expected")
@@ -49,9 +48,8 @@ def nearest(vectors: Vectors, query_D: Floats, k: int, without: Collection[int] 
 
 
 def odd_one_out(vectors: Vectors, words: Sequence[str]) -> list[Neighbour]:
-    """The words with the cosine of each with the mean of all their unit vectors, the lowest first: the first word is
-    the
-    one that does not fit (gensim's ``doesnt_match``).
+    """The words, each with its cosine with the mean of all their unit vectors, the lowest cosine first. So the first
+    word is the one that does not fit (gensim's ``doesnt_match``).
 
     Raises UserError for fewer than three words, and for a word without a vector.
     """

@@ -19,8 +19,8 @@ FARTHEST = 1.0  # between the unit vectors of the two words of an analogy (Boluk
 
 
 class Occupation(NamedTuple):
-    """An occupation, and how people rate it from -1 (she) to 1 (he): by definition and by stereotype; NaN without a
-    rating.
+    """An occupation and people's ratings of it from -1 (she) to 1 (he): by definition and by stereotype. NaN means that
+    there is no rating.
     """
 
     word: str
@@ -83,11 +83,11 @@ def occupations(vectors: Vectors, direction_D: Floats, listed: Sequence[Occupati
 def occupation_analogies(
     vectors: Vectors, direction_D: Floats, listed: Sequence[Occupation], k: int = 10, farthest: float = FARTHEST
 ) -> list[OccupationAnalogy]:
-    """The ``k`` pairs (x, y) of occupations for which x - y is most parallel to the direction: she is to x as he is to
-    y. The best come first.
+    """The ``k`` pairs (x, y) of occupations whose difference x - y is most parallel to the direction. They read: she is
+    to x as he is to y. The best pairs come first.
 
     Only pairs whose unit vectors are at most ``farthest`` apart are compared (Bolukbasi et al. 2016, section 4). A word
-    stands in at most one pair as x, and in at most one as y.
+    is x in at most one pair, and y in at most one pair.
     """
     places = sorted(set(vectors.places(each.word for each in listed)))
     unit_ND = vectors.unit_VD[places].astype(np.float64)

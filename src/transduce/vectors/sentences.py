@@ -19,11 +19,11 @@ SMOOTHING = 1e-3  # a of Arora et al. 2017
 
 
 def average(vectors: Vectors, sentences: Sequence[str], weights: Floats | None = None) -> Floats:
-    """The mean [N, D] of the vectors of each sentence's words. ``weights`` [V] are those of a weighted sum, which is
-    divided by the number of words.
+    """The mean vector [N, D] of the words of each sentence. If ``weights`` [V] are given, it is the weighted sum of the
+    vectors, divided by the number of words.
 
-    Words are found by ``corpus.split``, then exactly or in any case. Words without a vector of their own have none here
-    either, subwords or not. A sentence without known words is zero.
+    ``corpus.split`` finds the words, which are looked up exactly, then in any case. Words without a vector of their own
+    are left out, even if the table has subwords. The vector of a sentence without known words is zero.
     """
     places = [vectors.places(split(sentence)) for sentence in sentences]
     counts_N = np.array([len(row) for row in places], dtype=np.int64)
@@ -39,8 +39,8 @@ def average(vectors: Vectors, sentences: Sequence[str], weights: Floats | None =
 
 @dataclass(frozen=True)
 class SmoothInverseFrequency:
-    """Sentence vectors of Arora et al. 2017: a word w weighs a / (a + p(w)), and the common component, the first right
-    singular vector of the sentences that ``fit`` was given, is removed. ``weights_V`` has the weight of each word, and
+    """Sentence vectors of Arora et al. 2017. The weight of a word w is a / (a + p(w)). The common component is removed:
+    the first right singular vector of the sentences that ``fit`` got. ``weights_V`` has the weight of each word, and
     ``common_D`` the component.
     """
 

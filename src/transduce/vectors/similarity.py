@@ -15,8 +15,8 @@ from transduce.vectors.correlation import Estimate, estimate, pearson, spearman
 from transduce.vectors.table import Floats, Vectors, normalised
 
 Unknown = Literal["skip", "zero", "subwords"]
-"""What to do with words that have no vector of their own: leave their pair out, count the pair with cosine 0, or make a
-vector from the word's subwords (and leave the pair out if the vectors have none)."""
+"""The treatment of words that have no vector of their own: leave their pair out, count the pair with cosine 0, or make
+a vector from the word's subwords (and leave the pair out if the vectors have no subwords)."""
 
 
 class ScoredPair(NamedTuple):
@@ -48,8 +48,7 @@ class SimilarityResult:
 
 def read_pairs(path: str | Path) -> list[ScoredPair]:
     """The pairs of a file: word, word and score on each line, separated by tabs. Lines that begin with # and empty
-    lines
-    are left out. Raises UserError, with the line, for another form, and for a file without pairs.
+    lines are left out. Raises UserError, with the line, for another form, and for a file without pairs.
     """
     found = []
     for number, raw in enumerate(corpora.lines(Path(path)), 1):
@@ -77,8 +76,8 @@ def similarity(
 ) -> SimilarityResult:
     """Correlates the cosine of each pair's vectors with the pair's score, by Spearman and by Pearson.
 
-    With ``unknown`` "skip" or "zero" this equals gensim's ``evaluate_word_pairs`` (there ``dummy4unknown``). If fewer
-    than two pairs are used, the correlations are NaN. ``name`` is the name of the pairs in the result.
+    If ``unknown`` is "skip" or "zero", the result equals gensim's ``evaluate_word_pairs`` (there ``dummy4unknown``). If
+    fewer than two pairs are used, the correlations are NaN. ``name`` is the name of the pairs in the result.
     """
     own = [all(vectors.place(word, ignore_case) is not None for word in pair[:2]) for pair in pairs]
     cosines, scores = [], []

@@ -23,7 +23,7 @@ class Vectors:
 
     The order of the words is the file's order, usually the most frequent word first. ``subwords`` makes the vector of
     any other word; None if the file has only whole words. ``name`` is the file or run, for messages. Raises UserError
-    if there are no words, if a word occurs twice, or if the matrix does not have a row for each word.
+    if there are no words, if a word occurs twice, or if the numbers of words and of rows differ.
     """
 
     words: tuple[str, ...]
@@ -39,7 +39,7 @@ class Vectors:
                 f"{self.name}: {len(self.words)} words and a matrix {self.matrix_VD.shape}: one row for each word was "
                 "expected"
             )
-        if len(self.index) < len(self.words):  # of equal words the index has the last row
+        if len(self.index) < len(self.words):  # the index has the last row of a word that occurs twice
             twice = next(word for place, word in enumerate(self.words) if self.index[word] != place)
             raise UserError(f"{self.name}: the word {twice!r} has two vectors; remove one of them")
 
@@ -58,7 +58,7 @@ class Vectors:
 
     @cached_property
     def folded(self) -> dict[str, int]:
-        """The row of each word in upper case. Of words that differ only in case, the first one counts."""
+        """The row of each word in upper case. If words differ only in case, it is the row of the first one."""
         return {word.upper(): place for place, word in reversed(list(enumerate(self.words)))}
 
     @cached_property
@@ -78,13 +78,13 @@ class Vectors:
         return self.folded.get(word.upper()) if found is None and ignore_case is None else found
 
     def places(self, words: Iterable[str], ignore_case: bool | None = None) -> list[int]:
-        """The rows of those words that are in the table, in the given order. Other words are left out."""
+        """The rows of the words that are in the table, in the given order. Other words are left out."""
         found = (self.place(word, ignore_case) for word in words)
         return [place for place in found if place is not None]
 
     def vector(self, word: str, ignore_case: bool | None = None) -> Floats | None:
-        """The vector [D] of a word: its row (``place``), otherwise from its subwords; None if the table has no
-        subwords.
+        """The vector [D] of a word: its row (``place``), or its vector from subwords if it has no row. None if the
+        table has no subwords.
         """
         place = self.place(word, ignore_case)
         if place is not None:

@@ -20,14 +20,14 @@ Method = Literal["skip-gram", "cbow"]
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """How to train word vectors.
+    """The settings of the training of word vectors.
 
-    "skip-gram" predicts the words around a word, and "cbow" predicts a word from those around it, up to ``window``
-    words away (Mikolov et al. 2013). The objective is negative sampling with ``negative`` noise words. With
-    ``subwords`` a word's vector is the sum of the vectors of its character n-grams of 3 to 6 characters (Bojanowski et
-    al. 2017), so every word has a vector. Words rarer than ``minimum_count`` have no vector of their own. ``rate`` is
-    the first learning rate; it falls linearly to nearly 0 over the ``epochs``. Raises UserError for an unknown method,
-    or a number that is not positive.
+    The ``method`` "skip-gram" predicts the words around a word. The ``method`` "cbow" predicts a word from the words
+    around it. Both look up to ``window`` words away (Mikolov et al. 2013). The objective is negative sampling with
+    ``negative`` noise words. If ``subwords`` is True, a word's vector is the sum of the vectors of its character
+    n-grams of 3 to 6 characters (Bojanowski et al. 2017), so every word has a vector. Words rarer than
+    ``minimum_count`` have no vector of their own. ``rate`` is the first learning rate; it falls linearly to nearly 0
+    over the ``epochs``. Raises UserError for an unknown method, or a number that is not positive.
     """
 
     method: Method = "skip-gram"
@@ -50,15 +50,15 @@ class VectorTraining:
 
 @dataclass(frozen=True)
 class TrainedVectors:
-    """Trained vectors, and the library's ``model`` of them. ``write`` saves them in a file."""
+    """Trained vectors, and their ``model`` in the library gensim. ``write`` saves them in a file."""
 
     vectors: Vectors
     model: Any
     subwords: bool
 
     def write(self, path: Path) -> None:
-        """Writes the vectors with their subwords as fastText's .bin if the name ends with .bin, and otherwise without
-        subwords as word2vec text. Vectors trained without subwords become word2vec binary if the name ends with .bin.
+        """Writes the vectors as word2vec text, without subwords. If the name ends with .bin, vectors with subwords
+        become fastText's .bin, and vectors without subwords become word2vec binary.
         """
         if self.subwords and path.suffix == ".bin":
             library = files.fasttext_library()

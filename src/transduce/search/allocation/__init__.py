@@ -1,1 +1,1 @@
-"""Allocations: they choose which continuations stay in a beam. One allocation per file."""
+"""Allocations choose which continuations stay in a beam. Each file has one allocation."""

@@ -15,12 +15,12 @@ from transduce.types import EOS
 
 @dataclass(frozen=True)
 class BestContinuations(Stateless):
-    """Keeps the K best continuations of a source that do not end, whichever hypotheses they continue. A hypothesis ends
+    """Keeps the K best continuations of a source that do not end, from all its hypotheses together. A hypothesis ends
     if its EOS is among the K best of all continuations.
     """
 
     def check(self, size: int) -> None:
-        """Does nothing: any size is possible."""
+        """A no-op, because any size is possible."""
 
     def first(self, size: int) -> list[int]:
         return [0]
@@ -31,7 +31,7 @@ class BestContinuations(Stateless):
     def by_operators(self, scores_BKV: Tensor, total_BK: Tensor) -> Continuations:
         """The choice on every device and for every type of numbers."""
         K = scores_BKV.shape[1]
-        # the K best continuations of a hypothesis that do not end, and its end: more are never needed
+        # K continuations of a hypothesis that do not end, and its end, are always enough
         value_BKC, token_BKC = largest(scores_BKV, K + 1)
         total_BKC = total_BK.unsqueeze(2) + value_BKC
         C = total_BKC.shape[-1]
@@ -45,8 +45,8 @@ class BestContinuations(Stateless):
 
 
 def _compiled(scores_BKV: Tensor, total_BK: Tensor) -> Continuations | None:
-    """The same by one call of the compiled library, which takes a third of the time for one source. None if it was not
-    built, or for other numbers than float32 on the CPU. Of equal totals, it takes the first.
+    """The same by one call of the compiled library, which takes a third of the time for one source. If totals are
+    equal, it takes the first. None if the library was not built, or for other numbers than float32 on the CPU.
     """
     functions = optional_library()
     if functions is None or scores_BKV.dtype != torch.float32 or scores_BKV.device.type != "cpu":

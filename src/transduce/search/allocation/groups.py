@@ -17,13 +17,13 @@ from transduce.search.base import Continuations, Stateless
 
 @dataclass(frozen=True)
 class Groups(Stateless):
-    """Diverse beam search: ``groups`` of equal size, one after the other. At each step a word costs ``penalty`` for
-    every hypothesis of an earlier group that has just been extended with it (Vijayakumar et al. 2018, Hamming
-    diversity).
+    """Diverse beam search: the beam has ``groups`` of equal size, which are extended one after the other. At each step,
+    a word costs ``penalty`` for every hypothesis of an earlier group that has just been extended with it (Vijayakumar
+    et al. 2018, Hamming diversity).
 
-    The penalty only decides what stays active within a group. Totals do not contain it, so that hypotheses of all
-    groups can be compared. An end counts if it is among the best of its group, and is never penalised. ``check`` raises
-    UserError if the size of the beam is not a multiple of ``groups``.
+    The penalty only decides which hypotheses of a group stay active. Totals do not contain it, so that hypotheses of
+    all groups can be compared. An end counts if it is among the best of its group, and is never penalised. ``check``
+    raises UserError if the size of the beam is not a multiple of ``groups``.
     """
 
     groups: int = 2

@@ -1,7 +1,7 @@
 """Automata that follow the phrases of all rows at once.
 
-B sources, K hypotheses of each, N = B * K rows, M continuations of each source, Q states, E edges, P edges that spell
-phrases as the tokenizer does.
+B sources, K hypotheses of each, N = B * K rows, M continuations of each source, Q states, E edges, P edges of the
+tokenizer's own spelling of the phrases.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Automata:
     """The patterns of each source as one nondeterministic automaton. Edge e reads ``token_BE`` and leads from state
     ``origin_BE`` to state ``goal_BE``.
 
-    ``finished_BQ`` is True for a state that means that its phrase is written. It is never left. ``waiting_BQ`` is True
-    for a state in which the phrase is complete, but its last word may still continue. ``phrase_BQ`` is the finished
-    state of the phrase that a state belongs to. ``worth_BQ`` is the number of the phrase's tokens written in a state.
-    ``tokens_B`` is the number of tokens of all phrases of a source. Both count the longest alternative of a phrase.
-    ``own_BP`` are the edges that spell phrases as the tokenizer does, padded with edge 0.
+    ``finished_BQ`` is True for a state whose phrase is complete. Such a state stays active. ``waiting_BQ`` is True for
+    a state in which the phrase is complete, but its last word may still continue. ``phrase_BQ`` is the finished state
+    of a state's phrase. ``worth_BQ`` is the number of the phrase's tokens that are written in a state. ``tokens_B`` is
+    the number of tokens of all phrases of a source. Both count the longest alternative of a phrase. ``own_BP`` are the
+    edges of the tokenizer's own spelling of the phrases, padded with edge 0.
     """
 
     origin_BE: Tensor
@@ -66,7 +66,7 @@ class Automata:
         )
 
     def start(self, source: Any) -> Tensor:
-        """[B, Q], True for the states that are active before the first token: ``ANYWHERE`` and ``BORDER``. Raises
+        """A mask [B, Q] of the states that are active before the first token: ``ANYWHERE`` and ``BORDER``. Raises
         UserError if the phrases are for another number of sources.
         """
         if (B := tree.rows(source)) != len(self.token_BE):
@@ -82,8 +82,8 @@ class Automata:
         return active_BKQ.flatten(0, 1)
 
     def step(self, active_BMQ: Tensor, token_BM: Tensor, borders: Borders | None) -> Tensor:
-        """[B, M, Q], True for the states that are active after one more token [B, M], where ``active_BMQ`` were active
-        before it. ``borders`` is None if the vocabulary marks no words.
+        """A mask [B, M, Q] of the states that are active after one more token [B, M]. ``active_BMQ`` has the states
+        before this token. ``borders`` is None if the vocabulary marks no words.
         """
         fits_BME = self.token_BE[:, None] == token_BM[:, :, None]
         if borders is not None:
@@ -97,13 +97,13 @@ class Automata:
         return after_BMQ
 
     def leaving(self, active_BMQ: Tensor) -> Tensor:
-        """[B, M, E]: which edges start in an active state."""
+        """A mask [B, M, E] of the edges that start in an active state."""
         return active_BMQ.gather(2, self.origin_BE[:, None].expand(-1, active_BMQ.shape[1], -1))
 
     def written_tokens(self, active_BMQ: Tensor) -> Tensor:
-        """The number of phrase tokens [B, M] that are written: all tokens of finished phrases, and the written tokens
-        of the unfinished phrase with the most of them. A phrase counts as its longest alternative. Other unfinished
-        phrases do not count, because the next token may break them.
+        """The number of phrase tokens [B, M] that are written. It counts all tokens of finished phrases. It also counts
+        the written tokens of one unfinished phrase, the one with the most of them. The next token may break the other
+        unfinished phrases, so they do not count. A phrase counts as its longest alternative.
         """
         worth_BMQ = self.worth_BQ[:, None] * active_BMQ
         begun_BMQ = ~active_BMQ.gather(2, self.phrase_BQ[:, None].expand(active_BMQ.shape))

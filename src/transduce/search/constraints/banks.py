@@ -19,7 +19,7 @@ from transduce.search.constraints.lexicon import Borders
 from transduce.search.largest import largest
 from transduce.types import EOS
 
-MISSING = 1e6  # penalty of an early end for each missing token: outputs with more of the phrase tokens rank before it
+MISSING = 1e6  # penalty of an early end for each missing token, so that outputs with more phrase tokens rank first
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class RequiredState:
 class Banks:
     """Dynamic beam allocation (Post and Vilar 2018; for all sources at once, Hu et al. 2019).
 
-    Candidates are grouped into banks by how many phrase tokens they contain. The banks divide the beam: first the best
-    candidate of each bank gets a place, then the second best, and in each turn banks with more tokens go first. Each
-    hypothesis is extended with its K + 1 best tokens, and also with the next tokens of its phrases. An output may end
-    only when it contains all phrases. If no other continuation is left, as at the last step, an output may end without
-    them, and loses ``MISSING`` for each missing token. ``tokens`` is the largest number of phrase tokens of a source.
+    Candidates are grouped into banks by how many phrase tokens they contain. The beam is divided among the banks. In
+    each turn, the next best candidate of each bank gets a place, and banks with more tokens go first. Each hypothesis
+    is extended with its K + 1 best tokens, and also with the next tokens of its phrases. An output may end only when it
+    contains all phrases. If no other continuation is left, as at the last step, an output may end without them. Then
+    its score loses ``MISSING`` for each missing token. ``tokens`` is the largest number of phrase tokens of a source.
     """
 
     automata: Automata
@@ -46,7 +46,7 @@ class Banks:
     tokens: int
 
     def check(self, size: int) -> None:
-        """Does nothing: any size is possible. Phrases are written earlier in a smaller beam."""
+        """A no-op, because any size is possible. A smaller beam writes phrases earlier."""
 
     def first(self, size: int) -> list[int]:
         return [0]
@@ -79,8 +79,8 @@ class Banks:
         return Continuations(total_BM, origin_BM, token_BM, ends_BM & chosen_BM & total_BM.isfinite(), live_BK)
 
     def _divided(self, total_BM: Tensor, bank_BM: Tensor, places: int) -> Tensor:
-        """The indices [B, K] of the candidates that get a place, where K = ``places``. The banks take turns, as the
-        class describes. If there are too few, the rest of the places go to candidates with a total of minus infinity.
+        """The indices [B, K] of the candidates that get a place, where K = ``places``. The banks take turns (see the
+        class). If there are too few candidates, the rest of the places go to candidates with a total of minus infinity.
         """
         order_BM = total_BM.argsort(dim=1, descending=True, stable=True)
         bank_BM = bank_BM.gather(1, order_BM)
@@ -92,9 +92,9 @@ class Banks:
 
 
 def _candidates(scores_BKV: Tensor, automata: Automata, active_BKQ: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores and tokens [B, K, K + 1 + P]: first the K + 1 best tokens of each hypothesis (all, if there are fewer),
-    then P tokens that may come next in its phrases. One of these P that comes next in no phrase, or that is among the
-    tokens before it, has minus infinity.
+    """Scores and tokens [B, K, K + 1 + P]. The first K + 1 are the best tokens of each hypothesis (all, if there are
+    fewer). The last P are the tokens that may come next in its phrases. If one of these P cannot come next, or is
+    already among the tokens before it, its score is minus infinity.
     """
     value_BKC, token_BKC = largest(scores_BKV, scores_BKV.shape[1] + 1)
     token_BP = automata.token_BE.gather(1, automata.own_BP)

@@ -24,11 +24,11 @@ S_co = TypeVar("S_co", covariant=True)
 
 @dataclass(frozen=True)
 class Constraints:
-    """The phrases that the outputs of a source must contain, and those that they must not contain, as text.
+    """The phrases that the outputs of a source must contain, and the phrases that they must not contain, as text.
 
-    Each of the ``required`` is a phrase, or a list of alternatives such as inflected forms, of which one is enough.
-    None of the ``forbidden`` phrases is written. Raises UserError for a phrase without text, or if a list is a single
-    string.
+    Each of the ``required`` is a phrase, or a list of alternatives such as inflected forms. One of the alternatives is
+    enough. No output contains a ``forbidden`` phrase. Raises UserError for a phrase without text, or if a list is a
+    single string.
     """
 
     required: Sequence[str | Sequence[str]] = ()
@@ -60,9 +60,9 @@ class Constraints:
     def tokenized(self, lexicon: Lexicon) -> Tokenized:
         """The constraints in the tokens of a vocabulary.
 
-        Drops alternatives that the vocabulary cannot write, and those that contain a forbidden phrase. Also drops
-        forbidden phrases that the vocabulary cannot write. Raises UserError if a required phrase has no alternative
-        left.
+        Drops alternatives that the vocabulary cannot write, and alternatives that contain a forbidden phrase. Also
+        drops forbidden phrases that the vocabulary cannot write. Raises UserError if a required phrase has no
+        alternative left.
         """
         required = []
         for some in self.alternatives:
@@ -93,10 +93,11 @@ class Tokenized:
 
 @dataclass(frozen=True, eq=False)
 class BatchConstraints:
-    """The constraints of all sources of a batch, from which a search gets a filter and an allocation.
+    """The constraints of all sources of a batch. They give a search a filter and an allocation.
 
-    ``required`` or ``forbidden`` is None if no source has such phrases, and ``borders`` if the vocabulary marks no
-    words. ``longest`` is the length of the longest required phrase, each taken by its shortest alternative.
+    ``required`` or ``forbidden`` is None if no source has such phrases. ``borders`` is None if the vocabulary marks no
+    words. ``longest`` is the length of the longest required phrase. The length of a phrase is the length of its
+    shortest alternative.
     """
 
     required: Automata | None
@@ -122,8 +123,8 @@ class BatchConstraints:
         )
 
     def filters(self, usual: Sequence[Filter[Any]], max_length: int) -> tuple[Filter[Any], ...]:
-        """The search's ``usual`` filters. If phrases are forbidden, a filter for them is added, which obeys
-        ``max_length`` and every ``LengthLimit`` among the ``usual`` ones.
+        """The search's ``usual`` filters. If phrases are forbidden, a filter for them is added. It obeys ``max_length``
+        and every ``LengthLimit`` among the ``usual`` filters.
         """
         if self.forbidden is None:
             return tuple(usual)

@@ -31,9 +31,9 @@ class Forbidden:
     """Forbids every token that completes a forbidden phrase of its source, for all phrases and rows at once, on the
     model's device.
 
-    A phrase matches whole words, so its last word is allowed while it may still continue: after "cat" come only tokens
-    that continue it ("category"). The output must end at the length that ``limits`` and ``max_length`` allow. So the
-    token before that EOS must not complete a phrase either.
+    A phrase matches whole words, so its last word is allowed while it may still continue. After "cat", only tokens that
+    continue this word are allowed ("category"). The output must end at the length that ``limits`` and ``max_length``
+    allow. So the token before that EOS must not complete a phrase either.
     """
 
     automata: Automata
@@ -59,7 +59,7 @@ class Forbidden:
         leaving_BKE = automata.leaving(state.active_NQ.view(B, -1, automata.finished_BQ.shape[1]))
         leads_BKE = leaving_BKE & (finished_BE | (last_BK1 & waiting_BE))
         scores_BKV = scores_NV.view(B, -1, V)
-        # edges without a token, and BREAK, are clamped to token 0 and say nothing about it
+        # edges without a token, and BREAK, are clamped to token 0 and have no effect on it
         named_BKE = leads_BKE & (automata.token_BE >= 0)[:, None]
         price_BKE = torch.zeros_like(leads_BKE, dtype=scores_NV.dtype).masked_fill_(named_BKE, float("-inf"))
         scores_BKV.scatter_add_(2, automata.token_BE.clamp(min=0)[:, None].expand(price_BKE.shape), price_BKE)

@@ -1,4 +1,4 @@
-"""How phrases of text are written in the tokens of a vocabulary."""
+"""Writes phrases of text in the tokens of a vocabulary, and finds them in outputs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Spelling(Protocol):
 
 @dataclass(frozen=True)
 class Borders:
-    """Masks [V]: ``before_V`` are the tokens that end the word before them, ``behind_V`` the tokens after which no word
-    continues.
+    """Masks [V] of tokens. ``before_V`` has the tokens that end the word before them. ``behind_V`` has the tokens after
+    which no word continues.
     """
 
     before_V: Tensor
@@ -56,9 +56,9 @@ class Pattern:
 
     The state ``ANYWHERE`` is always active. ``BORDER`` is active where no word continues, and ``DONE`` after the
     phrase. States from ``OWN`` on are positions in the phrase. An edge is (state, token, next state). ``edges`` allow
-    every way to cut the phrase into tokens. The edges ``own`` spell it as the tokenizer does, in at most ``length``
-    tokens. ``own`` is empty if the vocabulary cannot write the phrase. ``covered`` is the number of these tokens that
-    lie before each position. The state ``waiting`` means that the last word may still continue; None if it cannot.
+    every way to cut the phrase into tokens. The edges ``own`` are the tokenizer's own spelling, of at most ``length``
+    tokens. ``own`` is empty if the vocabulary cannot write the phrase. ``covered`` is the number of these tokens before
+    each position. In the state ``waiting``, the last word may still continue; None if it cannot.
     """
 
     edges: tuple[Edge, ...]
@@ -71,16 +71,16 @@ class Pattern:
 class Lexicon:
     """Finds and spells phrases in a vocabulary.
 
-    If tokens mark words, a phrase matches whole words, however they are cut into tokens: "cat" is in "a cat, a dog" and
-    not in "category". Symbols that are separated by spaces are words, even if they contain no letters. Scripts without
-    spaces, and texts of characters or bytes, have no words: there a phrase matches anywhere.
+    If tokens mark words, a phrase matches whole words in any cut into tokens: "cat" is in "a cat, a dog" and not in
+    "category". Symbols that are separated by spaces are words, even if they contain no letters. Scripts without spaces,
+    and texts of characters or bytes, have no words, so a phrase matches anywhere.
     """
 
     def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
         self._pieces = spelling.pieces
         texts = [piece for _, piece in self._known()]
-        # if words are marked, the first word of a text is marked too
+        # if tokens mark words, they also mark the first word of a text
         self._words = any(self._pieces[ids[0]][:1] == " " for ids in spelling.encode([text.strip() for text in texts]))
         self._symbols = all(piece[0] == " " for piece in texts)
         self._continued = any(self._joins(piece[0]) for piece in texts)  # whether a token can continue a word
@@ -107,8 +107,8 @@ class Lexicon:
         return Borders(before_V, behind_V)
 
     def text(self, phrase: str) -> str:
-        """The phrase as outputs contain it: normalised, without spaces around it. Raises UserError if nothing of it is
-        left.
+        """The phrase in the form that outputs have: normalised, without spaces around it. Raises UserError if no text
+        is left.
         """
         ids = self._encoded(phrase)
         spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
@@ -118,8 +118,8 @@ class Lexicon:
         return text
 
     def pattern(self, phrase: str) -> Pattern:
-        """The pattern of a phrase. Its ``own`` is empty if the vocabulary cannot write the phrase. Raises UserError as
-        ``text`` does.
+        """The pattern of a phrase. Its ``own`` is empty if the vocabulary cannot write the phrase. Raises UserError
+        like ``text``.
         """
         if phrase not in self._patterns:
             self._patterns[phrase] = self._pattern(self.text(phrase))
@@ -130,8 +130,8 @@ class Lexicon:
         return self._found(self.text(phrase), self.text(other))
 
     def written(self, phrase: str, ids: Sequence[int]) -> bool:
-        """True if the text of the output ``ids`` contains the phrase, as whole words if the vocabulary marks words. It
-        does not matter how the text is cut into tokens.
+        """True if the text of the output ``ids`` contains the phrase, as whole words if the vocabulary marks words. The
+        cut of the text into tokens does not matter.
         """
         return self._found(self.text(phrase), "".join(self._pieces[token] for token in ids))
 
@@ -144,7 +144,7 @@ class Lexicon:
         return self._spelling.encode([text])[0][:-1]
 
     def _joins(self, character: str) -> bool:
-        """True if the character belongs to a word, which goes on if the next character belongs to a word too."""
+        """True if the character belongs to a word. The word continues if the next character belongs to a word, too."""
         if self._symbols or not self._words:
             return self._words and character != " "
         return _of_a_word(character)
@@ -159,7 +159,7 @@ class Lexicon:
     def _spellings(self, text: str) -> list[Spans]:
         """The spellings of a text inside running text, without those that contain UNK: at most two.
 
-        If words are marked, position 0 is the space before the text. A text that may follow a letter also has a
+        If tokens mark words, position 0 is the space before the text. A text that may follow a letter also has a
         spelling without the space.
         """
         size = int(self._words) + len(text)

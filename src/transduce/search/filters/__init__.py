@@ -1,1 +1,1 @@
-"""Filters: they forbid or penalise next tokens. ``search.base.Filter`` is their contract."""
+"""Filters forbid or penalise next tokens. ``search.base.Filter`` is their contract."""

@@ -22,10 +22,10 @@ class Brackets:
     """Allows only trees in brackets that are well formed and have as many words as the source, for outputs of the unit
     ``tree-brackets`` (Vinyals et al. 2015).
 
-    An output is one tree: each bracket is closed, no constituent is empty, and the output ends after its root. At most
-    ``nested`` brackets are opened between two words, so that an output has a limited length. Words of a source are what
-    white space separates in its text. The end at the search's ``max_length`` comes even inside a tree. Raises UserError
-    for ``nested`` below 1, or if the target vocabulary has no brackets.
+    An output is one tree: each bracket is closed, no constituent is empty, and the output ends after its root. It opens
+    at most ``nested`` brackets between two words, so that its length is limited. White space separates the words of a
+    source's text. The end at the search's ``max_length`` comes even inside a tree. Raises UserError for ``nested``
+    below 1, or if the target vocabulary has no brackets.
     """
 
     nested: int = 10
@@ -65,9 +65,9 @@ def _kind(entry: Any) -> int:
 
 @dataclass(frozen=True)
 class Written:
-    """What is written so far, for each row [N].
+    """A summary of the output so far, for each row [N].
 
-    ``open_N`` is the number of brackets that are not closed, and ``left_N`` of words that are not written. ``run_N`` is
+    ``open_N`` is the number of open brackets, and ``left_N`` the number of words that are not written yet. ``run_N`` is
     the number of brackets that were opened after the last word or closing bracket. ``begun_N`` is True after the first
     bracket.
     """
@@ -82,7 +82,7 @@ class Written:
 class WellFormed:
     """The filter that ``Brackets`` makes for the vocabularies of a model. ``nested`` is its option.
 
-    ``kinds`` says of each target id whether it OPENS or CLOSES a bracket, WRITES a word, or is OTHER. ``words`` takes
+    ``kinds`` has the kind of each target id: it OPENS or CLOSES a bracket, WRITES a word, or is OTHER. ``words`` takes
     the ids of a source and returns the number of its words.
     """
 

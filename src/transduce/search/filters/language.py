@@ -21,7 +21,7 @@ from transduce.types import BOS
 @dataclass(frozen=True)
 class LanguageModelFilter:
     """Adds ``weight`` times the log-probability of a language model to the score of each next token: shallow fusion
-    (Gulcehre et al. 2015, eq. 7), without normalising again.
+    (Gulcehre et al. 2015, eq. 7). The sum is not normalised again.
 
     ``language_model`` is the path of a trained run, or RUN+RUN, with the same target vocabulary; from Python also a
     model. It receives the same source, which a language model ignores. EOS at the search's ``max_length`` gets no such

@@ -12,7 +12,7 @@ from transduce import tree
 from transduce.errors import UserError
 from transduce.types import EOS, Padded
 
-ROUNDING = 1e-9  # in tokens: 1.4 * 45 is 62.99999999999999
+ROUNDING = 1e-9  # in tokens, because 1.4 * 45 gives 62.99999999999999
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class LengthLimit:
     """Outputs of at least ``minimum + minimum_ratio * S`` and at most ``maximum + maximum_ratio * S`` tokens, for a
     source of S tokens.
 
-    S and the output's length count EOS. Fractions are dropped, and the upper limit is at least 1. An option that is not
-    given counts as 0. If neither ``maximum`` nor ``maximum_ratio`` is given, there is no upper limit. Where the limits
+    S and the output's length count EOS. Limits are rounded down, and the upper limit is at least 1. An option that is
+    not given counts as 0. If neither ``maximum`` nor ``maximum_ratio`` is given, there is no upper limit. If the limits
     contradict each other for a short source, the upper one holds. The limits of a sentence do not depend on its batch.
     Limits beyond the search's ``max_length`` have no effect. Raises UserError for limits that contradict each other for
     all sources above some length, and for a ratio if the source is not a sequence.

@@ -22,9 +22,9 @@ class Melody:
 
     The output has a chord for each note of the source, in order. Each chord has the note, then ``voices`` - 1 pitches
     or silences, then a full stop. The output ends after the last chord. If the target vocabulary lacks a note of the
-    source, any pitch may stand for it. The end at the search's ``max_length`` comes even inside a chord. Raises
-    UserError for ``voices`` below 1, for a target vocabulary without full stops or pitches, and for a source that is no
-    sequence of ids.
+    source, any pitch or silence may replace it. The end at the search's ``max_length`` comes even inside a chord.
+    Raises UserError for ``voices`` below 1, for a target vocabulary without full stops or pitches, and for a source
+    that is no sequence of ids.
     """
 
     voices: int = 4
@@ -58,9 +58,9 @@ class Melody:
 
 @dataclass(frozen=True)
 class Sung:
-    """What is written so far. ``note_NS`` has the target id of each note, PAD if the target has no such note.
-    ``steps_N`` is the number of notes. ``chords_N`` is the number of finished chords, and ``voice_N`` the number of
-    voices in the chord after them.
+    """The melody and a summary of the output so far. ``note_NS`` has the target id of each note, PAD if the target has
+    no such note. ``steps_N`` is the number of notes. ``chords_N`` is the number of finished chords, and ``voice_N`` the
+    number of voices in the unfinished chord.
     """
 
     note_NS: Tensor

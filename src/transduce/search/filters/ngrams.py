@@ -1,4 +1,4 @@
-"""No n-gram twice. N rows, T tokens written so far, G = T - n + 1 n-grams in them."""
+"""A filter that allows no n-gram twice. N rows, T tokens written so far, G = T - n + 1 n-grams in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NoRepeat:
     """Forbids every token that would complete an n-gram of ``n`` tokens for the second time in an output (Paulus et al.
     2018, section 2.5).
 
-    All rows are compared with their own past at once, on the model's device.
+    All rows are compared with their own earlier tokens in one call, on the model's device.
     """
 
     n: int = 3

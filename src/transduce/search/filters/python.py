@@ -16,7 +16,7 @@ from transduce.search.base import Decoding
 from transduce.types import EOS, Padded
 
 OPENERS: Final = tuple(PAIRS.values())
-DEEPEST = 30  # a stack of brackets is one number with two bits for each: 62 bits at most
+DEEPEST = 30  # a stack of brackets is one number of at most 62 bits, with two bits for each bracket
 _PLACEHOLDER: Final = re.compile(r"<(name|string|number) \d+>")
 
 
@@ -25,8 +25,8 @@ class Python:
     """Allows only code that Python's tokenizer accepts, for outputs of the unit ``code``.
 
     Each token is a whole name, number, string or operator of Python. Each closing bracket closes the last open one, and
-    the output ends only when none is open. At most ``nested`` brackets are open at a time. A placeholder is allowed
-    only if the source has a token for it, and the token is a name, string or number. The end at the search's
+    the output ends only when none is open. An output never has more than ``nested`` open brackets. A placeholder is
+    allowed only if the source has a token for it, and the token is a name, string or number. The end at the search's
     ``max_length`` comes even inside brackets. The filter does not parse: "if else" is allowed. Raises UserError if
     ``nested`` is not between 1 and 30, or if the target vocabulary is of another unit.
     """
@@ -80,8 +80,9 @@ class Open:
 class Accepted:
     """The filter that ``Python`` makes for a target vocabulary. ``nested`` is its option.
 
-    The other fields have an item for each id: whether it is one token of Python, whether it is a placeholder of a name,
-    string or number, and which bracket it opens or closes (1 to 3 as in ``OPENERS``; 0 for none).
+    The other fields have an item for each id. They tell whether it is one token of Python, and whether it is a
+    placeholder of a name, string or number. They also have the kind of bracket that it opens or closes (1 to 3 as in
+    ``OPENERS``; 0 for none).
     """
 
     nested: int

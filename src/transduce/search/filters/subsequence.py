@@ -1,4 +1,4 @@
-"""Only words of the source, in its order. N rows, S source positions, T tokens, V vocabulary."""
+"""A filter that allows only words of the source, in its order. N rows, S source positions, T tokens, V vocabulary."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from transduce.types import BOS, PAD, Padded, real_mask
 
 @dataclass(frozen=True)
 class Reading:
-    """The source ids of each row [N, S], with PAD after their end, and the number of source positions [N] that are
-    passed: those up to the last copied one.
+    """The source ids of each row [N, S], with PAD after their end, and the number [N] of source positions up to the
+    last copied one.
     """
 
     id_NS: Tensor
@@ -27,10 +27,10 @@ class Reading:
 class Subsequence:
     """Allows only outputs that are their source without some of its tokens: compression by deletion.
 
-    Each token is a token of the source after those that are already written. A written token is matched with the first
-    of its occurrences there, so that no such output is excluded. The end is always allowed. Tokens of a forced prefix
-    that the source does not have are skipped. Both sides need the same vocabulary (``data.units.joint``). Raises
-    UserError for other vocabularies, and for a source that is no sequence of ids.
+    Each token is a token of the source after the last copied one. A written token is matched with its first occurrence
+    there, so that no such output is excluded. The end is always allowed. Tokens of a forced prefix that the source does
+    not have are skipped. Both sides need the same vocabulary (``data.units.joint``). Raises UserError for other
+    vocabularies, and for a source that is no sequence of ids.
     """
 
     def with_vocabularies(self, source: Decoding, target: Decoding) -> Subsequence:

@@ -24,7 +24,7 @@ class AlignmentSampling:
     """Draws ``size`` outputs by drawing a symbol for each frame, and returns the ``nbest`` with the highest ``score``
     (default: all).
 
-    Frames are independent, so this draws from p(y | x) exactly, and much faster than token by token. An output that is
+    Frames are independent, so this draws exactly from p(y | x), and much faster than token by token. An output that is
     drawn twice is returned twice. ``score`` and ``log_prob`` are log p(y | x), over all alignments. The samples of a
     source depend on ``seed`` and on the source, not on the batch. Raises UserError for a prefix.
     """

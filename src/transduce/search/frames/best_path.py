@@ -16,7 +16,7 @@ from transduce.types import EOS, PAD, Hypothesis, Padded
 
 @dataclass(frozen=True)
 class BestPath:
-    """The output of the most probable alignment. It need not be the most probable output, because the probability of
+    """The output of the most probable alignment. It is not always the most probable output, because the probability of
     another output may be spread over more alignments (Graves et al. 2006, section 3.2).
 
     ``score`` is the log-probability of this alignment alone. ``log_prob`` is the log-probability of the output, over

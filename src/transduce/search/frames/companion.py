@@ -1,4 +1,4 @@
-"""A language model beside a search that goes frame by frame. N = B * K rows, V vocabulary."""
+"""A language model for a search that goes frame by frame. N = B * K rows, V vocabulary."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from transduce.types import BOS, PAD
 class Companion:
     """A language model's state after K prefixes of each of B sources, and its log-probabilities.
 
-    ``total_BK`` are the log-probabilities of the prefixes without EOS. ``next_BKV`` are the log-probabilities of each
-    next token. They are zeros without a language model. Prefixes have different lengths, so a row reads a token only
+    ``total_BK`` has the log-probabilities of the prefixes without EOS. ``next_BKV`` has the log-probability of each
+    next token. Both are zeros without a language model. Prefixes have different lengths, so a row reads a token only
     when the search extends its prefix.
     """
 
@@ -40,7 +40,7 @@ class Companion:
         total_BK = torch.zeros(B, size, dtype=torch.float64, device=device)
         if model is None:
             return Companion(None, None, total_BK, total_BK.new_zeros(1, 1, 1).expand(B, size, vocabulary))
-        # one source per row, because rows leave one by one and ``tree.Shared`` needs the same number for each source
+        # one source per row, because rows leave one by one, and ``tree.Shared`` needs as many rows for each source
         rows_N = torch.arange(B, device=device).repeat_interleave(size)
         state = model.start(tree.select(source, rows_N))
         next_NV, state = step(model, torch.full_like(rows_N, BOS), state)

@@ -1,7 +1,7 @@
 """Prefix beam search, and the probability of given outputs, by the compiled library.
 
-One call takes the place of some fifty small operators for each frame or token. B sources, K outputs of each, N rows, S
-frames, T tokens, V symbols.
+One call replaces some fifty small operators for each frame or token. B sources, K outputs of each, N rows, S frames, T
+tokens, V symbols.
 
 Each function returns None if the library was not built, or if the frames are not on the CPU.
 """
@@ -16,12 +16,12 @@ from torch import Tensor
 from transduce.compute.library import DONE, optional_library
 from transduce.types import EOS, Padded
 
-FIRST = EOS + 1  # no output has one of the ids before
+FIRST = EOS + 1  # no output has an id below this one
 
 
 def best_prefixes(frames: Padded, size: int, nbest: int, bonus: float) -> tuple[Tensor, Tensor, Tensor] | None:
     """The outputs of a prefix beam search without a language model: ids [B, K, S], their lengths [B, K], and their
-    scores [B, K] in float64, the best first. The length is -1 where a source has fewer outputs than ``nbest``.
+    scores [B, K] in float64, the best first. If a source has fewer outputs than ``nbest``, the rest has the length -1.
     """
     functions = _functions(frames)
     if functions is None:
@@ -38,8 +38,9 @@ def best_prefixes(frames: Padded, size: int, nbest: int, bonus: float) -> tuple[
 
 
 def token_log_probs(frames: Padded, target: Padded) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """What ``forcing.scored`` needs of outputs [N, T] that end with EOS: the log-probability of each token, the highest
-    one of any token there, this token [N, T], and the log-probability [N] of the output. None also for unknown ids.
+    """The probabilities of outputs that end with EOS, for ``forcing.scored``. Returns the log-probability of each token
+    [N, T], the highest log-probability of any token there [N, T], and the token that has it [N, T]. Also returns the
+    log-probability of the output [N]. None also for unknown ids.
     """
     functions = _functions(frames)
     if functions is None:

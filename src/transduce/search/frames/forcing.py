@@ -28,8 +28,8 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     """Hypotheses of given outputs, by the forward algorithm.
 
     The log-probability of a token is log p(outputs that start with the prefix and this token) - log p(outputs that
-    start with the prefix). The log-probability of EOS is the rest of the total. A token that does not fit into the
-    frames has minus infinity, and so have all tokens after it. They are never right.
+    start with the prefix). The log-probability of EOS is the rest of the total. If a token does not fit into the
+    frames, it and all later tokens have minus infinity. They are never right.
     """
     outputs = Padded(target.values[:, :-1], target.lengths - 1)
     each_NT, best_NT, first_NT, total_N = token_log_probs(frames, target) or by_operators(frames, target, outputs)
@@ -37,7 +37,7 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     found = []
     for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
         log_probs = (*each[:n], NEVER if total == NEVER else total - sum(each[:n]))
-        # EOS has a difference of sums; without rounding it would equal the value of the same choice
+        # the log-probability of EOS is a difference of sums; without rounding it would equal the value of this choice
         choices = zip(tokens, first, log_probs, strict=False)
         right = tuple(token == choice and own > NEVER for token, choice, own in choices)
         chosen = tuple(own if is_right else other for own, is_right, other in zip(log_probs, right, best, strict=False))

@@ -29,12 +29,12 @@ class PrefixBeam:
     """Prefix beam search (Hannun et al. 2014, algorithm 1): keeps the ``size`` best prefixes after each frame and
     returns the ``nbest`` best outputs.
 
-    Each prefix y has two sums over the alignments of the frames so far that give y: those that end with a blank, and
-    those that do not. Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) + ``bonus`` |y|, where |y| does not
-    count EOS. After the last frame, p_lm(y) includes EOS. The ``language_model`` is any autoregressive model with the
-    same vocabulary, or the path of its run (RUN+RUN for several). It receives the same source, which a language model
-    ignores. ``score`` is this ranking, with the alignments that the search kept. ``log_prob`` is log p(y | x) over all
-    alignments. Raises UserError for a prefix that outputs must start with.
+    Each prefix y has two sums over the alignments of the frames so far that give y. One sum is over the alignments that
+    end with a blank, and the other is over the rest. Prefixes are ranked by log p(y | x) + ``weight`` log p_lm(y) +
+    ``bonus`` |y|, where |y| does not count EOS. After the last frame, p_lm(y) includes EOS. The ``language_model`` is
+    any autoregressive model with the same vocabulary, or the path of its run (RUN+RUN for several). It receives the
+    same source, which a language model ignores. ``score`` is the ranking over the alignments that the search kept.
+    ``log_prob`` is log p(y | x) over all alignments. Raises UserError for a prefix that outputs must start with.
     """
 
     size: int = 10
@@ -53,7 +53,7 @@ class PrefixBeam:
     def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = model.frames(source)
-        needed = frames.values[:, 0].numel() * self.size * 8  # bytes: one number for each continuation of each prefix
+        needed = frames.values[:, 0].numel() * self.size * 8  # bytes, a number for each continuation of each prefix
         check_memory(needed, f"size = {self.size}", frames.values.device)
         language_model = None
         if self.weight and self.language_model is not None:  # 0 times minus infinity is not a number
@@ -82,8 +82,8 @@ class PrefixBeam:
     def _step(
         self, beam: _Beam, companion: Companion, log_probs_BV: Tensor, going_B: Tensor
     ) -> tuple[_Beam, Companion]:
-        """Returns the beam, and the language model's state, after one more frame. ``going_B`` is False for sources that
-        have no frame left: they do not change.
+        """Returns the beam, and the language model's state, after one more frame. ``going_B`` is False for sources
+        without a further frame, which do not change.
         """
         stayed, longer_BKV = beam.after(log_probs_BV, going_B)
         V = log_probs_BV.shape[1]
@@ -123,7 +123,7 @@ class PrefixBeam:
 
 
 def _hypotheses(frames: Padded, tokens_BKL: Tensor, length_BK: Tensor, score_BK: Tensor) -> list[list[Hypothesis]]:
-    """The outputs as hypotheses; those of length -1 are none."""
+    """The outputs as hypotheses, without the places whose length is -1."""
     lengths = length_BK.tolist()
     there = [(b, k, length) for b, row in enumerate(lengths) for k, length in enumerate(row) if length >= 0]
     tokens, scores = tokens_BKL.tolist(), score_BK.tolist()
@@ -137,9 +137,9 @@ def _hypotheses(frames: Padded, tokens_BKL: Tensor, length_BK: Tensor, score_BK:
 
 @dataclass(frozen=True)
 class _Beam:
-    """Prefixes [B, K, L], padded, their lengths, and two log-sums [B, K] over their alignments: ``blank_BK`` over those
-    that end with a blank, ``symbol_BK`` over those that end with the last token. If both are minus infinity, the
-    place is empty.
+    """Padded prefixes [B, K, L], their lengths, and two log-sums [B, K] over their alignments. ``blank_BK`` is over the
+    alignments that end with a blank. ``symbol_BK`` is over the alignments that end with the last token. If both are
+    minus infinity, the place is empty.
     """
 
     tokens_BKL: Tensor
@@ -170,18 +170,18 @@ class _Beam:
         """Returns the same prefixes after one more frame, and the log-sums [B, K, V] of their extensions by one token.
 
         If an extension equals another prefix of the beam, its alignments are added to that prefix, and the extension
-        gets minus infinity. So does every extension of a source whose ``going_B`` is False: it has no frame left, and
-        its sums stay.
+        gets minus infinity. A source whose ``going_B`` is False has no further frame. Its sums do not change, and all
+        its extensions get minus infinity.
         """
         total_BK, last_BK = self.total_BK, self.last_BK
         repeat_BK = log_probs_BV.gather(1, last_BK)
         longer_BKV = total_BK[..., None] + log_probs_BV[:, None]
-        # the last symbol can be repeated only after a blank
+        # an extension by the last symbol again needs a blank before it
         longer_BKV = longer_BKV.scatter(2, last_BK[..., None], (self.blank_BK + repeat_BK)[..., None])
         longer_BKV[..., PAD : EOS + 1] = NEVER
         child_BJK = self._children(total_BK)
         led_BJK = longer_BKV.gather(2, last_BK[:, None].expand_as(child_BJK)).transpose(1, 2)
-        led_BJ = led_BJK.masked_fill(~child_BJK, NEVER).amax(2)  # of the prefix that this one extends
+        led_BJ = led_BJK.masked_fill(~child_BJK, NEVER).amax(2)  # from the prefix that this one extends
         ours_BKV = torch.zeros_like(longer_BKV, dtype=torch.bool)
         place_BKJ = last_BK[:, None].expand_as(child_BJK)
         ours_BKV = ours_BKV.scatter_add(2, place_BKJ, child_BJK.transpose(1, 2))
@@ -191,7 +191,7 @@ class _Beam:
         return replace(self, blank_BK=blank_BK, symbol_BK=symbol_BK), longer_BKV
 
     def _children(self, total_BK: Tensor) -> Tensor:
-        """[B, J, K], J = K: whether prefix j is prefix k plus one token. False at empty places."""
+        """A mask [B, J, K], J = K: True if prefix j is prefix k plus one token. False at empty places."""
         places_L = torch.arange(self.tokens_BKL.shape[2], device=self.length_BK.device)
         before_BJL = self.tokens_BKL.masked_fill(places_L == self.length_BK[..., None] - 1, PAD)
         alike_BJK = (before_BJL[:, :, None] == self.tokens_BKL[:, None]).all(-1)
@@ -200,9 +200,9 @@ class _Beam:
         return alike_BJK & longer_BJK & there_BK[:, :, None] & there_BK[:, None]
 
     def chosen(self, origin_BK: Tensor, token_BK: Tensor, written_BK: Tensor, longer_BKV: Tensor) -> _Beam:
-        """The prefixes of the next beam: each continues its origin, some with one more token.
+        """The prefixes of the next beam. Each is its origin, or its origin with one more token.
 
-        If there are fewer prefixes than places, the others write PAD: they are empty, with no length and no sums.
+        If there are fewer prefixes than places, the remaining places are empty: they have PAD, no length and no sums.
         """
         tokens_BKL = self.tokens_BKL.gather(1, origin_BK[..., None].expand(-1, -1, self.tokens_BKL.shape[2]))
         length_BK = self.length_BK.gather(1, origin_BK)

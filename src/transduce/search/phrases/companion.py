@@ -1,4 +1,4 @@
-"""A second language model beside a phrase-based model's own. N rows, O options, P tokens of the longest option."""
+"""A second language model for a phrase-based model. N rows, O options, P tokens of the longest option."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NEURAL_SOURCES = 8  # a neural model has a state for each hypothesis of the last
 class Companion(Protocol):
     """A language model whose log-probabilities, times ``weight``, are added to a derivation's score.
 
-    Its states are numbers: two equal ones have the same later probabilities. ``begun_B`` are the states before the
-    first token of each source. ``step`` returns the log-probability of each token, unweighted, and the state after it,
-    both [N]. ``merged`` returns [N]: equal numbers for the states that recombination merges. If it is ``approximate``,
-    some of these have different later probabilities. ``keep`` learns which states a new stack has: the next ``step``
-    will ask for these and for those of a few stacks before. ``estimate`` guesses the log-probability [O] of the first
-    ``length_O`` tokens of each row without the tokens before them. ``own_O`` is the guess of the model's own language
-    model.
+    Its states are numbers. Equal states have equal probabilities of all later tokens. ``begun_B`` are the states before
+    the first token of each source. ``step`` returns the unweighted log-probability of each token and the state after
+    it, both [N]. ``merged`` returns equal numbers [N] for the states that recombination merges. If the model is
+    ``approximate``, some merged states have different later probabilities. ``keep`` receives the states of a new stack.
+    Later calls of ``step`` use only these states and the states of a few stacks before. ``estimate`` guesses the
+    log-probability [O] of the first ``length_O`` tokens of each row without the tokens before them. ``own_O`` is the
+    guess of the model's own language model.
     """
 
     @property
@@ -52,7 +52,8 @@ class Companion(Protocol):
 @dataclass(frozen=True)
 class Second:
     """The second language model of a search, and the ``weight`` of its log-probability. ``recombine_tokens`` is for a
-    model without numbered states: it merges hypotheses that agree in this many last tokens (-1: in all tokens).
+    model without numbered states. The search merges hypotheses whose last tokens, of this number, are equal. -1 means
+    all tokens.
     """
 
     model: Autoregressive[Any]
@@ -65,8 +66,8 @@ class Second:
         return 1024 if can(type(self.model), Stepping) else NEURAL_SOURCES
 
     def begin(self, source: Padded, tokens_OP: Ids, stacks: int) -> Companion:
-        """The language model at the beginning of each source. The tokens that it will score are in ``tokens_OP``, and
-        a phrase skips at most ``stacks`` stacks.
+        """The language model in its state at the beginning of each source. ``tokens_OP`` has all tokens that it will
+        score. A phrase skips at most ``stacks`` stacks.
         """
         if can(type(self.model), Stepping):
             return Counted.begin(cast("Stepping", self.model), self.weight, source)
@@ -75,7 +76,7 @@ class Second:
 
 @dataclass(frozen=True)
 class Counted:
-    """A language model whose states are numbers by themselves, such as an n-gram model. Merging them loses nothing."""
+    """A language model whose own states are numbers, such as an n-gram model. Merging equal states is exact."""
 
     model: Stepping
     weight: float
@@ -109,10 +110,11 @@ class Counted:
 
 @dataclass(frozen=True)
 class Neural:
-    """Any other autoregressive model. A state is the number of a history: all tokens before.
+    """Any other autoregressive model. A state is the number of a history, which has all tokens before.
 
-    Histories are merged by their last ``recombine_tokens`` tokens; with -1, only equal ones are. A neural model has no
-    probability of a phrase without a beginning, so the estimate is that of the model's own language model.
+    Histories are merged if their last ``recombine_tokens`` tokens are equal. If it is -1, only equal histories are
+    merged. A neural model has no probability of a phrase without the tokens before it. So the estimate comes from the
+    phrase-based model's own language model.
     """
 
     histories: Histories

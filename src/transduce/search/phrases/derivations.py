@@ -21,7 +21,7 @@ from transduce.types import EOS, Derivation, Step
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
-Path = tuple[int, Any] | None  # arcs from some node on to the goal: the first arc, and the path after it
+Path = tuple[int, Any] | None  # the arcs from a node to the goal: the first arc, and the path after it
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Graph:
     """The arcs of the searches for all sources, sorted by the node that they lead to (``node_A``). The arcs to one node
     are sorted by score, best first.
 
-    ``first`` [nodes + 1]: the arcs into node n are those from ``first[n]`` to ``first[n + 1]`` (exclusive).
+    The arcs into node n have the indices from ``first[n]`` to ``first[n + 1]`` (exclusive).
     """
 
     tables: Tables
@@ -46,9 +46,9 @@ class Graph:
         """Yields each derivation that ends at the node ``goal``, best first, as the indices of its arcs, first phrase
         first. Yields nothing if no arc leads to ``goal``.
 
-        A path takes the best arc into each node, except at some nodes, its detours. Each path after the first is an
-        earlier path with one more detour, nearer to the beginning than its other detours. So the queue holds each path
-        once.
+        A path takes the best arc into most of its nodes. A node with another arc is a detour of the path. Each path
+        after the first is an earlier path with one more detour, nearer to the beginning than its other detours. So the
+        queue holds each path once.
         """
         if self.first[goal] == self.first[goal + 1]:
             return
@@ -67,7 +67,7 @@ class Graph:
             yield _listed(path)
 
     def derivation(self, path: list[int]) -> Derivation:
-        """The Derivation of a path (indices of arcs, first phrase first). Each arc becomes a step; the last one writes
+        """The Derivation of a path (indices of arcs, first phrase first). Each arc becomes a step. The last step writes
         EOS.
 
         The score is the weighted sum of the features, plus the weighted log-probability of a second language model.
@@ -91,11 +91,11 @@ class Graph:
 
     @cached_property
     def option_N(self) -> Ids:
-        """[N], for N nodes: the option of the best arc into each node. It is -1 for nodes before the first phrase and
-        for goals.
+        """The option of the best arc into each of N nodes [N]. It is -1 for nodes before the first phrase and for
+        goals.
         """
         option_N = np.full(len(self.first) - 1, -1, np.int64)
-        option_N[self.arcs.node_A[::-1]] = self.arcs.option_A[::-1]  # of several, the best one's, which comes first
+        option_N[self.arcs.node_A[::-1]] = self.arcs.option_A[::-1]  # the best arc into a node comes first, so it wins
         return option_N
 
     @cached_property
@@ -118,9 +118,9 @@ class Graph:
 
     @cached_property
     def features_AF(self) -> Numbers:
-        """[A, F]: the features of each arc, before they are weighted. They are the features of its phrase, those that
-        depend on the phrase before it, and the log-probability of its tokens by the model's own language model, in the
-        order of ``Deriving.feature_names``.
+        """The unweighted features of each arc [A, F], in the order of ``Deriving.feature_names``. They are the features
+        of its phrase, the features that depend on the phrase before it, and the log-probability of its tokens. The
+        model's own language model gives this log-probability.
         """
         tables, arcs = self.tables, self.arcs
         option_A, before_A, ends_A = arcs.option_A, self.option_N[arcs.parent_A], arcs.option_A < 0
@@ -140,7 +140,8 @@ class Graph:
 def rescored(found: Sequence[Derivation], companion: Companion, row: int) -> list[Derivation]:
     """The derivations of source ``row`` with exact log-probabilities of the second language model, best first.
 
-    A search that merges hypotheses which this model tells apart has those of the best of them instead.
+    These can differ from the search's own scores. If the search merged different histories, it used the
+    log-probabilities of the best one for all of them.
     """
     states, places = np.full(len(found), companion.begun_B[row]), max((len(each.tokens) for each in found), default=0)
     added_FT = np.zeros((len(found), places))

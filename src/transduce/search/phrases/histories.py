@@ -23,7 +23,7 @@ Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 EVERY = -1  # merge only histories that are equal in every token
-AT_ONCE = 512  # histories that the model reads together: each has the logits of all tokens meanwhile
+AT_ONCE = 512  # histories that the model reads together; each needs memory for the logits of all tokens
 NOWHERE = -1
 
 
@@ -39,11 +39,11 @@ class _Read:
 
 
 class Histories:
-    """All target prefixes of a search, each with a number; those of source b grow from number b, which is empty.
+    """All target prefixes of a search, each with a number. Number b is the empty prefix of source b.
 
-    Equal prefixes of one source have one number, so that the model reads each only once. It reads a prefix when the
-    search asks what comes after it, in batches. States of the last ``stacks`` stacks stay. Others are computed again if
-    they are needed, from the longest prefix that is still there.
+    Equal prefixes of one source have one number, so that the model reads each prefix only once. The model reads
+    prefixes in batches, when the search needs the probabilities of their next tokens. States of the last ``stacks``
+    stacks are kept. Other states are computed again if they are needed, from the longest prefix whose state is kept.
     """
 
     def __init__(self, model: Autoregressive[Any], source: Padded, tokens: Ids, stacks: int) -> None:
@@ -56,13 +56,13 @@ class Histories:
         self.previous_G, self.token_G = np.full(B, NOWHERE), np.full(B, BOS)
         self.length_G = np.ones(B, np.int64)  # in tokens, with BOS
         self.known_K, self.number_K = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self.place_G2 = np.full((B, 2), NOWHERE)  # which of ``parts``, and its row there
+        self.place_G2 = np.full((B, 2), NOWHERE)  # the key in ``parts``, and the row there
         self.parts: dict[int, _Read] = {}
         self.made, self.passing, self.kept = 0, list[int](), deque[int]()
         self._add(self._read(np.arange(B), model.start(source)))
 
     def follow(self, history_N: Ids, token_N: Ids) -> Ids:
-        """[N]: the number of each history with one more token."""
+        """The number [N] of each history with one more token."""
         key_U, inverse_N = np.unique(history_N * self.base + token_N, return_inverse=True)
         place_U = np.asarray(np.searchsorted(self.known_K, key_U), np.int64)
         new_U: NDArray[np.bool_] = np.append(self.known_K, NOWHERE)[place_U] != key_U
@@ -77,9 +77,9 @@ class Histories:
         return number_U[inverse_N]
 
     def last(self, history_N: Ids, count: int) -> Ids:
-        """[N]: equal numbers for the histories of which the last ``count`` tokens are equal, with BOS at the beginning.
+        """Equal numbers [N] for histories whose last ``count`` tokens are equal. BOS counts as a token.
 
-        Only histories of one source are compared: those of others may get the same number.
+        Use them only for histories of one source, because histories of different sources may get the same number.
         """
         columns = list[Ids]()
         for _ in range(count):
@@ -91,7 +91,7 @@ class Histories:
         return np.unique(np.stack(columns, 1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def log_prob(self, history_N: Ids, token_N: Ids) -> Numbers:
-        """[N]: the model's log-probability of each token after its history."""
+        """The model's log-probability [N] of each token after its history."""
         history_U, inverse_N = np.unique(history_N, return_inverse=True)
         self._reach(history_U)
         part_N, row_N = self.place_G2[history_U][inverse_N].T
@@ -102,8 +102,8 @@ class Histories:
         return log_prob_N
 
     def keep(self, history_N: Ids) -> None:
-        """Keeps the states of these histories, the hypotheses of a new stack, and forgets those that only led to them,
-        and those of the oldest stack.
+        """Keeps the states of these histories, which are the hypotheses of a new stack. Drops the states of shorter
+        histories that were only needed to compute them, and the states of the oldest stack.
         """
         history_U = np.unique(history_N[history_N >= len(self.parts[0].history_R)])
         self._reach(history_U)
@@ -120,7 +120,7 @@ class Histories:
     # ------------------------------------------------------------------ details
 
     def _reach(self, history_U: Ids) -> None:
-        """Lets the model read each of these histories that it has no state of, and what must be read before them."""
+        """Lets the model read each of these histories that has no state, and first its prefixes without a state."""
         levels, missing = list[Ids](), history_U
         while len(missing := missing[self.place_G2[missing, 0] == NOWHERE]):
             levels.append(missing)
@@ -132,7 +132,7 @@ class Histories:
                 self.passing.append(self._add(self._read(some, self._gathered(self.previous_G[some]).state)))
 
     def _read(self, history_R: Ids, state: Any) -> _Read:
-        """The model reads the last token of each history. ``state`` is that before it, and is consumed."""
+        """Lets the model read the last token of each history. ``state`` is the state before it, and is consumed."""
         token_R1 = torch.from_numpy(self.token_G[history_R])[:, None].to(self.device)
         state = tree.reserve(state, capacity(int(self.length_G[history_R].max())))
         log_prob_RV, state = read(self.model, token_R1, state)
@@ -145,7 +145,7 @@ class Histories:
         return _Read(history_R, state, log_prob_RV[:, torch.from_numpy(self.token_C).to(self.device)].cpu().numpy())
 
     def _gathered(self, history_N: Ids) -> _Read:
-        """The states of these histories, which must be in ascending order of their parts, from all parts."""
+        """The states of these histories from all parts. The histories must be in ascending order of their parts."""
         part_N, row_N = self.place_G2[history_N].T
         order = np.argsort(part_N, kind="stable")
         found = [(self.parts[part], row_N[order][part_N[order] == part]) for part in np.unique(part_N)]

@@ -22,7 +22,7 @@ from transduce.search.phrases.stacks import Observer, Pruning, decoded
 from transduce.search.phrases.tables import Tables
 from transduce.types import Derivation, Hypothesis, Padded
 
-TRIES = 20  # derivations to look at for each wanted output: many write the same tokens
+TRIES = 20  # derivations to read for each requested output, because many write the same tokens
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,18 @@ class StackSearch:
     logarithm) below the best. Then the best ``pool`` expansions are kept (at least ``size``), and the language models
     score them.
 
-    If ``recombination`` is True, hypotheses that no later phrase can tell apart are merged. No derivation is lost: the
-    n best outputs include the derivations of merged hypotheses. The search is exact if ``size``, ``pool`` and
-    ``threshold`` are large enough and ``distortion`` is -1. It takes the outputs from the best 20 * ``nbest``
-    derivations, so there can be fewer than ``nbest``.
+    If ``recombination`` is True, hypotheses with the same scores for all later phrases are merged. No derivation is
+    lost, because the n best outputs include the derivations of merged hypotheses. The search is exact if ``size``,
+    ``pool`` and ``threshold`` are large enough and ``distortion`` is -1. It takes the outputs from the best
+    20 * ``nbest`` derivations, so there can be fewer than ``nbest``.
 
-    ``language_model`` is a second language model, added to the model's own: the path of a run with the same target
-    vocabulary (RUN+RUN for the mean of several), or from Python a model. Its log-probability times ``weight`` is added
-    to the score. Without it, only the model's own language model counts. The states of an n-gram model tell which
-    hypotheses can be merged. Other models, such as recurrent ones, tell any two outputs apart: the search merges
-    hypotheses that agree in their last ``recombine_tokens`` target tokens. The default -1 means all tokens, and is
-    exact. Another number is an approximation: a hypothesis that is merged into a better one could have won later. The
-    scores of the results are exact in both cases.
+    ``language_model`` is a second language model in addition to the model's own. It is the path of a run with the same
+    target vocabulary (RUN+RUN for the mean of several), or from Python a model. Its log-probability times ``weight`` is
+    added to the score. Without it, only the model's own language model counts. The states of an n-gram model tell which
+    hypotheses can be merged. Other models, such as recurrent ones, have a different state after each output. For them,
+    the search merges hypotheses whose last ``recombine_tokens`` target tokens are equal. The default -1 means all
+    tokens, and is exact. Another number is an approximation, because a hypothesis that is merged into a better one
+    could have won later. The scores of the results are exact in both cases.
 
     ``observer`` receives each stack. Raises UserError for a language model that does not go token by token or has fewer
     tokens, for a prefix, and for a target to score.

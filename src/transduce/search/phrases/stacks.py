@@ -1,4 +1,4 @@
-"""Stack decoding for a batch of sources at once: all hypotheses of one stack grow together.
+"""Stack decoding for a batch of sources. All hypotheses of one stack are extended together.
 
 B sources, S source positions, H hypotheses of a stack, E expansions, U expansions that differ after recombination, A
 arcs. A row is the index of a source.
@@ -29,8 +29,8 @@ class Pruning:
 
     ``threshold`` first drops expansions whose score plus guess is more than this below the best of the stack (natural
     logarithm). Then the best ``pool`` expansions are scored by the language models, and the stack keeps the best
-    ``size`` hypotheses. ``distortion`` is the largest jump, in source tokens. If ``recombination`` is True, only the
-    best of the hypotheses that no later step can tell apart is extended.
+    ``size`` hypotheses. ``distortion`` is the largest jump, in source tokens. Some hypotheses have the same scores for
+    all later steps. If ``recombination`` is True, only the best of them is extended.
     """
 
     size: int | None
@@ -66,8 +66,8 @@ class Arcs:
 class Stack:
     """Hypotheses that cover the same number of source positions, sorted by row.
 
-    ``node_H`` are their numbers among all hypotheses. ``row_H`` are their sources. ``covered_HS`` is True at the
-    covered positions. ``option_H`` is the last phrase option, -1 if there is none. ``language_H2`` are the states of
+    ``node_H`` has their numbers among all hypotheses, and ``row_H`` their sources. ``covered_HS`` is True at the
+    covered positions. ``option_H`` is the last phrase option, -1 if there is none. ``language_H2`` has the states of
     both language models. ``future_H`` is the best guess of the score that the uncovered positions will add.
     """
 
@@ -90,22 +90,22 @@ class Stack:
 
     @cached_property
     def next_HS(self) -> Ids:
-        """[H, S]: the first covered position at or after each position; the source's length if there is none."""
+        """The first covered position at or after each position [H, S]. It is the source's length if there is none."""
         length_H1 = self.tables.lengths_B[self.row_H][:, None]
         places = np.where(self.covered_HS, np.arange(self.covered_HS.shape[1]), length_H1)
         return np.minimum.accumulate(places[:, ::-1], 1)[:, ::-1]
 
     @cached_property
     def free_HS(self) -> Ids:
-        """[H, S]: for each uncovered position, the first position of the uncovered stretch that contains it. Values at
-        covered positions have no meaning.
+        """For each uncovered position, the first position of the run of uncovered positions that contains it [H, S].
+        Values at covered positions have no meaning.
         """
         places = np.where(self.covered_HS, np.arange(self.covered_HS.shape[1]) + 1, 0)
         return np.maximum.accumulate(places, 1)
 
     @cached_property
     def gap_H(self) -> Ids:
-        """[H]: the first uncovered position; the source's length if all its positions are covered."""
+        """The first uncovered position [H]. It is the source's length if all its positions are covered."""
         ended = np.pad(self.covered_HS, ((0, 0), (0, 1)))
         gap_H: Ids = ended.argmin(1)
         return gap_H
@@ -153,7 +153,7 @@ class Growth:
 
 class Observer(Protocol):
     """Receives the growth of each stack, from one covered token on, and then the ends of the sentences of each stack.
-    ``tables`` are those of the search.
+    ``tables`` are the tables of the search.
     """
 
     def __call__(self, tables: Tables, growth: Growth) -> None: ...
@@ -227,8 +227,8 @@ def _spans(stack: Stack, length: int, pruning: Pruning) -> Expansions:
 
 
 def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
-    """[E]: the weighted log-probability of the orientation ``kind_E`` by the earlier phrase; 0 if there is no earlier
-    phrase.
+    """The weighted log-probability [E] of the orientation ``kind_E`` by the earlier phrase. It is 0 if there is no
+    earlier phrase.
     """
     tables = stack.tables
     after_E: Numbers = tables.after_weights[kind_E] * tables.orientation_O6[stack.option_H[parent_E], 3 + kind_E]
@@ -236,8 +236,8 @@ def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
 
 
 def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning) -> tuple[Stack, Arcs, Growth]:
-    """The next stack, whose hypotheses are numbered from ``nodes`` on, the arcs that lead to it, and its growth, in
-    which the number of covered tokens is not set.
+    """The next stack, the arcs that lead to it, and its growth. Its hypotheses are numbered from ``nodes`` on. The
+    growth's number of covered tokens is not set.
     """
     columns = {
         "stack": np.repeat(np.arange(len(spans)), [len(each.parent_E) for each in spans]),
@@ -351,7 +351,7 @@ def _written(tables: Tables, state_E2: Ids, option_E: Ids) -> tuple[Numbers, Ids
 
 
 def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E2: Ids, option_E: Ids) -> Ids:
-    """[E]: equal numbers for hypotheses that no later step can tell apart."""
+    """Equal numbers [E] for hypotheses with the same scores for all later steps."""
     same_E = row_E
     for first in range(0, covered_ES.shape[1], BITS):
         part = covered_ES[:, first : first + BITS]
@@ -366,7 +366,7 @@ def _indistinguishable(tables: Tables, row_E: Ids, covered_ES: Mask, state_E2: I
 
 
 def _paired(one_E: Ids, other_E: Ids) -> Ids:
-    """[E]: one number for each pair of values. Equal pairs have equal numbers, and different pairs different ones."""
+    """A number for each pair of values [E]. Equal pairs have equal numbers, and different pairs different ones."""
     _, other_E = np.unique(other_E, return_inverse=True)
     return np.unique(one_E * (1 + other_E.max(initial=0)) + other_E, return_inverse=True)[1].astype(np.int64)
 
@@ -393,7 +393,7 @@ def _largest(row_E: Ids, value_E: Numbers, count: int | None, rows: int) -> Ids:
 
 
 def _largest_anywhere(row_U: Ids, value_U: Numbers, count: int | None) -> Ids:
-    """As ``_largest``, for rows in any order. Returns the indices sorted by row, then by value, largest first."""
+    """Like ``_largest``, for rows in any order. Returns the indices sorted by row, then by value, largest first."""
     order = np.lexsort((-value_U, row_U))
     if count is None:
         return order

@@ -28,10 +28,10 @@ Numbers = NDArray[np.float64]
 class Tables:
     """The phrase options of a batch of sources, and their scores, as NumPy arrays.
 
-    ``first`` and ``count`` [B, S, L] describe the span that starts at s and has 1 + l tokens: the number of its first
-    option, and how many options it has. The arrays of options have the names and meanings of ``PhraseOptions``. After
-    the last option there is one more, for the beginning of a sentence: it has no tokens, its span is empty and all its
-    numbers are 0.
+    ``first`` and ``count`` [B, S, L] describe the span that starts at s and has 1 + l tokens. ``first`` is the number
+    of its first option, and ``count`` the number of its options. The arrays of options have the names and meanings of
+    ``PhraseOptions``. After the last option there is one more, for the beginning of a sentence. It has no tokens, its
+    span is empty and all its numbers are 0.
 
     ``own_O`` is the weighted sum of each option's own features. ``guess_O`` is ``own_O`` plus the weighted estimates of
     the option's language model scores. ``weights`` [F] are the weights of all features. ``companion`` is a second
@@ -57,7 +57,7 @@ class Tables:
 
     @classmethod
     def of(cls, model: Deriving, source: Padded, second: Second | None = None) -> Tables:
-        """The tables of these sources. ``second`` is a second language model, None for none."""
+        """The tables of these sources. ``second`` is a second language model; None if there is none."""
         options = model.options(source)
         lengths_B, weights = _array(options.lengths_B), _array(model.weights).astype(np.float64)
         names = [field.name for field in fields(options) if field.name != "lengths_B"]
@@ -100,12 +100,12 @@ class Tables:
 
     @property
     def before_weights(self) -> Numbers:
-        """[3]: the weights of the features monotone, swap and discontinuous by the later of two phrases."""
+        """The weights [3] of the features monotone, swap and discontinuous by the later of two phrases."""
         return self.weights[-7:-4]
 
     @property
     def after_weights(self) -> Numbers:
-        """[3]: the weights of the features monotone, swap and discontinuous by the earlier of two phrases."""
+        """The weights [3] of the features monotone, swap and discontinuous by the earlier of two phrases."""
         return self.weights[-4:-1]
 
     @property
@@ -114,7 +114,7 @@ class Tables:
 
     @cached_property
     def best_guess(self) -> Numbers:
-        """[B, S, L]: the largest ``guess_O`` of each span; minus infinity for a span without options."""
+        """The largest ``guess_O`` of each span [B, S, L]. It is minus infinity for a span without options."""
         best = np.full(self.first.size, -np.inf)
         cell_O = np.repeat(np.arange(self.first.size), self.count.ravel())
         np.maximum.at(best, cell_O, self.guess_O[:-1])
@@ -122,9 +122,9 @@ class Tables:
 
     @cached_property
     def future(self) -> Numbers:
-        """[B, S + 1, S + 1]: the best guess for a translation of the span from the first index to the second
-        (exclusive), by dynamic programming over its parts; 0 for an empty span. Distortion and orientation are left
-        out.
+        """The best guess for a translation of each span [B, S + 1, S + 1]. A span goes from the first index to the
+        second (exclusive). Dynamic programming over its parts finds the guess, which is 0 for an empty span. Distortion
+        and orientation are left out.
         """
         B, S, L = self.first.shape
         best = np.full((B, S + 1, S + 1), -np.inf)
@@ -139,8 +139,8 @@ class Tables:
 
     @cached_property
     def orientation_kind_O(self) -> Ids:
-        """[O]: a number for each option. Options with equal numbers give equal scores to every orientation of the
-        phrase after them.
+        """A number for each option [O]. Options with equal numbers give equal scores to every orientation of the phrase
+        after them.
         """
         if not self.after_weights.any():
             return np.zeros(len(self.start_O), np.int64)
@@ -149,7 +149,7 @@ class Tables:
         return np.unique(whole, return_inverse=True)[1].astype(np.int64)
 
     def language_start(self) -> Ids:
-        """[B, 2]: the states before the first output token, of the model's own language model and of ``companion``; the
+        """The states before the first output token [B, 2]: of the model's own language model, and of ``companion``. The
         second is 0 without a companion.
         """
         own_B = _array(self.model.language_start(len(self.lengths_B)))
@@ -174,7 +174,7 @@ class Tables:
 
 
 def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids) -> Ids:
-    """[E]: where a phrase lies in the source, compared with the phrase before it in the target.
+    """The orientation [E] of a phrase: its position in the source relative to the phrase before it in the target.
 
     0 (monotone): it starts where the earlier phrase ends. 1 (swap): it ends where the earlier phrase starts. 2
     (discontinuous): otherwise.
@@ -191,7 +191,7 @@ def _with_beginning(values_O: NDArray[Any]) -> NDArray[Any]:
 
 
 def _finite(log_prob_N: Numbers) -> Numbers:
-    """Replaces minus infinity, whose products and differences may not be numbers."""
+    """Replaces minus infinity, because its products and differences may not be numbers."""
     return np.maximum(log_prob_N, EXCLUDED)
 
 

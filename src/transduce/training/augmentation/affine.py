@@ -20,10 +20,10 @@ class Affine:
     2003).
 
     The amounts are uniform random numbers: up to ``rotation`` and ``shear`` degrees in either direction, and a factor
-    from 1 - ``scale`` to 1 + ``scale``. Along each axis the picture moves by up to ``shift`` times its height. Values
-    between pixels are interpolated linearly; outside the picture they equal the nearest pixel of its edge. The size
-    does not change. ``channels`` is the number in the unit: 1 for grey, 3 for colour. A call raises UserError if it
-    does not divide the numbers of a column.
+    from 1 - ``scale`` to 1 + ``scale``. The picture moves along each axis by up to ``shift`` times its height. Values
+    between pixels are interpolated linearly. Values outside the picture equal the nearest pixel of its edge. The size
+    does not change. ``channels`` is the number of channels in the unit: 1 for grey, 3 for colour. A call raises
+    UserError if the numbers of a column are not a multiple of it.
     """
 
     rotation: float = 5.0

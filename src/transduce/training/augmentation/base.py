@@ -19,18 +19,18 @@ class Augmentation(Protocol):
     (``Batch.ids``). The result may have other lengths.
 
     The change depends only on the seed, the epoch and the example's id, so a resumed run sees the same signals. The
-    values at padding are arbitrary, before and after.
+    values at padding are arbitrary, both in the batch and in the result.
     """
 
     def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded: ...
 
 
-MOST = 1000  # augmentations in a run
+MOST = 1000  # largest number of augmentations in a run
 
 
 def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, seed: int) -> Batch:
     """Applies the augmentations to the sources of a batch, one after the other. Returns the changed batch. Each
-    augmentation has random numbers of its own.
+    augmentation has its own random numbers.
     """
     source = batch.source
     for place, augmentation in enumerate(augmentations):
@@ -39,7 +39,7 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
 
 
 def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
-    """Raises UserError if there are augmentations and ``signal`` is False: the source is no signal."""
+    """Raises UserError if there are augmentations but the source is no signal (``signal`` is False)."""
     if augmentations and not signal:
         raise UserError(
             f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "

@@ -1,4 +1,4 @@
-"""Invented words for training: the letters that source and target share become random ones."""
+"""Invented words for training: the letters that source and target share are replaced by random letters."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class Hallucination:
     """Invents words in training batches, for tasks such as inflection, where a target repeats a part of its source
     (Anastasopoulos and Neubig 2019; Silfverberg et al. 2017).
 
-    The stem of a pair is what source and target share: all runs of at least ``shortest`` equal tokens, in the same
-    order, the longest run first (Ratcliff and Metzener 1988). In a ``share`` of the pairs, drawn anew in each epoch,
-    each token of the stem becomes a random token, the same on both sides. So a model learns which endings belong to
-    which features, and not to which stems. Random tokens are drawn evenly from all that both vocabularies have.
+    The stem of a pair has the tokens that source and target share: all runs of at least ``shortest`` equal tokens, in
+    the same order. The longest run is found first (Ratcliff and Metzener 1988). Each token of the stem becomes a random
+    token, the same on both sides, in a ``share`` of the pairs that is drawn anew in each epoch. So a model learns which
+    endings belong to which features, and not to which stems. Random tokens are drawn uniformly from the tokens that
+    both vocabularies have.
 
     ``copies`` has for each source id the target id of the same text, or PAD; the data give it. Raises UserError if
     ``share`` is not from 0 to 1, or ``shortest`` is below 1. A call raises UserError if source and target have no token
@@ -63,8 +64,8 @@ class Hallucination:
         )
 
     def _stem(self, copied_S: Ids, target_T: Ids) -> tuple[Ids, Ids]:
-        """The places of the stem's tokens in the source and in the target. ``copied_S`` are the target ids of the
-        source's tokens, PAD for those that the target cannot have.
+        """The indices of the stem's tokens in the source and in the target. ``copied_S`` are the target ids of the
+        source's tokens, PAD for tokens that the target vocabulary lacks.
         """
         first, second = np.where(copied_S == PAD, -1, copied_S).tolist(), target_T.tolist()
         blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()

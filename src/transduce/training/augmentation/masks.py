@@ -49,7 +49,8 @@ class SpecAugment:
 
 
 def masked(draws_B2M: Tensor, widest_B: Tensor, lengths_B: Tensor, size: int) -> Tensor:
-    """[B, size], True under any of a row's M masks. Each mask is 0 to ``widest_B`` wide and lies within ``lengths_B``.
+    """A mask [B, size] that joins the M masks of each row. Each is 0 to ``widest_B`` wide and lies within
+    ``lengths_B``.
 
     ``draws_B2M`` are random numbers in [0, 1): [:, 0] decides the widths, [:, 1] the positions.
     """

@@ -15,8 +15,8 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Noise:
-    """Adds noise to signals in training: a normal random number, with mean 0 and standard deviation ``deviation``, to
-    every number of every real step.
+    """Adds noise to signals in training. Every number of every real step gets a normal random number with mean 0 and
+    standard deviation ``deviation``.
     """
 
     deviation: float = 0.1

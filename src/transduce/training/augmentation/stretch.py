@@ -13,9 +13,9 @@ from transduce.types import Padded
 
 @dataclass(frozen=True)
 class Stretch:
-    """Makes signals faster or slower in training: multiplies the length of each one by a random factor from 1 -
-    ``most`` to 1 + ``most``, rounded to at least one step. Steps are interpolated linearly. A stretched spectrogram is
-    faster or slower speech at the same pitch.
+    """Makes signals faster or slower in training. The length of each signal is multiplied by a random factor from
+    1 - ``most`` to 1 + ``most``, and rounded to at least one step. Steps are interpolated linearly. A stretched
+    spectrogram is faster or slower speech at the same pitch.
 
     Batches are formed from the original lengths, so a batch may grow by ``most``. CTC needs enough frames in the
     shortened signal, too: one for each symbol, and one more between equal neighbours.
@@ -30,7 +30,7 @@ class Stretch:
         factor_B = 1 + self.most * (2 * uniform(ids_B, epoch, seed, 1)[:, 0] - 1)
         lengths_B = (source.lengths * factor_B).round().long().clamp(min=1)
         numbers, last_B1 = source.values.shape[2], (source.lengths - 1)[:, None]
-        # each new step reads at the position of its middle
+        # each new step reads the old signal at the position of its middle
         middles_T = torch.arange(int(lengths_B.max()), dtype=torch.float64) + 0.5
         read_BT = middles_T * (source.lengths / lengths_B)[:, None] - 0.5
         before_BT = read_BT.floor().long()

@@ -1,1 +1,1 @@
-"""Tuning: the weights of a phrase-based model's features, for a metric of its outputs."""
+"""Tuning of the weights of a phrase-based model's features, for a metric of its outputs."""

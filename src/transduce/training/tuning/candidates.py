@@ -19,7 +19,7 @@ from transduce.types import Example, Prediction
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
-DIGITS = 6  # features that are equal in this many decimal places are of the same derivation
+DIGITS = 6  # derivations are the same if their features are equal in this many decimal places
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Candidates:
 
     @cached_property
     def first_N(self) -> Ids:
-        """[N]: the index of the first candidate of each example."""
+        """The index [N] of the first candidate of each example."""
         return np.flatnonzero(np.diff(self.example_C, prepend=-1))
 
     def score(self, weights_F: Numbers) -> float:
@@ -51,22 +51,22 @@ class Candidates:
 
 
 def first_largest(values_C: Numbers, first_N: Ids) -> Ids:
-    """[N]: the index of the largest value of each segment; segment n begins at ``first_N[n]``. If several values are
-    equal, the first counts.
+    """The index [N] of the largest value of each segment. Segment n begins at ``first_N[n]``. If several values are
+    equal, it is the first one.
     """
     size_N = np.diff(first_N, append=len(values_C))
     segment_C = np.repeat(np.arange(len(first_N)), size_N)
     largest_C = np.maximum.reduceat(values_C, first_N)[segment_C]
     places = np.flatnonzero(values_C == largest_C)[::-1]
     found_N = np.zeros(len(first_N), np.int64)
-    found_N[segment_C[places]] = places  # the last assignment is of the first place
+    found_N[segment_C[places]] = places  # the last assignment has the first place
     return found_N
 
 
 @dataclass
 class Merged:
-    """The merged n-best lists, which grow. For each example, ``known`` has its different outputs, as text and rounded
-    features. ``statistics`` has the metric's statistics of each text.
+    """The merged n-best lists, which grow with each iteration. ``known`` has the different outputs of each example, as
+    text and rounded features. ``statistics`` has the metric's statistics of each text.
     """
 
     metric: Metric
@@ -79,7 +79,7 @@ class Merged:
         self.statistics = [{} for _ in self.examples]
 
     def add(self, answers: Sequence[Answer]) -> int:
-        """Adds the outputs of one answer to each example. Returns how many of them are new, by text and features."""
+        """Adds the outputs of one answer to each example. Returns the number of new outputs, by text and features."""
         before = len(self)
         for answer, example, known, measured in zip(answers, self.examples, self.known, self.statistics, strict=True):
             for output in answer.outputs:
@@ -94,7 +94,7 @@ class Merged:
         return sum(map(len, self.known))
 
     def best(self, answers: Sequence[Answer]) -> Numbers:
-        """[N, K]: the statistics of the best output of each answer. The answers must have been added before."""
+        """The statistics [N, K] of the best output of each answer. The answers must have been added before."""
         rows = [measured[answer.best.text] for answer, measured in zip(answers, self.statistics, strict=True)]
         return np.array(rows, float)
 

@@ -17,7 +17,7 @@ from transduce.training.tuning.candidates import Candidates, first_largest
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
-SPOTS = 512  # places of a line whose score is computed, at most; they are spread over the crossings
+SPOTS = 512  # largest number of points of a line whose score is computed; they are spread over the crossings
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def envelope(intercept_C: Numbers, slope_C: Numbers, first_N: Ids) -> Envelope:
 
 
 def best_step(candidates: Candidates, weights_F: Numbers, direction_F: Numbers) -> tuple[float, float]:
-    """The step g along the direction with the best score of the metric among ``SPOTS`` places of the line, and this
-    score (negated if lower is better). The place is the middle between two crossings.
+    """The step g along the direction with the best score of the metric among ``SPOTS`` points of the line, and this
+    score (negated if lower is better). A point is the middle between two crossings.
     """
     found = envelope(candidates.features_CF @ weights_F, candidates.features_CF @ direction_F, candidates.first_N)
     change_XK = candidates.statistics_CK[found.after_X] - candidates.statistics_CK[found.before_X]
@@ -78,8 +78,8 @@ def best_step(candidates: Candidates, weights_F: Numbers, direction_F: Numbers) 
 
 
 def _first_by(largest_A: Numbers, then_largest_A: Numbers, places_A: Ids, first_N: Ids) -> Ids:
-    """[N]: the entry of ``places_A`` with the largest first value in each segment. If several have it, the one with the
-    largest second value.
+    """The entry of ``places_A`` [N] with the largest first value in each segment. If several are equal, it is the entry
+    with the largest second value.
     """
     segment_A = np.repeat(np.arange(len(first_N)), np.diff(first_N, append=len(largest_A)))
     best_A = np.maximum.reduceat(largest_A, first_N)[segment_A]

@@ -15,11 +15,11 @@ class Tuning:
     on ``data.valid``.
 
     An iteration searches for ``nbest`` outputs of each example with the run's own search, and adds them to the outputs
-    of all earlier iterations. It then chooses the weights with which the best outputs of these lists score best. It
-    climbs from the last weights and from ``starts`` random changes of them, in at most ``rounds`` rounds along each
-    weight and along random directions. Tuning ends after ``iterations`` iterations, if an iteration finds no new
-    output, or if the weights hardly change. The weights whose search scored best stay. If ``iterations`` is 0, the
-    first weights stay.
+    of all earlier iterations. Then it chooses the weights whose best outputs of these lists have the best score. It
+    climbs from the last weights and from ``starts`` random changes of them. A climb has at most ``rounds`` rounds along
+    each weight and along random directions. Tuning ends after ``iterations`` iterations, if an iteration finds no new
+    output, or if the weights hardly change. The model keeps the weights whose search had the best score. If
+    ``iterations`` is 0, it keeps its first weights.
     """
 
     metric: str = "bleu"

@@ -26,7 +26,7 @@ from transduce.types import Example
 Numbers = NDArray[np.float64]
 
 BATCH = 32  # sentences
-ENOUGH = 1e-4  # weights that change by less than this share of the largest stay
+ENOUGH = 1e-4  # weights hardly change if no change is larger than this share of the largest weight
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tuner:
     """Tunes the weights of the transducer's model, in place, on the examples. A call yields the result of each
     iteration.
 
-    The last result is of the last weights. When the call is exhausted, the model has the best weights of all results.
+    The last result belongs to the last weights. After the last result, the model has the best weights of all results.
     """
 
     transducer: Transducer
@@ -86,8 +86,8 @@ class Tuner:
 
 
 def tuner_of(model: Any, settings: Settings, prepared: Prepared, cache: Path) -> Tuner | None:
-    """The tuner that a run's settings describe; None if they do not ask for tuning. Raises ConfigError if there is no
-    validation data, or if the search has a language model of its own. ``cache`` is the folder of prepared data.
+    """The tuner that a run's settings describe; None if they have no tuning. Raises ConfigError if there are no
+    validation data, or if the search has its own language model. ``cache`` is the folder of prepared data.
     """
     if settings.tuning is None:
         return None
