@@ -95,7 +95,7 @@ def norm(mine: Any, part: Any) -> None:
 
 
 def widen(theirs: Any) -> Any:
-    """In float64, its table of positions too, which it computes in float32."""
+    """Returns the model in float64. Marian computes its positions in float32, so this recomputes them in float64."""
     theirs = theirs.double()
     places, half = torch.arange(32, dtype=torch.float64), torch.arange(WIDTH // 2, dtype=torch.float64)
     angles = places[:, None] / 10000 ** (2 * half / WIDTH)

@@ -1,4 +1,4 @@
-"""What pages are made of: text escaped, drawings that stand alone, colours that are there and can be seen."""
+"""Parts of pages: escaped text, drawings as files of their own, and defined colours with enough contrast."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
 def test_colours_are_seen_on_their_paper(colors: dict[str, str]) -> None:
-    """WCAG 2: 4.5 for small text, 3 for what is drawn."""
+    """WCAG 2 requires a contrast of at least 3 for graphics and 4.5 for small text."""
     for ground in ("paper", "card"):
         assert contrast(colors["ink"], colors[ground]) > 12
         assert contrast(colors["faint"], colors[ground]) > 4

@@ -1,4 +1,4 @@
-"""Masked language models: gaps in texts, what is hidden in training, gaps filled, and pseudo-likelihood by hand."""
+"""Masked language models: gaps in texts, masking in training, filling gaps, and pseudo-likelihood by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VOCABULARY = 9
 
 
 class Neighbours(nn.Module):
-    """A model whose logits at each place depend on the tokens beside it alone. It keeps what it read."""
+    """A model whose logits at each position depend only on its token and both neighbours. Keeps its last source."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ def test_pseudo_likelihood_hides_one_token_at_a_time(monkeypatch: pytest.MonkeyP
         first, second = FillGaps().force(model, text, text)
         assert list(first.token_log_probs) == pytest.approx([*expected, 0.0], abs=1e-5)
         assert len(second.tokens) == 3
-    # Of a text with gaps only the gaps count, and all of them stay open.
+    # If a text has gaps, only the gaps are scored, and each is scored while all of them are open.
     (found,) = FillGaps().force(model, Padded.of([[4, BOS, BOS, 7, EOS]]), Padded.of([row]))
     logits = model.emit(Padded.of([[4, BOS, BOS, 7, EOS]])).output.log_softmax(-1).detach()
     assert found.log_prob == pytest.approx(float(logits[0, 1, 6] + logits[0, 2, 5]), abs=1e-5)

@@ -139,7 +139,7 @@ def test_gradients_pass_where_a_model_rules_out() -> None:
 
 
 def test_gradients_pass_where_all_models_rule_out() -> None:
-    """Of the loss of what they allow, and the same values as where no gradient is wanted."""
+    """The loss of allowed words has finite, non-zero gradients. Values are the same with and without gradients."""
     models = [Fixed(-INFINITY, 1.0, 0.0), Fixed(-INFINITY, 0.0, -1.0), Fixed(-INFINITY, 2.0, 0.5)]
     mixture = Ensemble(models)
     output, _ = mixture.extend(targets(1, 1), (None, None, None))

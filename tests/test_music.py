@@ -133,7 +133,8 @@ def test_a_beam_with_room_for_all_writes_every_harmony_of_a_melody_and_nothing_e
     melodies = ["62 -", "60", "99", ""]
     rows = [notes_of.encode([melody])[0] for melody in melodies]
     widest = max(map(len, rows))
-    padded = [[*row, *[rows[0][0]] * (widest - len(row))] for row in rows]  # what is behind the end must not matter
+    # The filter must ignore notes in the padding.
+    padded = [[*row, *[rows[0][0]] * (widest - len(row))] for row in rows]
     found = harmonised(padded, [len(row) for row in rows])
     free = ["60", "62", "-"]
     for melody, texts in zip(melodies, found, strict=True):

@@ -199,8 +199,8 @@ def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
 @needs_library
 @pytest.mark.parametrize("precision", ["int8", "float32"])
 def test_a_sentence_has_the_same_output_in_every_company(precision: str, tmp_path: Path) -> None:
-    """More rows than a block has, other sentences, other ages, and hypotheses that move in the beam: bit for bit. With
-    8-bit integers, all variants find the same.
+    """The outputs of a sentence are bit for bit the same in every batch. A batch has more rows than a block and mixes
+    sentences at different time steps. Hypotheses move in the beam. All variants find the same outputs in int8.
     """
     _, notes = written(wide(), tmp_path, precision)
     exported, *others = (read_model(functions, tmp_path, notes) for functions in usable())

@@ -142,8 +142,9 @@ MANY = [3, 11, 5, 1, 8, 2, 4] * 8  # lengths of more sentences than an encoder r
 @pytest.mark.parametrize("name", WIDE)
 @pytest.mark.parametrize("precision", ["int8", "float32"])
 def test_a_sentence_has_the_same_output_in_every_company(name: str, precision: str, tmp_path: Path) -> None:
-    """More sentences than a group and more rows than a block have, other ages, and hypotheses that move in the beam:
-    bit for bit. With 8-bit integers, all variants find the same.
+    """The outputs of a sentence are bit for bit the same in every batch. The batches have more sentences than a group
+    and more rows than a block. They also mix sentences at different time steps, and hypotheses move in the beam.
+    All variants find the same outputs in int8.
     """
     table, search = WIDE[name]
     _, notes = written(table, tmp_path, precision)

@@ -40,7 +40,7 @@ def test_it_finds_and_scores_what_pytorch_does(name: str, tmp_path: Path) -> Non
         target = Padded.of([each[0].tokens for each in ours])
         for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
             assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
-    target = sources([22, 3, 9, 20])  # whatever the outputs are
+    target = sources([22, 3, 9, 20])  # targets that the model need not find
     for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
         assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
 

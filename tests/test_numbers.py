@@ -1,4 +1,4 @@
-"""Numbers as a unit: from text to scaled numbers and back, what is refused, and the vectors they become."""
+"""Numbers as a unit: from text to scaled numbers and back, errors for bad input, and embeddings of numbers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ NUMBER = st.floats(-1e6, 1e6)
 @settings(deadline=None)
 @given(st.integers(1, 3).flatmap(lambda n: st.lists(st.lists(NUMBER, min_size=n, max_size=n), min_size=1, max_size=9)))
 def test_round_trip(rows: list[list[float]]) -> None:
-    """To a millionth of the scale, and what is declared to be normal comes back as it is."""
+    """The round trip is exact to about a millionth of the scale, and it returns the normalised line."""
     line = " ".join(",".join(map(repr, row)) for row in rows)
     tokenizer = Numbers("global").learn([line, ",".join(["0"] * len(rows[0])), ",".join(["1000"] * len(rows[0]))])
     text = tokenizer.decode(tokenizer.encode([line])[0])

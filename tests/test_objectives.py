@@ -47,7 +47,7 @@ def test_it_is_torchs_cross_entropy(dtype: torch.dtype, tolerance: float, smooth
 
 @SMOOTHINGS
 def test_its_gradient_is_its_derivative(smoothing: float) -> None:
-    """By central differences; ``gradcheck`` would go through one graph twice, which is refused (below)."""
+    """Compares with central differences. ``gradcheck`` would use one graph twice, which raises an error (see below)."""
     logits, target = some_logits()
     (gradient,) = torch.autograd.grad(smoothed_cross_entropy(logits, target, smoothing)[0], logits)
     step = 1e-5 * torch.eye(logits.numel(), dtype=torch.float64).view(-1, *logits.shape)

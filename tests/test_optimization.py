@@ -82,7 +82,7 @@ def test_inverse_square_root_is_the_papers_up_to_its_peak() -> None:
         ([5.0, 6.0, 4.0, 4.5, 4.2], 0.1),
         ([5.0, 6.0, 6.0, 6.0], 0.1),
         ([5.0, 6.0, 6.0, 6.0, 6.0], 0.01),
-        ([5.0, 6.0, 6.0, 1.0, 6.0, 6.0], 0.01),  # what was lost stays lost
+        ([5.0, 6.0, 6.0, 1.0, 6.0, 6.0], 0.01),  # a better loss does not raise the rate again
         ([math.inf, 5.0, math.nan, math.nan], 0.1),  # nan is never better
     ],
 )

@@ -157,7 +157,7 @@ def test_multi30k_reads_and_checks_a_copy(tmp_path):
 
 @pytest.fixture
 def captions(monkeypatch) -> dict[str, bytes]:
-    """A Multi30k of two lines, by URL; its sums are those of the text with single spaces."""
+    """Multi30k files of two lines, by URL. The checksums belong to the text with single spaces."""
     sums, served = {}, {}
     for name in multi30k.SUMS:
         text = f"one {name}\ntwo\n"

@@ -1,4 +1,4 @@
-"""A file of answers is continued after any kill: its bytes are those of a file that was written at once."""
+"""A file of answers can be continued after any kill. It then has the same bytes as an uninterrupted file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The pages that show how to add a part: their code is run as a plugin, and their model held to the laws. Those that
-show how to use one: their code is run."""
+"""Code on the documentation pages. If a page shows how to add a part, its code runs as a plugin, and its model must
+obey the laws. The command and the code of the page on series run too."""
 
 from __future__ import annotations
 

@@ -116,7 +116,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_embeds_sentences(run: Path) -> None:
-    """In the order of the lines, each as it is alone; a run of pairs reads single sentences."""
+    """Vectors follow the order of the lines, and each equals the vector of its line alone. A run of pairs embeds
+    single sentences."""
     transducer = transduce.load(run, device="cpu")
     texts = ["a man sings", "a dog runs and runs and runs", "no"]
     vectors = stacked(sentence_vectors(transducer, texts, batch_size=2))

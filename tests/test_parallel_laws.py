@@ -1,4 +1,4 @@
-"""The laws of models that write all at once, in float64: those of tests/test_laws.py that apply."""
+"""The laws of tests/test_laws.py that apply to parallel models, in float64."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_row(model: Any, words: list[int]) -> None:
 
 @pytest.mark.parametrize("family", CHOOSING, indirect=True)
 def test_lengths_share_their_source(model: Any) -> None:
-    """Outputs of several lengths from one state, with what is shared kept once: each as if alone."""
+    """Several output lengths share the state of one source. Each output is the same as from its own state."""
     source, lengths = sources(LENGTHS), [2, 5, 0, 1, 4, 3]
     emission = model.emit(tree.repeat(model.start(source), 2), torch.tensor(lengths))
     logits = model.readout(emission.output)
@@ -92,7 +92,7 @@ def test_lengths_share_their_source(model: Any) -> None:
 
 
 def test_padding(model: Any, words: list[int]) -> None:
-    """More padding changes nothing, whatever stands in it."""
+    """More padding changes nothing, even if it contains words."""
     wide = sources(LENGTHS, width=9)
     junk = Padded(wide.values.masked_fill(~wide.mask, 7), wide.lengths)
     narrow = written(model, sources(LENGTHS), words)
@@ -132,7 +132,7 @@ def test_score(model: Any, search: LengthBeam) -> None:
 
 @pytest.mark.parametrize("family", CHOOSING, indirect=True)
 def test_every_length_is_exact(model: Any) -> None:
-    """With all lengths tried, the best output of each length is found, as enumeration finds it."""
+    """A search that tries all lengths finds the best output of each length, checked by enumeration."""
     source, search = sources([3, 4]), LengthBeam(7, 7)
     middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
     every = [[*body, EOS] for length in range(3) for body in itertools.product(middle, repeat=length)]

@@ -161,8 +161,8 @@ def test_discounts() -> None:
 
 # ---------------------------------------------------------------- the decoder
 #
-# Of the laws in test_laws.py, row, company, padding and exactness hold, and are tested here. Chunk, candidates,
-# stagger, fork, score, greedy and accumulate are about probabilities of tokens, and a derivation has none.
+# These laws of test_laws.py hold and are tested here: row, company, padding and exactness. The other laws (chunk,
+# candidates, stagger, fork, score, greedy, accumulate) need token probabilities, and a derivation has none.
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +251,7 @@ def test_the_search_without_limits_is_exhaustive(
 
 
 def counted(seed: int) -> Ngram:
-    """Bigrams and trigrams that differ from those of the phrase-based model's own language model."""
+    """An n-gram model whose counts differ from the counts in the phrase-based model's own language model."""
     other = Ngram(11, order=4)
     random = np.random.default_rng(seed)
     lines = ragged([[*random.integers(4, 11, 5).tolist(), EOS] for _ in range(200)])
@@ -274,7 +274,7 @@ def forced(other: Any, tokens: tuple[int, ...]) -> list[float]:
 @pytest.mark.parametrize("recombination", [True, False])
 @pytest.mark.parametrize("kind", ["n-gram", *NEURAL])
 def test_a_second_language_model_is_searched_with(model: PhraseBased, kind: str, recombination: bool) -> None:
-    """By enumeration of all derivations, each output with the probability of its tokens by the language model."""
+    """Enumerates all derivations, and adds the second language model's weighted log-probability to each output."""
     weighted(model, 1)
     other: Any = counted(1) if kind == "n-gram" else build(NEURAL[kind])
     search = replace(UNLIMITED, nbest=5, language_model=other, weight=4.0, recombination=recombination)

@@ -1,4 +1,4 @@
-"""What draws, fetches and unpacks pictures: rendered lines, scenes and clips with known truth, MNIST, archives."""
+"""Origins of pictures: drawn lines, scenes and clips with known labels, MNIST, and archives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def records(files: Files | None) -> list[dict[str, Any]]:
 
 
 def frames(files: Files | None, record: dict[str, Any]) -> list[np.ndarray]:
-    """The pixels of a picture, of a clip those of each frame."""
+    """The pixels of each frame. A picture has one frame, a clip several."""
     assert files is not None
     assert files.path is not None
     with Image.open(Path(files.path).parent / record["source"]) as found:
@@ -51,7 +51,7 @@ def pixels(files: Files | None, record: dict[str, Any]) -> np.ndarray:
 
 @pytest.fixture(autouse=True, scope="module")
 def few():
-    """Of what is held out a dozen are enough here."""
+    """Reduces the held-out examples of text lines and clips to a dozen."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("text_lines", "clips"):
             patch.setattr(f"transduce.recipes.origins.{name}.held_out", lambda pairs: 12)

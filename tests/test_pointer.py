@@ -1,4 +1,5 @@
-"""Copying: the mixture against a loop over See et al.'s equation 9, and what it is for. In float64 unless said."""
+"""Copying: the mixture equals a loop over See et al.'s equation 9, and models copy words they never trained on. Tests
+use float64 unless they say otherwise."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_it_is_a_distribution(model: Any) -> None:
 
 
 def output(pointer: Any, gate: float, dtype: torch.dtype) -> PointerOutput:
-    """What ``extend`` of one position could have left: a word that stands twice, one with no share, and padding."""
+    """A possible output of ``extend`` for one position. One word occurs twice, one has no share, and one is padding."""
     features = torch.randn(1, pointer.width, generator=torch.Generator().manual_seed(0)).to(dtype)
     shares = torch.tensor([[0.75, 0.0, 0.25, 0.0, 0.0]], dtype=dtype)
     return PointerOutput(
@@ -157,7 +158,7 @@ def test_states_that_are_no_words_are_refused() -> None:
         source_words(half)
 
 
-# ------------------------------------------------------------- what it is for
+# ------------------------------------------------------ copying unseen words
 
 SEEN, ALL = 14, 24  # words 4 to 13 are trained on, 14 to 23 are not
 

@@ -68,7 +68,7 @@ def pair(family: str) -> tuple[Any, Any]:
     mostly_slow(SEARCHES, fast=[each for each in SEARCHES if each[0] not in FAMILIES or each[0] in FAST]),
 )
 def test_log_probabilities_are_near_those_of_float32(family: str, search: Any) -> None:
-    """Of what is found in bfloat16, and of what it was found by: forced in both."""
+    """A search finds outputs in bfloat16. Its scores and forced scores are near the forced scores in float32."""
     exact, fast = pair(family)
     source = sources(all_lengths(family))
     with autocast("bfloat16", CPU)():

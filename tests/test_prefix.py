@@ -66,7 +66,7 @@ def test_a_prefix_of_nothing_is_none() -> None:
 
 
 def test_a_prefix_is_read_in_one_call() -> None:
-    """What all have in length is prefilled, then one call a step; the last token of a prefix begins the search."""
+    """The first call reads as many positions as the shortest prefix has tokens. Each later call reads one."""
     model = Lookup()
     widths: list[int] = []
     extend = model.extend
@@ -78,7 +78,7 @@ def test_a_prefix_is_read_in_one_call() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 200])
 def test_searching_on_is_searching_a_model_that_has_read_the_prefix(size: int) -> None:
-    """By log-probability, without length normalisation, the prefix is a constant."""
+    """Without length normalisation, the prefix adds a constant to the score and cannot change the ranking."""
     model, beginnings = Lookup(), [[3], [4, 6], [5, 5, 5], []]
     found = Beam(size, max_length=6, ranking=LogProbability())(model, all_of(model), prefixes(beginnings))
     for source, beginning in enumerate(beginnings):

@@ -260,7 +260,8 @@ def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp
     for changed in changes:
         with pytest.raises(AssertionError, match="read again"):
             prepare(changed, cache)
-    prepare(replace(data, group_references=False, cache="elsewhere"), cache)  # neither changes what is encoded
+    # These two settings do not change the encoding.
+    prepare(replace(data, group_references=False, cache="elsewhere"), cache)
     stat = train.stat()
     os.utime(train, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
     with pytest.raises(AssertionError, match="read again"):
@@ -268,7 +269,7 @@ def test_changed_data_or_settings_are_encoded_anew(data, cache, monkeypatch, tmp
 
 
 def test_a_file_that_gives_another_side_is_encoded_anew(cache, tmp_path):
-    """Columns are those of a path; a target alone is a text, whatever its name."""
+    """``columns`` apply to a file given as ``path``. A ``target`` file is plain text, even if it ends in .tsv."""
     file = tsv(tmp_path / "lm.tsv", TRAIN)
     asked = Data(Units(target=Symbols()), train=file, columns=ColumnNames(target=1))
     assert prepare(asked, cache).target_tokenizer.entries[4:] == ("A", "B", "C")

@@ -1,4 +1,4 @@
-"""What the progress bar says of a run when it ends."""
+"""The lines that the progress bar prints during a run and at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes as package data: which there are, what they say, what they hold."""
+"""Recipes as package data: their names, headers, bases and settings."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_every_recipe_of_a_model_makes_it(name: str) -> None:
 
 
 def facts(units: config.Table) -> Facts:
-    """What data of such units could say; of signals, how many numbers a step has."""
+    """Facts that data of these units could have. For a signal, they include the numbers per time step."""
     if all(each == "numbers" for each in units.values()):
         return Facts(1, 1)
     if units.get("source") == "numbers":

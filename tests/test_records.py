@@ -1,4 +1,4 @@
-"""Records of figures: written, read back, and compared with the recipes as they are now."""
+"""Records of figures: writing, reading, and comparison with the current recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokenizers of every kind are found again by their files: a user's own, and those of earlier versions."""
+"""Tokenizer files of every kind can be loaded, also files of earlier versions and of a user's own units."""
 
 from __future__ import annotations
 

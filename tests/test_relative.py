@@ -102,7 +102,7 @@ class AlibiLoop(Loop):
 
 
 class T5Loop(Loop):
-    """With the buckets of the reference implementation."""
+    """Uses the buckets of the reference implementation."""
 
     buckets, distance = 8, 6
 
@@ -151,7 +151,7 @@ def test_relative_positions_tell_order(variant: Any, causal: bool) -> None:
 @CAUSAL
 @pytest.mark.parametrize("name", ["shaw", "t5", "rotary", "alibi"])
 def test_only_distance_counts(name: str, causal: bool) -> None:
-    """What lies in front changes nothing where it is not read: the same bias and products further on."""
+    """Queries and keys that all stand four positions later have the same biases and products."""
     relative = VARIANTS[name][0](heads=HEADS, width=D, causal=causal)
     relative = relative.double()
     query, key = randn(1, HEADS, 3, D), randn(1, HEADS, 3, D, seed=1)
@@ -174,7 +174,7 @@ def test_buckets_are_transformers(causal: bool, buckets: int, distance: int) -> 
 
 
 def test_a_narrow_type_does_not_round_places() -> None:
-    """In bfloat16 there is no place 257: it must not be turned as 256."""
+    """bfloat16 cannot represent 257. Position 257 must not be rotated as position 256."""
     rotary, x = Rotary(1, 2, True), torch.tensor([1.0, 0.0], dtype=torch.bfloat16).expand(1, 1, 1, 2)
     turned, _ = rotary.turn(x, x, torch.tensor([[257]]))
     assert_close(turned.flatten().double(), torch.tensor([math.cos(257), math.sin(257)]).double(), rtol=0, atol=2**-8)

@@ -49,7 +49,7 @@ def model(request: pytest.FixtureRequest) -> Transducer:
 
 
 def test_each_source_has_its_own(model: Transducer) -> None:
-    """Whatever the order and the batch; text that is not constrained stays as it was."""
+    """Each source satisfies its own constraints in any order and batch. A source without constraints is unaffected."""
     asked = [
         transduce.Constraints(["cat"], ["sat", "at"]),
         transduce.Constraints([["cats", "black cat"], "mat"]),
@@ -208,7 +208,7 @@ def test_options_that_do_not_go_together(options: list[str], message: str, train
 
 
 def test_an_answer_carries_its_question(model: Transducer) -> None:
-    """In order, whatever is asked of each, and whatever goes into a batch together."""
+    """Answers follow the order of the requests, even if a batch mixes different kinds of requests."""
     questions = [
         transduce.Request("the cat", nbest=2),
         transduce.Request("a mat", target="black cat"),

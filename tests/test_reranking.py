@@ -154,7 +154,8 @@ def test_coverage_is_what_has_been_read(model: Transducer) -> None:
 
 
 def test_what_another_program_found_is_among_the_outputs(model: Transducer, tmp_path: Path) -> None:
-    """The model says how probable it finds it, the list what it scored; what is not in the list has its last score."""
+    """The model scores each output, and the list gives its own score. An output that is not listed gets the lowest
+    score of its source, or 0 if the source is not listed."""
     own = [[output.text for output in found] for found in model.predict(LINES)]
     file = tmp_path / "found.tsv"
     rows = [(LINES[0], -3.0, "zzzz"), (LINES[0], -2.0, own[0][1]), (LINES[0], -5.0, "zzzz"), (LINES[1], 4.0, "yy")]

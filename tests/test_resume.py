@@ -225,7 +225,7 @@ def test_a_run_keeps_its_vocabularies(own_run: Path) -> None:
 
 
 def test_a_key_of_a_newer_version_is_no_other_vocabulary(own_run: Path) -> None:
-    """A checkpoint of before has not heard of it; the run goes on."""
+    """The checkpoint is older than the key ``lowercase`` and lacks it. The run can still be resumed."""
     kept = own_run / "checkpoints" / "last" / "config.toml"
     lines = kept.read_text().splitlines(keepends=True)
     older = [line for line in lines if not line.startswith("lowercase")]

@@ -1,4 +1,4 @@
-"""Minimum risk: what is minimised, by definition; whole runs that go on so; and what cannot be asked."""
+"""Minimum risk: the objective by its definition, whole runs with it, and errors for wrong settings."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def one_by_one(model: Any, found: list[list[tuple[int, ...]]], risk: Any, sharpn
 
 
 def edits(output: Sequence[int], target: Sequence[int]) -> float:
-    """Of the words, as a share of the target's."""
+    """Returns the word edit distance, divided by the number of target words."""
     row = list(range(len(target)))
     for one in output[:-1]:
         before, row = row, [row[0] + 1]
@@ -113,7 +113,7 @@ def test_it_is_its_definition(
 
 @pytest.mark.slow
 def test_with_all_outputs_in_view_it_is_the_models_expectation() -> None:
-    """Of up to two words: every output there is, weighted by its own probability."""
+    """The candidates are all outputs of up to two words, weighted by their probabilities."""
     model, given = model_in_training(LUONG), batch()
     every = [(*words, EOS) for length in range(3) for words in product([UNK, *range(4, 11)], repeat=length)]
     whole = Beam(size=len(every), max_length=3)
@@ -208,7 +208,7 @@ class Losses(Callback):
 
 @pytest.mark.slow
 def test_risk_falls_from_where_cross_entropy_has_led(tiny: dict[str, Any], own_run: Path, tmp_path: Path) -> None:
-    """From the same start, and as many updates."""
+    """Training on risk starts from a trained run and lowers the loss by more than a tenth."""
     quiet = {"model.encoder.dropout": 0.0, "model.decoder.dropout": 0.0, "training.validation.every": 1000}
     settings = tiny | quiet | {"training.steps": 60, "training.optimizer.rate": 3e-3}
     losses = Losses()

@@ -1,4 +1,4 @@
-"""A run directory after kills, damage, moves and strangers: what it holds is found, or the error says what to do."""
+"""A run directory after a kill, damage, a move or a copy: the run can be read, or the error says what to do."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Tokens = tuple[int, ...]
 
 
 def slow_distribution(log_probs: list[float], temperature: float, truncations: tuple[Truncation, ...]) -> list[float]:
-    """What a token is drawn from, by the definitions."""
+    """The distribution that a token is drawn from, computed by the definitions."""
     q = [0.0 if token in (PAD, BOS) else math.exp(each / temperature) for token, each in enumerate(log_probs)]
     for truncation in (None, *truncations):
         ranked = sorted(range(len(q)), key=lambda token: -q[token])
@@ -47,7 +47,7 @@ def slow_distribution(log_probs: list[float], temperature: float, truncations: t
 
 
 def enumerated(model: Lookup, source: int, sampling: Sampling, least: int = 1) -> dict[Tokens, float]:
-    """The probability with which each output of at least so many tokens is drawn; those that cannot be are left out."""
+    """The probabilities of all outputs that can be drawn, if each must have at least ``least`` tokens."""
     outputs: dict[Tokens, float] = {}
     open_: list[tuple[Tokens, float]] = [((), 1.0)]
     while open_:
@@ -68,7 +68,7 @@ def enumerated(model: Lookup, source: int, sampling: Sampling, least: int = 1) -
 
 
 def chi_square(counts: Counter[Any], expected: dict[Any, float]) -> float:
-    """The p-value of the counts; what is expected less than five times is counted together (Cochran 1954)."""
+    """The p-value of a chi-square test. Outcomes expected less than five times are pooled (Cochran 1954)."""
     total = counts.total()
     assert set(counts) <= set(expected)
     common = [key for key, p in expected.items() if p * total >= 5]
@@ -119,7 +119,7 @@ def test_the_test_of_frequencies_can_fail() -> None:
 
 
 def test_frequencies_over_seeds_and_over_sources() -> None:
-    """Keys of different seeds, and of different sources, are as independent as those of one source's samples."""
+    """Samples of different seeds, and of different sources, are as independent as samples of one source."""
     model = Lookup()
     expected = enumerated(model, 0, Sampling(max_length=3))
     counts = Counter(Sampling(max_length=3, seed=seed)(model, torch.tensor([0]))[0][0].tokens for seed in range(300))
@@ -143,7 +143,7 @@ def test_in_the_limit_of_no_temperature_it_is_greedy_search() -> None:
 
 
 def test_temperatures_beyond_the_range_of_numbers_are_the_limits() -> None:
-    """In float32, where a word may also be impossible."""
+    """Uses float32 scores. One word is impossible."""
     scores_NV = torch.tensor([[0.0, -torch.inf, 90, 91, 0]])
     for cold in (1e-50, 1e-300):
         assert Sampling(temperature=cold).distribution(scores_NV.clone()).tolist() == [[0, 0, 0, 1, 0]]
@@ -163,7 +163,7 @@ def test_the_best_of_several() -> None:
 
 
 def test_finished_samples_leave() -> None:
-    """Those of one source together as many rows as the source that has most; the rest is not computed."""
+    """Each source has as many rows as the source with the most active samples. No other rows are computed."""
     model = Lookup(5, (200.0, -200.0, 200.0, -200.0))
     Sampling(6, max_length=6)(model, all_of(model))
     assert model.rows == [4] + [2 * 6] * 5  # one beginning for all samples
@@ -178,7 +178,7 @@ def test_finished_samples_leave() -> None:
 
 @pytest.mark.parametrize("truncation", [TopK(1), TopK(5), Nucleus(0.3), Nucleus(0.9999), Epsilon(0.01)])
 def test_truncations_are_their_definitions_whatever_the_vocabulary(truncation: Truncation) -> None:
-    """From distributions of nearly nothing to flat ones, in one batch, of more words than are looked at first."""
+    """A batch has flat to peaked distributions, over more words than ``Nucleus`` sorts at first."""
     generator = torch.Generator().manual_seed(3)
     spread_N1 = torch.tensor([0.01, 0.3, 1.0, 3.0, 9.0, 30.0])[:, None]
     p_NV = (torch.randn(6, 700, generator=generator, dtype=torch.float64) * spread_N1).softmax(1)

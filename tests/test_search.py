@@ -35,7 +35,7 @@ class Prefix:
 
 
 class Lookup:
-    """Logits drawn from N(0, 4) for each source and prefix; ``ends`` is added to those of EOS, source by source."""
+    """Logits drawn from N(0, 4) for each source and prefix. ``ends`` is added to each source's EOS logits."""
 
     def __init__(self, seed: int = 0, ends: tuple[float, ...] = (0.0,) * 4, vocabulary: int = VOCABULARY) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -79,9 +79,11 @@ def all_of(model: Lookup) -> Tensor:
 def slow_beam(
     model: Lookup, source: int, beam: Beam, source_length: int = 0
 ) -> tuple[list[tuple[float, tuple[int, ...]]], int]:
-    """The best finished hypotheses, (score, tokens), and the steps taken, by the definition: ``size`` prefixes live,
-    an end counts among the ``size`` best continuations, all are ended at ``max_length``. Stops when ``size`` have
-    finished and the best alive is no better as it stands, and never because those alive cannot win."""
+    """The best finished hypotheses, (score, tokens), and the number of steps, by the definition.
+
+    ``size`` hypotheses are active. EOS counts among the ``size`` best continuations. All hypotheses end at
+    ``max_length``. The search stops when ``size`` hypotheses have finished and the best active one, at its present
+    length, scores no better than the last of the n-best. It does not stop early by a bound on later scores."""
     live, finished = [(0.0, ())], []
     for length in range(1, beam.max_length + 1):
         continuations = [
@@ -114,7 +116,8 @@ def test_beam_search_is_its_definition_and_stopping_early_loses_nothing(
     saved = 0
     for seed in range(12):
         model, beam = Lookup(seed), Beam(size, nbest, 6, ranking)
-        model.logits *= torch.tensor([0.5, 1.5, 3.0, 5.0])[:, None, None]  # what is certain, once begun, wins late
+        # A hypothesis that starts poorly can still win late if distributions are peaked.
+        model.logits *= torch.tensor([0.5, 1.5, 3.0, 5.0])[:, None, None]
         for source, found in enumerate(beam(model, all_of(model))):
             expected, steps = slow_beam(model, source, beam)
             assert [h.tokens for h in found] == [tokens for _, tokens in expected]
@@ -291,7 +294,7 @@ def test_what_ranks_nothing_is_refused(make: Any, message: str) -> None:
 
 @pytest.mark.parametrize("ranking", [LogProbability(), Average(), Wu(), Wu(2.0)], ids=repr)
 def test_rankings_rise_with_probability_and_favour_no_length_by_more_than_its_ends(ranking: Ranking) -> None:
-    """What the beam's bound relies on: between two lengths, a score lies between the scores at both."""
+    """The beam's bound relies on this: the score at a length between two others lies between their scores."""
     for length in range(1, 30):
         assert ranking(-2.0, length) > ranking(-2.1, length)
         ends = ranking(-2.0, 1), ranking(-2.0, 30)

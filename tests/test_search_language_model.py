@@ -183,7 +183,7 @@ def test_language_models_that_do_not_fit(
     status, _, err = call("train", tmp_path / "recipe.toml", "--out", tmp_path / "new")
     assert (status, "another target vocabulary" in err) == (2, True)
     assert not (tmp_path / "new" / "config.toml").exists()
-    # the tokens of a shortlist are not those of the language model
+    # a shortlist's tokens are not the language model's tokens
     filters = {"search.filters": [{"type": "language-model", "language_model": str(letters)}]}
     model = transduce.load(trained, settings=filters)
     with pytest.raises(transduce.UserError, match="a language model of 30 words cannot score 29 words"):

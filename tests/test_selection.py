@@ -181,7 +181,8 @@ def _never(path: Path) -> None:
 
 
 def test_a_kept_word_is_right_at_its_own_place() -> None:
-    """Of "a b a c", the reference keeps the first a and c, and adds d; the outputs keep b and c, all, and nothing."""
+    """The reference keeps the first a and c of "a b a c", and adds d. The outputs keep b and c, all words, no word,
+    and the same words as the reference."""
     example = Example("a b a c", ("a c d",))
 
     def score(text: str) -> float:

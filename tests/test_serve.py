@@ -403,7 +403,7 @@ def test_a_refusal_waits_so_that_clients_that_ask_again_at_once_leave_time_for_a
 
 
 def scheduler_is_full(client: TestClient, count: int) -> None:
-    """Waits until so many sentences are in the queue."""
+    """Waits until ``count`` sentences are in the queue."""
     for _ in range(PATIENCE * 100):
         if f'transduce_waiting{{model="m"}} {count}.0' in client.get("/metrics").text:
             return

@@ -52,7 +52,7 @@ def gate(model: transduce.Transducer) -> Iterator[Gate]:
 
 @contextmanager
 def running(app: Any, limits: Limits) -> Iterator[Started]:
-    """A context with a server in a thread. At the end, it stops."""
+    """Runs a server in a thread, and stops it at the end."""
     listening, ready = bound("127.0.0.1", 0), threading.Event()
     server = new_server(app, limits, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

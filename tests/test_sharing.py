@@ -415,7 +415,7 @@ print(json.dumps(model(["abc", "hello"])))
 
 
 def test_push_and_pull(trained: Path, packed: dict[str, bytes], tmp_path: Path) -> None:
-    """In a process of its own, because huggingface_hub reads the address of the hub when it is imported."""
+    """Runs in a separate process, because huggingface_hub reads the address of the hub when it is imported."""
     pytest.importorskip("huggingface_hub")
     environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_secret", "TQDM_DISABLE": "1"}
     with served() as hub:

@@ -1,4 +1,4 @@
-"""Shortlists: what is learned against a slow EM, what is searched against all outputs of each sentence's own list."""
+"""Shortlists: learning equals a slow EM, and search equals enumeration of the outputs on each sentence's own list."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def shortlist(tmp_path: Path, best: list[list[int]], frequent: list[int], search
 
 
 class Tables(Lookup):
-    """A model whose sources are sentences of words 4 to 7; what it says depends on the first."""
+    """A model whose sources are sentences of words 4 to 7. Its logits depend only on the first word."""
 
     def start(self, source: Any) -> Any:
         return super().start(source.values[:, 0] - 4)

@@ -1,4 +1,4 @@
-"""Recordings in pages, and pages of what was read from files: seen and heard, small, and nothing fetched."""
+"""Recordings in pages: a page embeds a small one unchanged, and only the compressed beginning of a long one."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_conformer_layer_is_two_half_steps_around_attention_and_convolution() 
 
 
 def test_a_conformer_knows_order() -> None:
-    """By its convolution and its rotary positions, without absolute ones."""
+    """A Conformer without absolute positions knows order by its convolution and its rotary positions."""
     encoder = build(conformer(), Facts(9, 11))
     ids = sources([6])
     turned = Padded(ids.values.flip(1), ids.lengths)

@@ -217,7 +217,7 @@ def test_survey_of_signals(corpus, tmp_path):
 
 
 def test_few_signals_are_in_memory_at_a_time(tmp_path):
-    """The peak of a preparation is that of a chunk, however many files there are."""
+    """The peak memory of a preparation depends on the chunk size, not on the number of files."""
     peaks = []
     for count in (2 * SIGNALS, 6 * SIGNALS):
         lines = []

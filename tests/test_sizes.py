@@ -1,4 +1,4 @@
-"""Settings by the number of training pairs: which are chosen, what they keep, and what a run writes down."""
+"""Settings by the number of training pairs: the choice, the settings that it keeps, and the written config."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From recordings to symbols: a language of tones, learned in seconds, through every door of the package."""
+"""Recognition of tones in recordings: a model trained in seconds, from Python and on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The speed of a run: the operations that are counted, what is timed, and the command."""
+"""The speed of a run: counts of operations, timings of prediction and training, and the command."""
 
 from __future__ import annotations
 

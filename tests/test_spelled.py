@@ -99,7 +99,7 @@ def test_pieces_are_of_text() -> None:
 
 @pytest.fixture(scope="module")
 def known() -> Tokenizer:
-    """Of the words of the line, "the" alone is met often enough; "The" is the same word."""
+    """Only "the" occurs often enough to be a known word. "The" counts as the same word."""
     return Spelled(Characters(), Symbols(minimum_count=3, lowercase=True)).learn([LINE, "The cat"])
 
 
@@ -213,7 +213,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 
 def test_a_label_a_word(model: Any) -> None:
-    """Laws of row and padding: each row alone is as in company, whatever stands in the padding."""
+    """Laws of row and padding: a row has the same output alone and in a batch, even if its padding contains junk."""
     source = padded(ROWS, 9, junk=BOS)
     emission = model.emit(model.start(source), torch.tensor([2, 0, 2]))
     logits = model.readout(emission.output)
@@ -241,7 +241,8 @@ def embedding(facts: Facts, **options: Any) -> Any:
 
 
 def test_a_known_word_is_beside_its_characters() -> None:
-    """Its vector is its own and that of its characters, side by side; that of an unknown one begins as all such do."""
+    """A known word's vector joins its own embedding and the vector of its characters. All unknown words share one
+    embedding in the first part."""
     ours = embedding(Facts(source_vocabulary=9, target_vocabulary=11, source_words=2), word_width=2)
     found = ours.embed(padded(MARKED))
     assert found.lengths.tolist() == [3, 1, 3]

@@ -33,7 +33,7 @@ FILES = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A sum of what is here, in the place of the data set's."""
+    """Replaces the data set's checksum with a checksum of ``FILES``."""
     digest = hashlib.sha256()
     for name, content in sorted(FILES.items()):
         digest.update(f"{name}\n".encode() + content)

@@ -1,4 +1,4 @@
-"""Outputs piece by piece: what has been told is never taken back, comes early, and is in the end all of it."""
+"""Streamed outputs: each output extends the one before, tokens come early, and the last output is complete."""
 
 from __future__ import annotations
 

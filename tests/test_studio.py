@@ -66,7 +66,7 @@ def url(models: dict[str, transduce.Transducer]) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any, url: str) -> Iterator[Any]:
-    """The page. At the end, nothing has been asked of another machine, and no script has failed."""
+    """Opens the page. Afterwards, checks that it asked no other machine and that no script failed."""
     context = browser.new_context(permissions=["microphone"])
     page, asked, failed = context.new_page(), [], []
     page.set_default_timeout(PATIENCE)
@@ -184,7 +184,7 @@ def test_a_drawing_and_a_picture_are_read(page: Any, models: dict[str, transduce
 
 
 def test_the_pen_is_what_the_pictures_have(browser: Any, url: str) -> None:
-    """White on black for a model whose pictures have no dark ink, such as those of MNIST."""
+    """The drawing area is white for a model whose pictures have dark ink, and black for other models."""
     page, corner = (
         browser.new_page(),
         "() => document.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1).data[0]",

@@ -71,7 +71,7 @@ def test_without_the_package_an_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_example_of_easse() -> None:
-    """Of its README: three references for each of two sentences."""
+    """The example is from EASSE's README. It has three references for each of two sentences."""
     examples = [
         Example(
             "About 95 species are currently accepted.",
@@ -88,7 +88,7 @@ def test_the_example_of_easse() -> None:
 
 
 def test_sari_by_hand() -> None:
-    """Of words all three operations are right. Of pairs one is added and one deleted; no text has three words."""
+    """For single words, all three operations are right. One bigram is added and one deleted. No text has a trigram."""
     assert single("sari", "a c", "a c", source="a b") == pytest.approx(100 * (3 + 2) / 12)
 
 

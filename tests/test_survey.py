@@ -88,7 +88,7 @@ UNTRAINED = (
 
 
 def test_an_unknown_token_that_training_never_has_is_a_warning(data, tmp_path):
-    """In what a run reports, and in the survey. Where training has one too, or nothing is unknown, there is none."""
+    """Both the survey and the report of a run have the warning. If training has unknown tokens too, there is none."""
     for lines in (survey(data, tmp_path / "cache").lines(), prepare(data, tmp_path / "cache").report.lines()):
         assert [line for line in lines if "warning: source" in line] == [UNTRAINED]
     trained = replace(data, units=Units(Characters(minimum_count=3), Symbols(minimum_count=2)))

@@ -1,4 +1,4 @@
-"""Models side by side: which are asked, which are trained, what is refused, and what table and picture say."""
+"""Sweeps over settings: the grid, training of its cells, errors, and the table and picture of the results."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_measured_on_validation_the_first_metric_ranks(tmp_path: Path) -> None:
     cells = [measured(exact, split="valid", validation={"loss": loss}) for exact, loss in ((50.0, 0.1), (60.0, 0.2))]
     found = ranked(tmp_path, cells)
     assert [row.variant.name for row in found.rows] == ["steps=2", "steps=1"]
-    assert table.table(found).startswith("|  | exact | cer |")  # no column beside what is of validation itself
+    assert table.table(found).startswith("|  | exact | cer |")  # the scores are of validation: no further column for it
 
 
 def test_without_a_common_score_on_validation_nothing_is_ranked(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ def test_another_question_is_refused_or_replaces(tiny: dict[str, Any], tmp_path:
 
 
 def test_a_slip_costs_no_finished_cells(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
-    """What differs is deleted when it is known that the new cells can begin."""
+    """``overwrite`` deletes cells of other settings only when the new cells can start training."""
     out = tmp_path / "sweep"
     ask = asking(tiny, out)
     ask(4)
@@ -494,7 +494,7 @@ def test_a_slip_costs_no_finished_cells(tiny: dict[str, Any], tmp_path: Path, ca
 
 
 def test_the_same_data_elsewhere_are_no_other_question(tiny: dict[str, Any], tmp_path: Path, called: list[str]) -> None:
-    """Another machine goes on with what is finished; its places are the ones asked now."""
+    """A sweep with another cache folder keeps its finished cells. The saved question then has the new folder."""
     out = tmp_path / "sweep"
     ask = asking(tiny, out)
     ask(4)
@@ -675,7 +675,8 @@ def test_a_recipe_that_is_gone_is_refused(tiny: dict[str, Any], tmp_path: Path, 
 def test_units_of_a_predecessor_are_no_other_question(
     tiny: dict[str, Any], trained: Path, tmp_path: Path, called: list[str]
 ) -> None:
-    """A run that starts from another has its units, whatever the recipe asks for; with its own vocabulary, its own."""
+    """A run that starts from another run keeps that run's units and ignores the requested ones. It uses the requested
+    units only if ``init.vocabulary`` is ``own``."""
     settings = {"init.run": str(trained), "data.units": {"joint": "bytes"}}
     kept, own = asking(tiny, tmp_path / "kept"), asking(tiny, tmp_path / "own")
     kept(4, settings=settings)

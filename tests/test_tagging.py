@@ -24,7 +24,7 @@ NOUNS, VERBS = ["dog", "cat", "mouse", "owl", "ox"], ["sees", "bites", "hears", 
 
 
 def sentences(count: int) -> list[list[tuple[str, str]]]:
-    """Who does what to whom, in all orders of these words; the tag of a word follows from its letters."""
+    """Sentences in which someone does something to another, with a tag for each word."""
     found = []
     for number in range(count):
         one, verb, other = NOUNS[number % 5], VERBS[number // 5 % 4], NOUNS[number // 20 % 5]
@@ -73,7 +73,7 @@ def run(request: pytest.FixtureRequest, corpus: Path, tmp_path_factory: pytest.T
 
 
 def test_from_files_to_labels(run: Path, call: Call) -> None:
-    """One line in, its labels out, whatever the words are cut into."""
+    """A tagger writes a label for each word of a line. A classifier writes one label for the line."""
     status, out, err = call("predict", run, stdin=b"the owl bites an ox\n\nthe dog likes\n")
     assert status == 0, err
     first, nothing, other = out.split("\n")[:3]
@@ -117,7 +117,7 @@ def test_it_is_scored(run: Path, call: Call, tmp_path: Path) -> None:
 
 
 def test_a_source_that_is_cut_loses_its_labels(run: Path, call: Call, tmp_path: Path) -> None:
-    """What is left is scored and measured; a classifier's label is of the whole source."""
+    """A tagger is scored only on the words that are left. A classifier's label is for the whole source and stays."""
     short = tmp_path / "run"
     shutil.copytree(run, short)
     table = config.read(short / "config.toml")

@@ -1,4 +1,4 @@
-"""The loop and a run: budgets, accumulation, clipping, stopping, averages, and what is refused before anything runs."""
+"""The loop and a run: budgets, accumulation, clipping, stopping, averages, and errors before training starts."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Events(Callback):
 
 
 class Stops(Callback):
-    """Ends training after ``step``, as if it had been killed, and tells what was saved by then."""
+    """Records the step of the last checkpoint in ``saved``, at the first report from update ``step`` on."""
 
     def __init__(self, last: Path, step: int) -> None:
         self.last, self.step, self.saved = last, step, 0
@@ -111,7 +111,7 @@ class Stops(Callback):
 
 
 class Script:
-    """A judge that finds what it was told to find, and remembers the weights it saw."""
+    """A judge that returns the given values in order, and keeps the weights at each call."""
 
     def __init__(self, model: Any, values: Sequence[float]) -> None:
         self.model, self.values, self.seen = model, iter(values), []
@@ -131,7 +131,7 @@ def loop(
     rate: float = 0.5,
     state: State | None = None,
 ) -> tuple[Loop, Events]:
-    """Plain gradient descent on a tiny model in float64: what is applied shows the gradient itself."""
+    """A loop of plain gradient descent on a tiny float64 model, so that an update shows the gradient itself."""
     model = build(FAMILIES["luong, general"])
     for module in model.modules():
         if isinstance(module, Dropout):
@@ -427,7 +427,7 @@ def test_validation_takes_its_share_of_the_time_and_the_last_one_searches(tmp_pa
 def test_all_validations_together_take_at_most_their_share(
     loss: float, search: float, average: int, tmp_path: Path
 ) -> None:
-    """In two minutes, with validations of 3.5 to 550 seconds if they used all examples; the last one searches."""
+    """The budget is two minutes. A validation on all examples would take 3.5 to 550 seconds. The last one searches."""
     training = steady(minutes=2, validation=Validation(metrics=("exact",)), average=average)
     made, events = Timed(tmp_path, training, update=1.0, search=search, loss=loss, fresh=False)()
     assert made.state.validating <= 0.1 * made.seconds
@@ -467,7 +467,7 @@ def test_a_validation_is_left_out_where_even_its_loss_takes_too_long(tmp_path: P
 
 
 def test_a_budget_without_minutes_leaves_validation_all_the_time_it_takes(tmp_path: Path) -> None:
-    """What it computes must not depend on the clock: the law of resuming."""
+    """Without a limit on minutes, results must not depend on the clock, so that a resumed run computes the same."""
     timed = Timed(tmp_path, steady(steps=20, validation=Validation(times=4)), update=1.0, search=1000.0)
     _, events = timed()
     assert timed.allowed == [math.inf] * 4
@@ -513,7 +513,7 @@ def test_what_a_search_takes_is_learned_once_even_without_time() -> None:
 
 @pytest.mark.parametrize(("part", "count"), [(1.0, 640), (0.25, 160), (0.01, 64)])
 def test_a_part_of_the_validation_data_has_evenly_spaced_examples(part: float, count: int) -> None:
-    """At least 64: fewer would choose badly."""
+    """A part has at least 64 examples, because fewer would choose badly."""
     judge, searched = judge_with_clock(640, seconds_each=0.1)
     assert judge(70.0, part).search_seconds == pytest.approx(0.1 * count)
     assert searched == [64, count]
@@ -605,7 +605,7 @@ def test_a_budget_is_used_up_by_what_ends_first() -> None:
     assert budget.progress(5, 3, 6) == 0.75
     assert budget.progress(5, 3, 54) == 0.9
     assert budget.progress(5, 3, 45, reserve=15) == 1.0
-    assert budget.progress(0, 0, 1, reserve=60) > 1  # no time but for the last validation
+    assert budget.progress(0, 0, 1, reserve=60) > 1  # the reserve for the last validation takes all the time
 
 
 @pytest.mark.parametrize(
@@ -683,7 +683,7 @@ def train(run: Path, settings: Any, *callbacks: Callback, **options: Any) -> tra
 
 
 def explode(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    """From its update number ``at`` on, the loss is no number."""
+    """Makes the loss NaN from update number ``at`` on."""
     true, calls = CrossEntropy.__call__, iter(range(1, 1000))
 
     def exploding(self: CrossEntropy, model: Any, *arguments: Any) -> Any:
@@ -810,7 +810,7 @@ def test_what_is_left_out_is_counted_and_told(tiny: dict[str, Any], tmp_path: Pa
 
 
 def test_splits_that_stay_the_recipes_are_told(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """Who brings a training set and no test would be measured on a stranger's."""
+    """A user who sets only the training data would be measured on the recipe's test data."""
     own = files(tmp_path / "text", ["ab", "b"], ["ba", "b"])
     test = {f"data.test.{side}": path for side, path in own["data.train"].items()}
     for settings, told in [
@@ -842,7 +842,7 @@ def test_validation_examples_are_spread() -> None:
 def test_validation_loses_as_training_does_and_on_as_much_as_metrics_see(
     precision: str, metrics: list[str], tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one of many examples for the metrics, the loss is of one batch; without metrics, of all."""
+    """If the metrics use one example of many, the loss uses one batch. Without metrics, it uses all batches."""
     judged: list[tuple[bool, int]] = []
     forward = Trainable.forward
 
@@ -882,7 +882,7 @@ def test_several_targets_of_a_line_are_no_reason_to_look_at_fewer_batches(
 def test_what_is_left_out_of_validation_is_told_once(
     tiny: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By the report, and not by those who read the text of it for the metrics, too."""
+    """The report mentions it once. Reading the validation text again for the metrics logs nothing."""
     (tmp_path / "valid.tsv").write_bytes(b"abc\tcba\ncaf\xe9\tb\n")
     report: list[str] = []
 

@@ -149,8 +149,8 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 class Twin:
-    """A wiring read as the papers write it, one row and one step at a time: x, s, c are vectors, and the product of a
-    weight with a concatenation is written as such."""
+    """Computes a wiring as the papers write it, one row and one step at a time. x, s and c are vectors. A weight
+    multiplies a concatenation of vectors, as in the papers."""
 
     def __init__(self, wiring: Any, cell: Any, row: int) -> None:
         self.wiring, self.cell, self.energy = wiring, cell, wiring.attention.energy
@@ -235,7 +235,7 @@ def test_a_wiring_is_its_papers_equations(
 
 
 def test_input_feeding_feeds() -> None:
-    """The twin could agree with a wiring that ignores what it is fed, were the weight of it zero."""
+    """The twin would also agree with a wiring that ignores its input feed, if the weight of the feed were zero."""
     ours = build(Luong, LSTM, General, input_feeding=True)
     x = randn(ROWS, POSITIONS, INPUTS, seed=4)
     features, state = ours(x, ours.start(memory(), first_states(LSTM)))

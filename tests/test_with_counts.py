@@ -1,4 +1,4 @@
-"""A trained model and counts in one run: what is mixed, what learns, and what is saved."""
+"""A trained model and a count-based model in one run: their mixture, their training, and saving them."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def test_correlations_equal_scipy() -> None:
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 200 samples, the interval has the true value in about 95 %."""
+    """About 95 % of the intervals of 200 samples contain the true value."""
     generator = np.random.default_rng(4)
     held = {"pearson": 0, "share": 0}
     for _ in range(200):

@@ -78,7 +78,7 @@ def test_workers_score_by_a_changed_search(alone: Transducer, together: Transduc
 
 @dataclass(frozen=True)
 class _Half:
-    """Says that everything is half as improbable as it is."""
+    """A search that halves the log-probabilities of forced targets."""
 
     def force(self, model: Any, source: Any, target: Padded) -> list[Hypothesis]:
         return [replace(found, log_prob=found.log_prob / 2) for found in Beam(2).force(model, source, target)]
