@@ -3,11 +3,11 @@
     python benchmarks/instant_speed.py --runs RUNS [--folder MULTI30K] [--sentences 200] [--rounds 5] [--batches 64 1]
                                        [--threads 1] [--out FILE.md] [--record FILE.json]
 
-Compares three models on the data of the recipe ``accents``: the recipe's tagger, the same encoder with an LSTM decoder
-with attention, and a Transformer with two layers on either side. Quality does not matter here, so each model trains for
-a single update. The filter ``length`` forces each output to have as many characters as its source, like every right
-answer. So every model writes the same number of characters, and takes the time of a trained model. The autoregressive
-models search greedily, which is their fastest search. The sentences are the first ones of test.
+Compares three models on the data of the recipe ``accents``. They are the recipe's tagger, the same encoder with an LSTM
+decoder with attention, and a Transformer with two layers on either side. Quality does not matter here, so each model
+trains for a single update. The filter ``length`` forces each output to have as many characters as its source, like
+every right answer. So every model writes the same number of characters, and takes the time of a trained model. The
+autoregressive models search greedily, which is their fastest search. The sentences are the first ones of test.
 
 Seconds are processor time. The models take turns, and the speed is the median of the rounds. The column "times" is the
 tagger's speed divided by the model's: the median over the rounds, the smallest and the largest.

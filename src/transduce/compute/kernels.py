@@ -91,7 +91,7 @@ def drop_rectified(x: Tensor, p: float) -> Tensor:
 
 
 def add_dropped(base: Tensor, x: Tensor, p: float) -> Tensor:
-    """base + dropout(x) of two tensors of one shape, in one pass. ``fits`` must allow each of them alone. The result
+    """base + dropout(x) of two tensors of one shape, in one pass. ``fits`` must allow each of the two. The result
     has the type of ``base``.
     """
     y: Tensor = _Sum.apply(base, x, _dropped(p))  # type: ignore[no-untyped-call]
@@ -108,9 +108,10 @@ def attend(query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tenso
 
 
 def cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor, Tensor]:
-    """For logits that ``fits`` allows, and targets [N]: the sum of -log p(target), the sum of the means of -log p over
-    the vocabulary, and the gradient [N, V] of (1 - smoothing) times the first plus smoothing times the second. Both
-    sums are float64 scalars. Raises IndexError for a target that is not from 0 to V - 1.
+    """Two sums and a gradient, for logits that ``fits`` allows and targets [N]. The first sum is -log p(target), and
+    the second is the mean of -log p over the vocabulary, both summed over N. They are float64 scalars. The gradient
+    [N, V] is the gradient of (1 - smoothing) times the first sum plus smoothing times the second. Raises IndexError for
+    a target that is not from 0 to V - 1.
     """
     logits_NV, target_N = logits_NV.contiguous(), target_N.long().contiguous()
     outside = target_N[(target_N < 0) | (target_N >= logits_NV.shape[1])]

@@ -2,7 +2,7 @@
 of models share.
 
 The C++ code is in engines/native/kernels. The headers interface.h, choice.h and alignments.h describe the functions
-that are declared here. The modules of engines/native declare those of each family, and their structures.
+that are declared here. The modules of engines/native declare the functions and structures of each family.
 """
 
 from __future__ import annotations

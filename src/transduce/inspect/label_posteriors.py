@@ -67,8 +67,9 @@ class LabelReading:
         return [f"log p {self.output.log_prob:.3f} of the labels in the second column", *table]
 
     def record(self) -> dict[str, Any]:
-        """Values for JSON: the source, the path's log-probability, and for each place its text, its label on the path,
-        and the posterior probabilities of all labels that have at least 10⁻⁶, the most probable first.
+        """Values for JSON: the source, the path's log-probability, and for each place its text and its label on the
+        path. Each place also has the posterior probabilities of its labels, the most probable first, without labels
+        below 10⁻⁶.
         """
         places = [
             {

@@ -83,9 +83,9 @@ def divergence(p_NV: Tensor, q_NV: Tensor) -> Tensor:
 class _Divergence(torch.autograd.Function):
     """The autograd function behind ``divergence``: sum_v (p_v - q_v) d_v / 2, where d = log p - log q.
 
-    The gradient in the logits of P is (p (d - sum_v p_v d_v) + p - q) / 2; that of Q swaps p and q and negates d. The
-    forward pass computes both gradients in place. With thousands of words that takes two fifths of autograd's time
-    (benchmarks/divergence_speed.py).
+    The gradient with respect to the logits of P is (p (d - sum_v p_v d_v) + p - q) / 2. The gradient for Q swaps p and
+    q and negates d. The forward pass computes both gradients in place. For thousands of words, this takes two fifths of
+    autograd's time (benchmarks/divergence_speed.py).
     """
 
     @staticmethod

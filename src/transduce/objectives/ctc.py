@@ -31,10 +31,10 @@ class CTCLikelihood:
     ``nll``, and ``skipped``, the number of pairs without an alignment.
 
     A pair has no alignment if its output needs more frames than its source has. An output needs one frame for each
-    symbol, and one for the blank between equal neighbours. The loss of such a pair would be infinite. If ``impossible``
-    is "error", it raises a UserError that names the pair's row in the data. If it is "skip", these pairs are left out.
-    Then each batch that has some logs their number and one of them (level info). ``by`` chooses the implementation:
-    "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
+    symbol, and one for the blank between equal neighbours. The loss of the pair would be infinite. If ``impossible`` is
+    "error", the loss raises a UserError that names the pair's row in the data. If it is "skip", these pairs are left
+    out. Then a line in the log (level info) has their number in the batch, and one of them. ``by`` chooses the
+    implementation: "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
     """
 
     impossible: Literal["error", "skip"] = "error"

@@ -39,8 +39,8 @@ class Denoising:
     explains ``smoothing``.
 
     Training draws new noise for each batch. Validation gives a text the same noise each time. Raises UserError for a
-    ``share`` outside 0 to 1 or too large for the spans, for a ``span`` below 1 or above 8, and for a batch whose two
-    sides differ.
+    ``share`` outside 0 to 1 or too large for the spans, and for a ``span`` below 1 or above 8. Also raises it for a
+    batch whose two sides differ.
     """
 
     noise: Noise = "infilling"

@@ -31,7 +31,7 @@ class ExpectedFrameRisk:
     """The expected risk of a CTC model's own outputs. ``ExpectedRisk`` is the same for autoregressive models. Start it
     from a model that the objective "ctc" has trained (``--init``). The loss is
 
-    sum over y of q(y | x) risk(y) + ``likelihood`` * the loss of CTC.
+    the sum over y of q(y | x) risk(y) + ``likelihood`` * the loss of CTC.
 
     The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
     dropout. Equal hypotheses count once. The search "prefix-beam" finds the most probable outputs (Prabhavalkar et al.

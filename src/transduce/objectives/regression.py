@@ -14,8 +14,8 @@ from transduce.types import Batch, Loss, Padded, real_mask, widened
 
 @dataclass(frozen=True)
 class SquaredError:
-    """The objective of regressors that predict a mean: (y - f(x))^2, summed over all steps and channels that are
-    neither padding nor missing. y are the target's numbers and f(x) the predictions.
+    """The objective of regressors that predict a mean: (y - f(x))^2 for the target's numbers y and the predictions
+    f(x). It is summed over all steps and channels that are neither padding nor missing.
     """
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
@@ -25,8 +25,8 @@ class SquaredError:
 
 @dataclass(frozen=True)
 class AbsoluteError:
-    """The objective of regressors that predict a median: |y - f(x)|, summed over all steps and channels that are
-    neither padding nor missing. y are the target's numbers and f(x) the predictions.
+    """The objective of regressors that predict a median: |y - f(x)| for the target's numbers y and the predictions
+    f(x). It is summed over all steps and channels that are neither padding nor missing.
     """
 
     def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:

@@ -33,7 +33,7 @@ class ExpectedRisk:
     """The expected risk of a model's own outputs (Shen et al. 2016, eq. 9 to 11; n-best lists: Prabhavalkar et al.
     2018, eq. 5). Start it from a model that cross-entropy has trained (``--init``). The loss is
 
-    sum over y of q(y | x) risk(y) + ``likelihood`` * cross-entropy.
+    the sum over y of q(y | x) risk(y) + ``likelihood`` * cross-entropy.
 
     The y are the ``outputs`` best hypotheses that the search ``candidates`` finds with the current model, without
     dropout. Equal hypotheses count once. q(y | x) is p(y | x) to the power of ``sharpness``, normalised over the y. The

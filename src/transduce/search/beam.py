@@ -51,11 +51,11 @@ class Beam:
     """Beam search: keeps the ``size`` most probable prefixes, extends them step by step, and returns the ``nbest``
     finished hypotheses with the highest ``ranking``.
 
-    ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam. By its
-    default, an output ends if its EOS is among the ``size`` best continuations of its source. A source is finished as
-    soon as no active hypothesis can overtake its ``nbest`` best finished hypotheses. Once ``size`` hypotheses have
-    finished, active hypotheses are compared as if they ended now. Token number ``max_length`` is always EOS. A beam of
-    size 1 is greedy search. ``observer`` receives each step.
+    ``filters`` forbid or penalise tokens. ``allocation`` chooses the continuations that stay in the beam. Its default
+    ends an output if its EOS is among the ``size`` best continuations of its source. A source is finished as soon as no
+    active hypothesis can overtake its ``nbest`` best finished hypotheses. Once ``size`` hypotheses have finished,
+    active hypotheses are compared as if they ended now. Token number ``max_length`` is always EOS. A beam of size 1 is
+    greedy search. ``observer`` receives each step.
     """
 
     size: int = 5

@@ -60,7 +60,7 @@ class Exact:
 
     Memory does not grow with the number of sources or of ``expansions`` (benchmarks/results/exact-memory.md). Each
     source keeps at most ``states`` + 1 model states: the first one and the ``states`` deepest ones. If the state of a
-    prefix was dropped, the model reads the prefix again from the first state. That does not count as an expansion. Each
+    prefix was dropped, the model reads the prefix again from the first state. This does not count as an expansion. Each
     source also keeps the tokens of at most ``together`` * ``max_length`` prefixes, and 12 bytes for each continuation
     that may be better. The search explores 64 / ``together`` sources at a time, and at most 64 wait.
     """

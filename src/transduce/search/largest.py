@@ -16,8 +16,8 @@ ROWS = 8  # from this number of rows on, blocks are faster for ``highest``
 def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
     """The largest value [N] of each row and its column [N]. If values are equal, it takes the first column.
 
-    For many rows, it searches only the first block of columns with the largest maximum, because PyTorch's search for a
-    column takes three times as long as a search for a value.
+    For many rows, it searches only the first block of columns with the largest maximum. PyTorch's search for a column
+    takes three times as long as a search for a value.
     """
     N, V = scores_NV.shape
     if N < ROWS or V < 2 * BLOCK:

@@ -1,5 +1,4 @@
-"""The beginning of training: makes the directory, the data, the model and the training loop of a run from its settings.
-"""
+"""The beginning of training: makes the directory, data, model and training loop of a run from its settings."""
 
 from __future__ import annotations
 

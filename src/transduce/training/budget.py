@@ -69,8 +69,8 @@ AT_ONCE = 1 / 3  # largest part of the share for one validation
 @dataclass(frozen=True)
 class ValidationTime:
     """The seconds that validation may take: a ``share`` of the budget. There is no limit if the budget has no minutes,
-    because the results of such a budget must not depend on the clock. The end of training needs ``passes`` validations:
-    of the last model and, if there is an average of models, of the average.
+    because then the results must not depend on the clock. The end of training needs ``passes`` validations: of the last
+    model and, if there is an average of models, of the average.
     """
 
     minutes: float | None

@@ -98,8 +98,8 @@ class Training:
     ten times in the budget if there are no validations. At the end, the last ``average`` validated models are averaged
     (1: no average), and the average becomes the best checkpoint if it is better.
 
-    Several processes can train together. With ``parallel`` "ddp", each has all parameters. With "fsdp", each has a part
-    of all parameters, gradients and moments, which needs less memory and more communication.
+    Several processes can train together. If ``parallel`` is "ddp", each has all parameters. If it is "fsdp", each has a
+    part of all parameters, gradients and moments, which needs less memory and more communication.
 
     The training of a counted model ends after a pass that raises the log-probability by at most a share ``gain`` of its
     size; -1 makes all passes.

@@ -76,7 +76,7 @@ def read_test(path: str | Path) -> Test:
 def weat(vectors: Vectors, test: Test, limit: int = EXACT, samples: int = SAMPLES, seed: int = 1) -> Association:
     """The effect size and the p-value of a test.
 
-    Let s(w) = mean_a cos(w, a) - mean_b cos(w, b). The effect size is the mean of s over X minus its mean over Y,
+    Let s(w) = mean_a cos(w, a) - mean_b cos(w, b). The effect size is the mean of s over X minus its mean over Y. It is
     divided by the standard deviation of s over X and Y together (with n - 1). The p-value comes from the partitions of
     the words of X and Y into two sets of the same sizes. It is the share of partitions whose difference of means is
     larger than the observed one. If there are more than ``limit`` partitions, it comes from ``samples`` random ones:

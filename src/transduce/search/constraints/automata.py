@@ -28,7 +28,7 @@ class Automata:
     """The patterns of each source as one nondeterministic automaton. Edge e reads ``token_BE`` and leads from state
     ``origin_BE`` to state ``goal_BE``.
 
-    ``finished_BQ`` is True for a state whose phrase is complete. Such a state stays active. ``waiting_BQ`` is True for
+    ``finished_BQ`` is True for a state whose phrase is complete. This state stays active. ``waiting_BQ`` is True for
     a state in which the phrase is complete, but its last word may still continue. ``phrase_BQ`` is the finished state
     of a state's phrase. ``worth_BQ`` is the number of the phrase's tokens that are written in a state. ``tokens_B`` is
     the number of tokens of all phrases of a source. Both count the longest alternative of a phrase. ``own_BP`` are the
