@@ -160,7 +160,8 @@ def test_only_distance_counts(name: str, causal: bool) -> None:
         places = torch.arange(first, first + 3)[None]
         q, k = relative.turn(query, key, places)
         bias = relative.bias(torch.zeros(1, 1, 3, first + 3, dtype=torch.float64), query, places)[..., first:]
-        energies.append((q @ k.transpose(-1, -2) + bias)[..., torch.ones(3, 3).tril().bool()])
+        compared = torch.ones(3, 3).tril() if causal else torch.ones(3, 3)
+        energies.append((q @ k.transpose(-1, -2) + bias)[..., compared.bool()])
     exactly(*energies)
 
 

@@ -58,6 +58,7 @@ def test_each_source_has_its_own(model: Transducer) -> None:
         transduce.Constraints(forbidden=["a", "the", "on"]),
     ]
     found = list(model.predict(LINES, constraints=asked, batch_size=2))
+    assert all(found)
     for outputs, each in zip(found, asked, strict=True):
         for text in (output.text for output in outputs if each is not None):
             assert each is not None

@@ -68,7 +68,9 @@ def enumerated(model: Lookup, source: int, sampling: Sampling, least: int = 1) -
 
 
 def chi_square(counts: Counter[Any], expected: dict[Any, float]) -> float:
-    """The p-value of a chi-square test. Outcomes expected less than five times are pooled (Cochran 1954)."""
+    """The p-value of a chi-square test. Outcomes expected less than five times are pooled (Cochran 1954). The pool is
+    left out if it is expected at most once.
+    """
     total = counts.total()
     assert set(counts) <= set(expected)
     common = [key for key, p in expected.items() if p * total >= 5]

@@ -512,7 +512,7 @@ def test_what_a_search_takes_is_learned_once_even_without_time() -> None:
 
 
 @pytest.mark.parametrize(("part", "count"), [(1.0, 640), (0.25, 160), (0.01, 64)])
-def test_a_part_of_the_validation_data_has_evenly_spaced_examples(part: float, count: int) -> None:
+def test_slow_metrics_use_a_part_of_the_validation_data(part: float, count: int) -> None:
     """A part has at least 64 examples, because fewer would choose badly."""
     judge, searched = judge_with_clock(640, seconds_each=0.1)
     assert judge(70.0, part).search_seconds == pytest.approx(0.1 * count)
