@@ -30,7 +30,8 @@ def _table(record: Record, metric: str) -> PrintedTable:
 
 def _cell(difference: MeasuredDifference) -> str:
     interval = f"{difference.low:+.2f} to {difference.high:+.2f}"
-    return f"{difference.value:+.2f} ({interval}), p {difference.adjusted_p:.3f}"
+    p = "p < 0.001" if difference.adjusted_p < 0.001 else f"p {difference.adjusted_p:.3f}"
+    return f"{difference.value:+.2f} ({interval}), {p}"
 
 
 def _work(system: MeasuredSystem) -> str:
