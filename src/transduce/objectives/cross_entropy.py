@@ -91,7 +91,7 @@ class CrossEntropy:
 class ParallelCrossEntropy:
     """The objective of parallel models: cross-entropy of the target's length n, and of each word given that length:
 
-    - log p(n | x) - sum_t log p(y_t | t, n, x).
+    -log p(n | x) - sum_t log p(y_t | t, n, x).
 
     The length replaces EOS. The words have the label smoothing of ``CrossEntropy``; the length has none. Reports
     ``nll``, the sum without smoothing, and ``length``, the first term. The first term is 0 if the source determines the
