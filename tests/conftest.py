@@ -1,4 +1,4 @@
-"""One tiny run, trained once, that the tests of everything after training share."""
+"""Fixtures. One tiny run is trained once; all tests that need a trained run share it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,26 @@ hypothesis.settings.load_profile("any-speed")
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> None:
-    """Bit-exactness is promised for an equal number of threads, and tiny models are fastest on one."""
+    """Sets one thread. Results are bit-exact only for an equal number of threads. Tiny models are fastest on one
+    thread.
+    """
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_are_heard() -> None:
-    """A shell ignores SIGINT for its background jobs, and nohup SIGHUP; training leaves ignored signals alone."""
+    """Restores the default handlers. A shell ignores SIGINT for its background jobs, and nohup ignores SIGHUP; training
+    would leave an ignored signal ignored.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Settings that make of ``reverse`` a run of a second: a few updates, validations, checkpoints and an average."""
+    """Settings that shorten a run of ``reverse`` to a second. It has a few updates, validations, checkpoints and an
+    average.
+    """
     return {
         "data.origin": {"type": "reverse", "pairs": 120, "longest": 5},
         "data.cache": str(tmp_path_factory.mktemp("cache")),
@@ -64,7 +70,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def trained(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory, finished. Read it; who would change it takes ``own_run``."""
+    """A finished run directory, for reading only. A test that changes a run uses ``own_run``."""
     torch.set_num_threads(1)  # an earlier test may have set another number
     run = tmp_path_factory.mktemp("runs") / "reverse"
     api.train("reverse", run, tiny, device="cpu", progress=False)
@@ -73,7 +79,7 @@ def trained(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="session")
 def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on the same data, of another width and another seed."""
+    """A run on the same data with another width and another seed."""
     run = tmp_path_factory.mktemp("runs") / "sister"
     api.train("reverse", run, tiny | {"training.seed": 2, "model.encoder.width": 4}, device="cpu", progress=False)
     return run
@@ -81,8 +87,8 @@ def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium, with a microphone that hears a tone. Its event loop runs in this thread, so it ends with the
-    module: other tests have loops of their own.
+    """A headless Chromium whose microphone hears a tone. Its event loop runs in this thread, so the fixture ends with
+    the module: other tests have event loops of their own.
     """
     driver = pytest.importorskip("playwright.sync_api", reason="the browser's driver is not installed: playwright")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -97,20 +103,20 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def own_run(trained: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be broken at will."""
+    """A copy of the run that a test may change."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
 @pytest.fixture
 def names_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes back what a test registers, which is for the whole process."""
+    """Undoes the registrations of a test. A registration holds for the whole process."""
     monkeypatch.setattr(names, "NAMES", {protocol: dict(known) for protocol, known in names.NAMES.items()})
     monkeypatch.setattr(names, "_registered", dict(names._registered))
 
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Calls ``transduce`` with arguments and standard input; exit status, standard output, standard error."""
+    """Calls ``transduce`` with arguments and standard input. Returns exit status, standard output, standard error."""
 
     def calling(*arguments: object, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
@@ -130,5 +136,5 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def quick_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of this machine take its GFLOP/s from here instead of measuring them for a second or more."""
+    """Replaces the measurement of this machine's GFLOP/s, which takes a second or more, by fixed numbers."""
     monkeypatch.setattr(machine, "measure_gflops", lambda dtype, **_: 12.5 if dtype is torch.float32 else 25.0)

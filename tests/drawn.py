@@ -1,4 +1,4 @@
-"""Models for tests with numbers that hide nothing."""
+"""Random parameters for tests of modules. They do not hide mistakes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from torch import nn
 
 
 def spread(module: nn.Module) -> Any:
-    """The module in float64 and for evaluation, every parameter drawn anew, biases and norms too: at their initial
-    zeros and ones they would hide mistakes."""
+    """Returns the module in float64 and evaluation mode, with random parameters. Biases and norms are random too: their
+    initial zeros and ones would hide mistakes.
+    """
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():

@@ -1,4 +1,4 @@
-"""Every model of the house, tiny: the law tests run over these. A new family is one more line."""
+"""Every family of models, tiny. The tests of the laws run over all of them. A new family is one more line."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FACTS = Facts(
     target_entries=(*SPECIALS, *"abcdefg"),
     placeholders=(5, 8),
 )
-JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # the ids of either side are ids of both
+JOINT = Facts(source_vocabulary=11, target_vocabulary=11)  # one vocabulary for both sides
 FACTORED = Facts(source_vocabulary=9, target_vocabulary=11, source_factors=2)
-KNOWN = Facts(source_vocabulary=4, target_vocabulary=11, source_words=5)  # every id of a source is a word's mark
-SIGNAL = Facts(source_vocabulary=6, target_vocabulary=11, source_factors=6)  # numbers a step
+KNOWN = Facts(source_vocabulary=4, target_vocabulary=11, source_words=5)  # all source ids are whole-word tokens
+SIGNAL = Facts(source_vocabulary=6, target_vocabulary=11, source_factors=6)  # numbers per step
 NUMERIC = Facts(source_vocabulary=2, target_vocabulary=2, source_factors=2)  # channels
 
 
@@ -79,23 +79,23 @@ def transformer(positions: str = "sinusoidal", norm: str = "pre", tie: str = "no
 
 
 def stacked(encoder: config.Table, decoder: config.Table) -> config.Table:
-    """A Transformer without absolute positions, its stacks as given."""
+    """A Transformer without absolute positions, with these changes of its encoder and decoder."""
     plain = transformer("none")
     return plain | {"encoder": plain["encoder"] | encoder, "decoder": plain["decoder"] | decoder}
 
 
 def relating(relative: str) -> config.Table:
-    """Self-attention with positions in it."""
+    """Self-attention with relative positions."""
     return {"type": "attention", "relative": relative}
 
 
 def mixed() -> config.Table:
-    """A Transformer reads, a recurrent decoder writes."""
+    """A Transformer encoder with a recurrent decoder."""
     return transformer() | {"decoder": recurrent(attending("luong", "general"))["decoder"]}
 
 
 def generator(encoder: object, wiring: object = "plain", cell: str = "lstm", **options: bool) -> config.Table:
-    """Conditioned on a context at every step; the same decoder, whatever is the encoder."""
+    """A model whose decoder reads a context vector at every step. The decoder is the same for every encoder."""
     context = {"type": "context", "wiring": wiring, **options}
     return {"type": "encoder-decoder", "encoder": encoder, "decoder": recurrent(context, cell)["decoder"]}
 
@@ -114,7 +114,7 @@ def conformer(**options: object) -> config.Table:
 
 
 def hearing(embedding: object, model: config.Table) -> config.Table:
-    """A model of signals: its encoder by what it embeds."""
+    """A model of signals: ``model`` with this embedding in its encoder."""
     return model | {"encoder": model["encoder"] | {"embedding": embedding}}
 
 
@@ -123,7 +123,7 @@ def mixture(kind: str, *models: config.Table, **options: object) -> config.Table
 
 
 def language(decoder: object, **options: str) -> config.Table:
-    """A decoder that reads nothing."""
+    """A language model: a decoder without a source."""
     return {"type": "language-model", "decoder": decoder, **options}
 
 
@@ -140,13 +140,13 @@ def labelled(text: object) -> config.Table:
 
 
 def factored(encoder: str, embedding: object) -> config.Table:
-    """An encoder of tokens of two factors."""
+    """An encoder of tokens with two factors."""
     tables: config.Table = {"recurrent": recurrent("plain"), "transformer": transformer()}
     return tables[encoder]["encoder"] | {"embedding": embedding}
 
 
 def spelled(encoder: config.Table, **options: object) -> config.Table:
-    """An encoder of words, each read by another of the kind."""
+    """An encoder of words. Another encoder of the same kind reads the spelling of each word."""
     return encoder | {"embedding": {"type": "spelled", "encoder": encoder, **options}}
 
 
@@ -157,7 +157,7 @@ MODERN: config.Table = {
 }
 
 FAMILIES: dict[str, config.Table] = {
-    # "no attention" in a name: its decoder never reads the source, and tests/test_inspect.py expects to be told so
+    # "no attention" in a name: the decoder does not attend, and tests/test_inspect.py expects an error that says so
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
     "lstm, copied state, no attention": recurrent("plain", bridge="copy", direction="forward"),
@@ -261,10 +261,10 @@ SIGNALS: dict[str, config.Table] = {
         recurrent(attending("luong", "dot")),
     ),
 }
-"""Those that read numbers: tests/test_laws.py, a row of them drawn for each id."""
+"""Families that read numbers. tests/test_laws.py draws a row of numbers for each id."""
 
 FRAMEWISE = [name for name, table in FAMILIES.items() if table["type"] in ("ctc", "joint-ctc")]
-"""Those whose outputs have alignments: tests/test_frames.py."""
+"""Families whose outputs are aligned to frames: tests/test_frames.py."""
 
 INSTANT: config.Table = {"type": "transformer", "layers": 2, "heads": 2, "feedforward": 16}
 
@@ -296,7 +296,7 @@ PARALLEL: dict[str, config.Table] = {
     },
     "classifier, hidden Markov models": {"type": "hmm-classifier", "states": 3, "emission": "gaussian"},
 }
-"""Those that write all at once: tests/test_parallel_laws.py."""
+"""Families that write all tokens in parallel: tests/test_parallel_laws.py."""
 
 CHAINS: dict[str, config.Table] = {
     "crf, lstm": {"type": "crf", "encoder": recurrent("plain")["encoder"]},
@@ -322,7 +322,8 @@ CHAINS: dict[str, config.Table] = {
         "emission": {"type": "gaussian", "covariance": "full"},
     },
 }
-"""Those whose labels depend on each other: tests/test_labelling.py, with those of ``PARALLEL`` that label."""
+"""Families whose labels depend on each other. tests/test_labelling.py tests them, and the families of ``PARALLEL`` that
+label."""
 
 
 def forecaster(encoder: config.Table, decoder: config.Table, level: str) -> config.Table:
@@ -342,7 +343,7 @@ NUMBERS: dict[str, config.Table] = {
         "steps": 6,
     },
 }
-"""Those that write numbers: tests/test_forecaster.py."""
+"""Families that write numbers: tests/test_forecaster.py."""
 
 COUNTED: dict[str, config.Table] = {
     "n-grams": {"type": "ngram", "order": 3},
@@ -350,7 +351,7 @@ COUNTED: dict[str, config.Table] = {
     "joint n-grams, the probable ones": {"type": "joint-ngram", "order": 2, "beam": 3.0, "width": 4},
     "noisy channel": {"type": "noisy-channel", "words": str(WORDS), "escape": 1e-2, "width": 8, "keep": 6},
 }
-"""Those that have no gradients: tests/test_laws.py, and tests/test_joint_ngram.py."""
+"""Families without gradients: tests/test_laws.py and tests/test_joint_ngram.py."""
 
 ALIGNERS: dict[str, config.Table] = {
     "ibm model 1": {"type": "word-aligner", "position": "ibm1", "warm_up": 0, "agreement": False},
@@ -359,14 +360,14 @@ ALIGNERS: dict[str, config.Table] = {
     "hidden Markov model": {"type": "word-aligner", "position": "hmm"},
     "fertilities": {"type": "word-aligner", "position": {"type": "fertility", "jumps": 1}},
 }
-"""Those that align two texts and write nothing: tests/test_aligners.py."""
+"""Families that align two texts and write nothing: tests/test_aligners.py."""
 
 SHORTEST = {
     "context of labels and text, no attention": 2,
     "context of labels, no attention": 2,
     "instant, labels and bag to dense": 2,
 }
-"""Tokens a source must have, EOS included, where EOS alone is not enough."""
+"""The minimum length of a source, EOS included, if EOS alone is not enough."""
 
 
 FAST = [
@@ -418,12 +419,12 @@ FAST = [
     "joint n-grams, the probable ones",
     "noisy channel",
 ]
-"""Families that together have every part. The slow tests add the laws of the others, which join the same parts in other
-ways."""
+"""Families that together have every part. The slow tests add the laws of the other families, which combine the same
+parts differently."""
 
 
 class Drawn(nn.Module):
-    """Numbers for ids: what an embedding makes of a signal that has for each id a step drawn once for all."""
+    """An embedding of signals that reads ids. It replaces each id by a random step, which is fixed for the id."""
 
     def __init__(self, embedding: Any) -> None:
         super().__init__()
@@ -437,7 +438,7 @@ class Drawn(nn.Module):
 
 
 class Paired(nn.Module):
-    """An encoder of pairs: the row of ids is cut in two, and the first half gets an EOS of its own."""
+    """An encoder of pairs. It cuts the row of ids into two halves, and gives the first half an EOS of its own."""
 
     def __init__(self, encoder: Any) -> None:
         super().__init__()
@@ -454,7 +455,7 @@ class Paired(nn.Module):
 
 
 class DrawnEmissions(nn.Module):
-    """Emissions of the steps that are drawn for each id. EOS is no step."""
+    """Emissions that read ids: a fixed random step replaces each id. EOS is no step."""
 
     def __init__(self, emission: Any) -> None:
         super().__init__()
@@ -479,7 +480,9 @@ class DrawnEmissions(nn.Module):
 
 
 def facts(table: config.Table) -> Facts:
-    """What the data knows; to copy, or to share a table, a model needs one vocabulary for both sides."""
+    """The facts of the data that fit the model. A model that copies or shares a table needs one vocabulary for both
+    sides.
+    """
     if table["type"] in ("forecaster", "density-forecaster", "kalman"):
         return NUMERIC
     if table["type"] in ("hmm", "hmm-classifier"):
@@ -500,7 +503,7 @@ def facts(table: config.Table) -> Facts:
 
 
 def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
-    """The model in evaluation mode, its weights spread out: near-uniform distributions hide mistakes."""
+    """The model in evaluation mode. Its weights are enlarged, since near-uniform distributions would hide mistakes."""
     torch.manual_seed(seed)
     model: Any = config.build(table, Model, facts(table), "model")
     if can(type(model), Counted):
@@ -521,8 +524,7 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
 
 
 def count(model: Any, seed: int) -> None:
-    """What a model counts of pairs whose targets go with their sources, more or less: a token for each, but now and
-    then another, and, where it does not label them, none or two."""
+    """Counts the model on random series, or on random pairs whose targets depend on their sources."""
     generator = np.random.default_rng(seed)
     regressor = can(type(model), Regressor)
     counts = model.counts(series_pairs(generator) if regressor else paired(token_rows(model, generator)))
@@ -532,14 +534,16 @@ def count(model: Any, seed: int) -> None:
 
 
 def series_pairs(generator: np.random.Generator) -> Pairs:
-    """Random walks of two channels: six steps read, and three written."""
+    """Random walks of two channels. Six steps are the source, and three are the target."""
     walks = generator.normal(size=(40, 9, NUMERIC.target_vocabulary)).cumsum(1)
     sides = [np.pad(part.reshape(40, -1), ((0, 0), (0, 1)), constant_values=EOS) for part in np.split(walks, [6], 1)]
     return Pairs(*(Ragged(side.ravel(), np.arange(41) * side.shape[1]) for side in sides))
 
 
 def token_rows(model: Any, generator: np.random.Generator) -> list[tuple[list[int], list[int]]]:
-    """Random sources, with targets that depend on them."""
+    """Random sources, and targets that depend on them. A chain has one target token for each source token, a parallel
+    model one in all, and another model zero to two for each source token.
+    """
     shares = [0.0, 1.0, 0.0] if can(type(model), Chain) else [0.2, 0.6, 0.2]
     rows = []
     for _ in range(200):
@@ -555,28 +559,28 @@ def token_rows(model: Any, generator: np.random.Generator) -> list[tuple[list[in
 
 
 def paired(rows: list[tuple[list[int], list[int]]]) -> Pairs:
-    """Pairs of ids, each side with its end."""
+    """Pairs of the given rows of ids. Each row ends with EOS."""
     sides = [[np.asarray(row[side], np.int64) for row in rows] for side in (0, 1)]
     return Pairs(*(Ragged(np.concatenate(side), np.cumsum([0, *map(len, side)])) for side in sides))
 
 
 def chooses_length(family: str) -> bool:
-    """Whether a model that writes all at once says itself how much, or its sources do."""
+    """Returns whether a parallel model chooses the length of its output itself. Otherwise the source determines it."""
     return bool(PARALLEL[family]["type"] == "instant")
 
 
 def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
-    """How many labels sources of these lengths have, EOS not counted on either side."""
+    """The number of labels for sources of these lengths. The lengths count EOS, and the numbers of labels do not."""
     return [1 if table["type"] in ("classifier", "hmm-classifier") else length - 1 for length in lengths]
 
 
 def all_lengths(family: str) -> list[int]:
-    """Seven lengths of sources, from the shortest that there can be."""
+    """Seven lengths of sources. None is shorter than the family allows."""
     return [max(length, SHORTEST.get(family, 1)) for length in (5, 2, 4, 7, 1, 3, 6)]
 
 
 def sources(lengths: list[int], seed: int = 1, width: int | None = None) -> Padded:
-    """Random ids, EOS at each row's end, padding after it."""
+    """Random ids, with EOS at each row's end and padding after it."""
     generator = torch.Generator().manual_seed(seed)
     values = torch.zeros(len(lengths), width or max(lengths), dtype=torch.long)
     for row, length in zip(values, lengths, strict=True):

@@ -1,4 +1,4 @@
-"""A stand-in of the Hugging Face hub on this machine: the parts of its API that uploading and downloading use."""
+"""A local stand-in for the Hugging Face hub, with the parts of its API that uploading and downloading use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import Any
 
 
 class Hub:
-    """Repositories of models: each has its commits, and a commit is a table of files. ``seen`` has all requests."""
+    """Repositories of models. Each has a list of commits, and a commit is a table of files. ``seen`` lists all
+    requests.
+    """
 
     def __init__(self) -> None:
         self.commits: dict[str, list[dict[str, bytes]]] = {}
@@ -22,7 +24,7 @@ class Hub:
         self.url = ""
 
     def put(self, name: str, files: dict[str, bytes]) -> None:
-        """Adds a commit with these files only."""
+        """Adds a commit that has only these files."""
         self.commits.setdefault(name, [{}]).append(files)
 
     def revision(self, name: str) -> str:
@@ -128,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def served() -> Iterator[Hub]:
-    """A hub that answers at ``url`` while the context is entered."""
+    """Serves a hub at its ``url`` until the context ends."""
     hub = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Handler,), {"hub": hub}))
     hub.url = f"http://127.0.0.1:{server.server_address[1]}"

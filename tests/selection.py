@@ -9,11 +9,10 @@ import pytest
 
 
 def mostly_slow(values: Iterable[Any], fast: Collection[Any]) -> list[Any]:
-    """Parameters of a test or fixture: all of ``values``; those that are not in ``fast`` are marked slow.
+    """Returns all ``values`` as parameters of a test or fixture. Marks those that are not in ``fast`` as slow.
 
-    A tuple holds the values of several arguments.
-    Raises ValueError if a value of ``fast`` is not one of ``values``: a renamed family must not leave the fast suite
-    unnoticed.
+    A tuple holds the values of several arguments. Raises ValueError if a value of ``fast`` is not one of ``values``: a
+    renamed family must not leave the fast suite unnoticed.
     """
     values = list(values)
     if unknown := [value for value in fast if value not in values]:

@@ -1,4 +1,4 @@
-"""The verb align: word aligners by their posteriors, other models by attention, scores against gold links, pictures."""
+"""The command align: word aligners by posteriors, other models by attention, scores against gold links, pictures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ Call = Callable[..., tuple[int, str, str]]
 
 
 class Equal(nn.Module):
-    """An aligner of ids: weight 1 for each equal id, ``null`` for the null word. Backward, weight 1 for the next id."""
+    """An aligner of ids. Equal ids have weight 1, and the null word has weight ``null``. The reverse aligner gives
+    weight 1 to a target id that is one higher.
+    """
 
     def __init__(self, null: float = 0.5, step: int = 0) -> None:
         super().__init__()
@@ -95,7 +97,7 @@ def test_two_way_aligners_symmetrise_by_default() -> None:
 def test_the_null_word_makes_no_link_and_tokens_merge_to_words() -> None:
     assert align(transducer(Equal(null=1.5)), PAIRS, "forward").links.write() == [""] * 4
     model = transducer(Equal(null=0.25), Words())
-    # The words are split into "b", "." and so on: an equal token has weight 1 of 1.25, an unknown one links to others.
+    # The words are split into "b", "." and so on. An equal token has weight 1 of 1.25. An unknown one links to others.
     assert align(model, [("b a.", "a. b")], "forward").links.write() == ["1-0 0-1"]
 
 
@@ -120,7 +122,7 @@ def test_another_model_says_what_unknowns_come_from() -> None:
     writer = transducer(build(FAMILIES["luong, dot"]))
     (ids,) = writer.target_tokenizer.encode(["b q a"])
     assert ids[1] == UNK
-    aligner = transducer(Equal(null=0.9))  # unknown words are equal to unknown words
+    aligner = transducer(Equal(null=0.9))  # all unknown words are equal
     extras = Extras(replace_unknowns={}, aligner=aligner)
     (answer,) = writer.answer([Request("a Q, b", target="b q a", extras=extras)])
     assert answer.best.text == "b Q, a"

@@ -1,4 +1,4 @@
-"""Word aligners as models: the laws of an aligner, and runs that align new pairs."""
+"""Word aligners as models: their laws, and runs that align new pairs."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ NEW = [("das alte Buch", "the old book"), ("ein Axolotl", "an axolotl"), ("", "h
 
 
 def train(out: Path, *settings: str) -> Path:
-    """A run on all lessons. One more pair, which is equal to the first, is held out for validation."""
+    """A run that trains and validates on all lessons."""
     tsv = out.parent / "lessons.tsv"
     tsv.write_text("".join(f"{source}\t{target}\n" for source, target in LESSONS), encoding="utf-8")
     given = [f"data.train.path={tsv}", f"data.valid.path={tsv}", *settings]
@@ -151,7 +151,7 @@ def test_align_takes_the_run_and_does_not_learn(run: Path, call: Call) -> None:
 
 
 def test_words_that_were_never_seen_are_placed_by_position(run: Path) -> None:
-    """Only the place decides, so any unknown words give the same."""
+    """Only the positions decide, so other unknown words have the same posteriors."""
     model = transduce.load(run, device="cpu")
     (one, other) = (model.align([pair], "forward").forward[0].words_VI for pair in (("a b", "c d"), ("x y", "z u")))
     assert torch.equal(one, other)

@@ -1,4 +1,4 @@
-"""Metrics of word alignments, worked out by hand."""
+"""Metrics of word alignments, against values that were computed by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from transduce.types import Example, Prediction
 
 # Pair 1: A = {0-0, 1-1, 2-1, 3-3}, S = {0-0, 1-2}, P = S + {1-1, 3-3}. A and S: 1. A and P: 3.
 # Pair 2: A = {0-1}, S = {0-1, 1-0, 2-2}. A and S: 1. A and P: 1.
-# Pair 3: nothing found; one possible link, which nobody has to find.
+# Pair 3: no link is predicted. The only gold link is a possible one, which need not be found.
 FOUND = ["0-0 1-1 2-1 3-3", "0-1", ""]
 GOLD = ["0-0 1p1 1-2 3p3", "0-1 1-0 2-2", "0p0"]
 PRECISION, RECALL = 4 / 5, 2 / 5

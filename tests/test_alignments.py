@@ -1,4 +1,5 @@
-"""Where outputs were read: a batch is as each alone, words of parts by a second road, unknowns by hand."""
+"""Alignments of outputs with their sources: batches against single sources, words of several tokens against a second
+computation, unknown words by hand."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_labels_are_no_words() -> None:
 
 
 def reading_of(source: str, target: str, weights: Sequence[Sequence[float]], pieces: Sequence[str]) -> Reading:
-    """The pieces of both sides, divided by bars; words are made of them."""
+    """A reading with these weights. ``pieces`` are the tokens of each side, separated by bars."""
     sides = []
     for text, cut in zip((source, target), pieces, strict=True):
         spans, words, start = [], [], 0
@@ -120,7 +121,7 @@ def reading_of(source: str, target: str, weights: Sequence[Sequence[float]], pie
 def test_parts_of_a_word_are_read_together() -> None:
     weights = [[0.2, 0.2, 0.3, 0.3], [0.1, 0.1, 0.5, 0.3], [0.0, 0.3, 0.1, 0.6], [0.0, 0.0, 0.0, 1.0]]
     found = reading_of("ab c", "xy z", weights, ["a|b| c", "x|y| z"])
-    # word 0 read 0.4 + 0.2 of "ab" and 0.3 + 0.5 of "c"; word 1 0.3 of "ab" and 0.1 of "c", the rest of the end
+    # "xy" attends 0.4 + 0.2 to "ab" and 0.3 + 0.5 to "c". "z" attends 0.3 to "ab" and 0.1 to "c".
     assert found.alignment == ((1, 0), (0, 1))
 
 
@@ -220,7 +221,7 @@ def test_unknowns_become_what_they_were_read_from() -> None:
     by_hand = replace(reading, tokens=replace(reading.tokens, weights_TS=weights_TS))
     assert by_hand.replaced() == "t Straße , u é"
     assert by_hand.replaced({"Straße": "street", "b": "never"}) == "t street , u é"
-    # what was read most may be the end of the sentence, which is no word
+    # EOS is no word: if most of the attention is on EOS, the word with the most attention is taken
     to_the_end = torch.zeros(6, 7) + torch.tensor([0.0, 0.1, 0, 0.2, 0, 0, 0.7])
     assert replace(reading, tokens=replace(reading.tokens, weights_TS=to_the_end)).replaced() == "t b b u b"
 

@@ -1,4 +1,5 @@
-"""Which continuations live on, and how finished ones compare, against slow beams by the definitions."""
+"""Which continuations stay in the beam, and how finished hypotheses rank, against slow beams that follow the
+definitions."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from transduce.types import BOS, EOS, PAD, Padded
 
 
 def slow_groups(model: Lookup, source: int, size: int, groups: Groups, longest: int) -> set[tuple[int, ...]]:
-    """All that finishes within ``longest`` tokens, each group by the definition."""
+    """All outputs that finish within ``longest`` tokens. Each group follows the definition."""
     each = size // groups.groups
     live: list[list[tuple[float, tuple[int, ...]]]] = [[(0.0, ())] for _ in range(groups.groups)]
     finished = set()
@@ -52,7 +53,9 @@ def slow_groups(model: Lookup, source: int, size: int, groups: Groups, longest: 
 @pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
 @pytest.mark.parametrize(("sources", "size", "vocabulary"), [(3, 5, 700), (1, 4, 64), (2, 6, 5), (2, 1, 130)])
 def test_the_compiled_choice_is_that_of_the_operators(sources: int, size: int, vocabulary: int) -> None:
-    """Also with scores that filters forbid, with empty places of the beam, and with ends among the best."""
+    """Compiled library and operators choose the same continuations. Some scores are forbidden by filters, some beam
+    entries are empty, and some ends are among the best.
+    """
     scores_BKV = torch.randn(sources, size, vocabulary, generator=torch.Generator().manual_seed(size))
     scores_BKV[:, ::2, EOS] += 4
     scores_BKV[:, :, 3:] = scores_BKV[:, :, 3:].masked_fill(scores_BKV[:, :, 3:] < -1, float("-inf"))
@@ -71,7 +74,9 @@ def test_the_compiled_choice_is_that_of_the_operators(sources: int, size: int, v
 @pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
 @pytest.mark.parametrize("vocabulary", [5, 64, 1003])
 def test_the_compiled_greedy_choice_is_the_most_probable_token(vocabulary: int) -> None:
-    """Of equal ones the first, whatever PAD and BOS have, and with the log-probability among all; or a forced token."""
+    """The choice is the first of equally probable tokens, and never PAD or BOS; or it is the forced token. Its
+    log-probability is normalised over all tokens.
+    """
     logits_NV = 3 * torch.randn(7, vocabulary, generator=torch.Generator().manual_seed(vocabulary)).round()
     logits_NV[::2, [PAD, BOS]] += 20
     expected_NV = logits_NV.double().log_softmax(-1)
@@ -92,7 +97,9 @@ def test_the_compiled_greedy_choice_is_the_most_probable_token(vocabulary: int) 
 @pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
 @pytest.mark.parametrize(("sources", "size", "length"), [(3, 5, 4), (1, 4, 0), (2, 1, 2)])
 def test_the_compiled_extension_is_that_of_the_operators(sources: int, size: int, length: int) -> None:
-    """With empty places of the beam, with ends among the best, and from the choice of either."""
+    """The compiled library and the operators extend hypotheses alike. Some beam entries are empty, and some ends are
+    among the best.
+    """
     generator = torch.Generator().manual_seed(size)
     log_probs_NV = torch.randn(sources * size, 9, generator=generator)
     log_probs_NV[::2, EOS] += 4
@@ -114,10 +121,10 @@ def test_the_compiled_extension_is_that_of_the_operators(sources: int, size: int
 @pytest.mark.parametrize(("size", "groups"), [(2, 2), (4, 2), (6, 3), (3, 1)])
 @pytest.mark.parametrize("penalty", [0.0, 0.7, 5.0])
 def test_diverse_groups_are_their_definition(size: int, groups: int, penalty: float) -> None:
-    """``size`` is the beam's, of which as many as can be are asked for, so that nothing stops it early."""
+    """The search asks for ``size`` outputs, as many as the beam holds, so that it does not stop early."""
     for seed in range(6):
         model, allocation = Lookup(seed), Groups(groups, penalty)
-        model.logits[:, :, EOS] -= 3.0  # few end, and the search goes on to the last step
+        model.logits[:, :, EOS] -= 3.0  # few hypotheses end, so the search reaches the last step
         search = Beam(size, size, 4, LogProbability(), allocation=allocation)
         for source, found in enumerate(search(model, all_of(model))):
             expected = slow_groups(model, source, size, allocation, 4)
@@ -129,7 +136,7 @@ def test_diverse_groups_are_their_definition(size: int, groups: int, penalty: fl
 
 
 def test_groups_differ_more_than_a_beam() -> None:
-    """Hypotheses of a diverse beam share fewer of their words, place by place."""
+    """The hypotheses of a diverse beam have fewer words in common at the same position."""
 
     def shared(search: Beam) -> int:
         model = Lookup(1)
@@ -163,7 +170,7 @@ def test_company_and_score_in_groups(family: str) -> None:
 @pytest.mark.parametrize("count", [1, 3, 9])
 @pytest.mark.parametrize("sources", [2, 40])
 def test_the_largest_of_many_columns(columns: int, count: int, sources: int) -> None:
-    """Many scores or few, in blocks or not, beside each other or not, with minus infinity and equal ones among them."""
+    """The result equals ``topk``, for few and many columns, with minus infinity and equal scores among them."""
     generator = torch.Generator().manual_seed(columns)
     scores = torch.randn(sources, 5, columns, generator=generator).mul_(40).round_()
     scores[:, 1, 5:] = float("-inf")
@@ -199,7 +206,9 @@ def test_rankings_of_an_expected_length_are_their_formulas() -> None:
 
 @pytest.mark.parametrize("ranking", RANKINGS, ids=repr)
 def test_a_bound_holds_between_two_lengths(ranking: Ranking) -> None:
-    """What lets a beam stop early: between two lengths, a score lies between the scores at both."""
+    """A score is monotonic in the length, so the scores at two lengths bound the scores between them. This lets a beam
+    stop early.
+    """
     for source in (1, 5, 20):
         scores = [ranking(-2.0, length, source) for length in range(1, 30)]
         assert scores in (sorted(scores), sorted(scores, reverse=True))
@@ -222,7 +231,7 @@ def test_a_beam_ranks_by_the_sources_own_length(ranking: Ranking, size: int, nbe
 
 
 def test_an_observer_sees_the_tree() -> None:
-    """From what it is told alone, every finished hypothesis can be put together, token by token."""
+    """An observer can rebuild every finished hypothesis from the steps that it sees, token by token."""
     model, prefix = Lookup(2), Padded(torch.tensor([[3], [4], [5], [6]]), torch.tensor([1, 1, 1, 1]))
     seen: list[Expansion] = []
     search = Beam(3, 3, 6, observer=seen.append)
@@ -279,4 +288,4 @@ def test_what_cannot_be_is_refused(make: Any, message: str) -> None:
 
 def test_the_vocabulary_of_tables() -> None:
     assert VOCABULARY > EOS
-    assert Average()(-4.0, 2, 9) == Wu(0.0)(-2.0, 7, 9) == -2.0  # the source's length is nothing to them
+    assert Average()(-4.0, 2, 9) == Wu(0.0)(-2.0, 7, 9) == -2.0  # they ignore the source's length

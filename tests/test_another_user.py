@@ -1,7 +1,7 @@
-"""A packed run of one user, answered by another user of the machine: the same bytes, also where nothing may be written.
+"""One user's run, plain or packed, is used by another user of the machine. The outputs have the same bytes, even if
+nothing may be written.
 
-Only root can start processes of other users. The other user gets a copy of the package, so it is another installation.
-"""
+Only root can start processes of other users. The other user gets a copy of the package, as in another installation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Machine:
-    """What another user finds: ``given`` and ``given.zip`` in the folder ``shared``, and an interpreter."""
+    """The other user's machine: an interpreter, and ``given`` and ``given.zip`` in the folder ``shared``."""
 
     shared: Path
     interpreter: Path
@@ -80,7 +80,7 @@ def machine() -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def answers(machine: Machine) -> bytes:
-    """The answers of root, by this installation."""
+    """Root's outputs, by this installation."""
     command = [sys.executable, "-m", "transduce", "predict", "given", "--format", "jsonl"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
@@ -90,7 +90,7 @@ def answers(machine: Machine) -> bytes:
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home of the other user."""
+    """A home directory of the other user."""
     with tempfile.TemporaryDirectory(prefix="transduce-") as name:
         os.chown(name, NOBODY, NOBODY)
         yield Path(name)
@@ -104,7 +104,7 @@ def test_another_user_gets_the_same_bytes(name: str, machine: Machine, answers: 
 
 
 def test_a_user_without_a_home_is_told_what_to_do(machine: Machine, answers: bytes, home: Path) -> None:
-    nowhere = machine.shared / "nobody"  # it does not exist, as for a service
+    nowhere = machine.shared / "nobody"  # a home that does not exist, as for a service
     command = ("predict", "given.zip", "--format", "jsonl")
     refused = machine.transduce(nowhere, *command)
     assert refused.returncode == 2
@@ -150,7 +150,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _make_read_only(place: Path) -> None:
-    """Everybody may read everything in the folder, and write nothing. Files that are links to those elsewhere stay."""
+    """Lets everybody read the folder, and nobody write to it. A file that has another hard link keeps its mode."""
     place.chmod(0o755)
     for path in place.rglob("*"):
         with suppress(FileNotFoundError):

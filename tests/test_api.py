@@ -1,4 +1,4 @@
-"""What people call from Python."""
+"""The Python API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "n
 
 
 class QuietCell(GRU):
-    """A user's own."""
+    """A user's own cell."""
 
 
 def train(run: Path, settings: Any, **options: Any) -> transduce.Transducer:
@@ -131,7 +131,7 @@ def test_overwrite_deletes_no_data_that_one_keeps_in_a_run(tiny: dict[str, Any],
 
 
 def test_a_run_that_was_never_replaced_is_put_back(tiny: dict[str, Any], own_run: Path) -> None:
-    """As a kill leaves it while the one that was to replace it prepares its data."""
+    """A kill during the preparation of the new run's data leaves the old run set aside. Resuming puts it back."""
     before = (own_run / "config.toml").read_bytes()
     (own_run / ".set-aside").touch()
     own_run.rename(own_run.with_name("run.replaced"))
@@ -188,7 +188,7 @@ def test_a_tilde_is_ones_home(tiny: dict[str, Any], tmp_path: Path, monkeypatch:
 
 
 def test_all_that_is_written_into_a_run_is_part_of_it(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
-    """Else a run could not be overwritten."""
+    """A run has no foreign files; otherwise it could not be overwritten."""
     run = tmp_path / "run"
     own = {key: value for key, value in tiny.items() if key != "data.origin"}
     transduce.train("reverse", run, own, PAIRS, init=trained, device="cpu", progress=False)
@@ -203,7 +203,7 @@ def test_two_trainings_in_one_directory_are_refused(option: str, tiny: dict[str,
         train(own_run, tiny, **{option: True})
     assert (own_run / "config.toml").read_bytes() == before
     assert (own_run / "checkpoints" / "last").exists()
-    train(own_run, {}, resume=True)  # nobody is there any more
+    train(own_run, {}, resume=True)  # the directory is free again
 
 
 def test_runs_are_named_by_their_recipe() -> None:
@@ -220,7 +220,7 @@ def test_a_recipe_that_is_only_a_base_names_those_that_add_a_model(
     monkeypatch.setattr(recipes, "FOLDER", tmp_path)
     with pytest.raises(config.ConfigError, match="model: missing; task is the base of task-large: train one of these"):
         api.train("task", tmp_path / "run")
-    with pytest.raises(config.ConfigError, match="missing; Settings needs data"):  # the base of none
+    with pytest.raises(config.ConfigError, match="missing; Settings needs data"):  # no recipe has it as its base
         api.train("task-large", tmp_path / "run")
     with pytest.raises(config.ConfigError, match="missing; Settings needs data"):
         api.train("task", tmp_path / "run", {"model": {"type": "joint-ngram"}})

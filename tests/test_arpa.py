@@ -1,4 +1,4 @@
-"""ARPA files: what is read answers as the file's text does, word by word, and what is written is read again."""
+"""ARPA files. A file that is read gives the probabilities in its text, and a file that is written can be read again."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ ngram 3=4
 
 \\end\\
 """
-"""Missing back-offs, a 3-gram whose parent "dog café" is not there, and one whose suffix "café the" is not."""
+"""Missing back-offs, a 3-gram without its parent "dog café", and a 3-gram without its suffix "café the"."""
 WORDS = ["<unk>", "the", "dog", "caf\u00e9"]
 
 
 def asked(text: str, words: tuple[str, ...]) -> float:
-    """log10 p(the last word | the others), read off an ARPA file's lines."""
+    """log10 p(last word | other words), computed from the lines of an ARPA file."""
     found = {}
     for line in text.replace("<UNK>", "<unk>").splitlines():
         fields = line.split()
@@ -81,7 +81,7 @@ def read(path: Path, text: str | bytes = TEXT) -> arpa.Arpa:
 
 
 def every_answer(model: BackOff, names: list[str], longest: int) -> dict[tuple[str, ...], float]:
-    """log10 p of the last word, for all beginnings of sentences of up to ``longest`` words."""
+    """log10 p of the last word for all beginnings of sentences of up to ``longest`` words."""
     answers = {}
     for n in range(longest):
         for history in itertools.product(range(len(names)), repeat=n):
@@ -112,7 +112,7 @@ def test_a_file_answers_as_its_text(form: str, tmp_path: Path) -> None:
 
 
 def test_another_vocabulary(tmp_path: Path) -> None:
-    """Words that it lacks are left out with their n-grams; words that the file lacks are as probable as <unk>."""
+    """N-grams with words outside the vocabulary are left out. Words that the file lacks are as probable as <unk>."""
     names = ["<unk>", "dog", "cat", "the"]
     ngrams, (foreign, lacking) = read(tmp_path / "model.arpa").ngrams(names)
     assert (foreign, lacking) == (1, 1)
@@ -133,7 +133,7 @@ def test_a_file_without_an_unknown_word(tmp_path: Path) -> None:
 def same(one: NGrams, other: NGrams) -> None:
     for name in ("keys", "suffix", "after"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
-    assert np.allclose(one.probability[1:], other.probability[1:], rtol=1e-7)  # the empty n-gram is never asked
+    assert np.allclose(one.probability[1:], other.probability[1:], rtol=1e-7)  # nobody looks up the empty n-gram
     assert np.allclose(one.back_off[1:], other.back_off[1:], rtol=1e-7)
 
 
@@ -235,7 +235,7 @@ def test_from_a_run_to_a_file_and_back(run: Path, call: Call, tmp_path: Path) ->
     scores = [call("score", each, lines)[1].split() for each in (run, tmp_path / "again")]
     assert len(scores[0]) == 3
     assert [float(x) for x in scores[1]] == pytest.approx([float(x) for x in scores[0]], abs=1e-4)
-    # with a vocabulary of its own, text is what the file has between spaces
+    # without --like, the words are what the file separates by spaces
     status, out, err = call("ngram", tmp_path / "model.arpa.gz", "--out", tmp_path / "own")
     assert status == 0, err
     marked = tmp_path / "marked.txt"

@@ -1,4 +1,4 @@
-"""The order of the layers: what may import what, read from the source, and what must not be imported at all."""
+"""The order of the layers: which module may import which, read from the source code, and what starts without torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ LAYERS: list[set[str]] = [
         "__main__",
     },
 ]
-"""Lowest first. A module imports its own package and lower layers; two packages of one layer do not know each other."""
+"""Lowest layer first. A module may import its own package and lower layers. Packages of one layer do not import each
+other."""
 
 FILES_THAT_SHARE_A_LAYER = [LAYERS[1], LAYERS[-1]]  # single files of one purpose; only a cycle is forbidden among them
 KNOWS_ONLY: dict[str, set[str]] = {
@@ -81,7 +82,7 @@ KNOWS_ONLY: dict[str, set[str]] = {
     "pages": {"errors", "files"},
 }
 OWNERS = {"typer": {"cli", "serving"}, "rich": {"cli", "serving", "progress"}, "fastapi": {"serving"}}
-"""What belongs to the outermost layer alone: a model in a notebook draws nothing on a terminal."""
+"""Libraries, and the packages that may import them. A model in a notebook must not draw on a terminal."""
 
 FACADE = "transduce"  # __init__.py: names resolved when they are first used, so its imports point upwards
 COLLECTIONS = {
@@ -100,7 +101,7 @@ MODULES = {module_name(file): file for file in sorted((SOURCE / "transduce").rgl
 
 
 def imports(text: str, module: str, package: bool, known: set[str]) -> Iterator[str]:
-    """Every module that a source imports, at whatever depth of function or condition."""
+    """Yields every module that the source imports, also inside functions and conditions."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -134,7 +135,7 @@ def layer(name: str) -> int:
 
 
 def wrong(importer: str, target: str) -> str | None:
-    """Why a part may not import another; None where it may."""
+    """Why a part may not import another; None if it may."""
     if target == importer:
         return None
     if layer(target) > layer(importer):
@@ -158,7 +159,9 @@ def test_arrows_point_one_way() -> None:
 
 
 def dependencies(module: str) -> set[str]:
-    """What must have been imported before a module has: what it names, and the packages that this is in."""
+    """The modules that Python imports before ``module``: the modules it names, the packages that contain them, and its
+    own packages.
+    """
     names = [*imported(module), module]
     above = {".".join(name.split(".")[:count]) for name in names for count in range(2, name.count(".") + 1)}
     named = imported(module)
@@ -195,7 +198,7 @@ def raised(text: str) -> set[str]:
 
 
 def test_users_mistakes_have_a_type_of_their_own() -> None:
-    """The command line prints a UserError in one line, and shows the traceback of all that it takes for bugs."""
+    """The command line prints a UserError in one line. It takes other errors for bugs, and shows a traceback."""
     instead = {
         "ValueError": "UserError, or RequestError for a request",
         "ImportError": "MissingPackageError",

@@ -1,4 +1,4 @@
-"""Attention: energies against their formulas in NumPy, weights seen through the tap, and the past. All in float64."""
+"""Attention in float64: energies against NumPy formulas, weights that taps see, causal masks."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_weights_are_a_distribution_over_real_positions(energy: Any) -> None:
     assert weights.shape == (ROWS, QUERIES, KEYS)
     assert_close(weights.sum(-1), torch.ones(ROWS, QUERIES, dtype=torch.float64))
     assert (weights[0] > 0).all()
-    assert (weights[1, :, 2:] == 0).all()  # exactly, so that no padding can leak
+    assert (weights[1, :, 2:] == 0).all()  # exactly 0, so that no padding leaks
     assert_close(context, torch.einsum("bts,bsd->btd", weights, memory().states.values))
 
 
@@ -116,7 +116,7 @@ def test_dropout_leaves_weights_out_of_what_is_read_in_training_alone() -> None:
     query, kept = randn(ROWS, QUERIES, WIDTH), memory()
     context, weights, _ = attend(query, attend.start(kept))
     assert not torch.equal(context, torch.einsum("bts,bsd->btd", weights, kept.states.values))
-    assert_close(weights.sum(-1), torch.ones(ROWS, QUERIES, dtype=torch.float64))  # what is returned is whole
+    assert_close(weights.sum(-1), torch.ones(ROWS, QUERIES, dtype=torch.float64))  # the returned weights are complete
     attend.eval()
     assert_close(attend(query, attend.start(kept))[0], torch.einsum("bts,bsd->btd", weights, kept.states.values))
 

@@ -1,4 +1,4 @@
-"""Augmentations: what happens to an example is its own affair; each by hand; and runs that have them."""
+"""Augmentations: examples do not change each other, each augmentation against a computation by hand, and whole runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def rows(x: Padded) -> list[Tensor]:
 
 
 def test_what_happens_is_a_function_of_seed_epoch_and_example(augmentation: Any) -> None:
-    """Whatever is in the batch beside it, in any order, with more padding and what stands in it."""
+    """The result does not depend on the other examples of the batch, their order, or the padding."""
     before = signal(LENGTHS)
     expected = rows(augmentation(before, IDS, epoch=3, seed=1))
     assert_close(before.values, signal(LENGTHS).values, rtol=0, atol=0)
@@ -88,18 +88,20 @@ def test_two_of_a_kind_draw_apart() -> None:
 
 
 def test_masks_are_bands_of_time_and_frequency() -> None:
-    """Everything is as it was or under a mask; masks are no wider and no more than is said."""
+    """Every number is unchanged or masked. Masks cover bands of time or frequency; their number and width stay within
+    the limits.
+    """
     augmentation = SpecAugment(time_masks=1, time=7, share=0.5, frequency_masks=1, frequency=4)
     ones = Padded(torch.ones(400, 10, D), torch.full((400,), 10))
     hidden_BSD = augmentation(ones, torch.arange(400), 0, 1).values == 0
     times_BS, bands_BD = hidden_BSD.all(2), hidden_BSD.all(1)
     assert torch.equal(hidden_BSD, times_BS[:, :, None] | bands_BD[:, None])
-    for mask_BN, widest in ((times_BS, 5), (bands_BD, 4)):  # of 10 frames, half
+    for mask_BN, widest in ((times_BS, 5), (bands_BD, 4)):  # at most half of 10 frames
         widths = mask_BN.sum(1)
         assert set(widths.tolist()) == set(range(widest + 1))
         edges = (mask_BN[:, 1:] != mask_BN[:, :-1]).sum(1) + mask_BN[:, 0] + mask_BN[:, -1]
         assert (edges <= 2).all()  # one stretch at most
-        assert mask_BN.any(0).all()  # everywhere
+        assert mask_BN.any(0).all()  # masks can be anywhere
 
 
 def test_no_masks_hide_nothing() -> None:
@@ -140,7 +142,7 @@ def drawn(place: int, value: float) -> Tensor:
 
 
 def picture(height: int, width: int, padding: int = 0) -> tuple[Tensor, Padded]:
-    """Pixels [height, width], and the same as columns with some of padding behind them."""
+    """Pixels [height, width], and the same pixels as a signal of columns, with ``padding`` columns behind them."""
     pixels_HW = torch.rand(height, width, generator=torch.Generator().manual_seed(3))
     columns = torch.nn.functional.pad(pixels_HW.T[None], (0, 0, 0, padding), value=5.0)
     return pixels_HW, Padded(columns, torch.tensor([width]))
@@ -250,7 +252,9 @@ def train(recipe: Path, run: Path, *callbacks: Any, **options: Any) -> None:
 def test_a_resumed_run_sees_what_it_would_have_seen(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit; each batch of training is changed, and no other."""
+    """A killed and resumed run equals an uninterrupted one to the last bit. Each training batch is augmented, and no
+    other batch.
+    """
     seen: list[tuple[int, int]] = []
 
     def counted(augmentations: Any, batch: Batch, epoch: int, seed: int) -> Batch:

@@ -15,7 +15,9 @@ WORDS = [f"w{n}" for n in range(12)]
 
 
 def test_noise_removes_replaces_and_moves_words_a_little() -> None:
-    """Over many lines: shares near the probabilities, no move beyond the distance, and every move up to it."""
+    """Over many lines, the shares are near the probabilities. Words move by every distance up to the limit, and no
+    further.
+    """
     text = " ".join(WORDS)
     moved = [WordNoise(0, 0, 3)(text, number).split() for number in range(300)]
     assert all(sorted(words) == sorted(WORDS) for words in moved)

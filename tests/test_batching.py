@@ -25,7 +25,7 @@ def pairs_of(source_lengths, target_lengths) -> Pairs:
 
 
 def sentences(count: int, seed: int = 0) -> Pairs:
-    """Lengths like those of translated sentences: skewed, and alike on both sides."""
+    """Pairs with lengths like translated sentences: a skewed distribution, and similar lengths on both sides."""
     random = np.random.default_rng(seed)
     source = 1 + random.gamma(4, 4, count).astype(int)
     return pairs_of(source, np.maximum(1, source + random.integers(-3, 4, count)))
@@ -80,7 +80,9 @@ def test_batches_are_as_full_as_the_next_pair_allows():
 
 @given(lengths=some_pairs, batching=batchings, pool=st.integers(1, 9))
 def test_no_batch_has_pairs_of_two_pools(lengths, batching, pool):
-    """The lengths grow within a pool: the end of one and the beginning of the next would be mostly padding."""
+    """The lengths grow within a pool. A batch from the end of one pool and the beginning of the next would be mostly
+    padding.
+    """
     source_N, target_N = np.array(lengths, np.int32).T
     bounds = Batches(pairs_of(source_N, target_N), batching, 0)._cut(source_N, target_N, pool)
     assert [begin for begin, _ in bounds] == [0, *(end for _, end in bounds[:-1])]

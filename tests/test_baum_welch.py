@@ -1,4 +1,4 @@
-"""Baum-Welch against all state sequences written out, and its laws: likelihood never falls, known labels stay."""
+"""Baum-Welch against an enumeration of all state sequences. The likelihood never falls, and known labels stay."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def begun(rows: list[tuple[list[int], list[int]]], words: Any = None, **options:
 
 
 class Slow:
-    """Expected counts of a model, over all label sequences of each row that its known labels allow."""
+    """Expected counts of a model over all label sequences that the known labels of each row allow."""
 
     def __init__(self, model: Any, rows: list[tuple[list[int], list[int]]]) -> None:
         self.transitions: Counter[tuple[tuple[int, ...], int]] = Counter()
@@ -76,7 +76,7 @@ class Slow:
 
     @staticmethod
     def steps(labels: tuple[int, ...], order: int) -> Any:
-        """Each history, without what is before the begin, and the label or 7, the end, after it."""
+        """Yields each label with its history of at most ``order`` labels. The last label is 7, the end."""
         for t, label in enumerate((*labels, 7)):
             yield labels[max(0, t - order) : t], label
 
@@ -96,7 +96,9 @@ def order(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 def test_a_pass_is_that_of_all_sequences(order: int) -> None:
-    """The parameters after a pass are the expected counts and the prior, normalised; its value is the likelihood."""
+    """After a pass, the parameters are the normalised sums of expected counts and prior. Its value is the
+    log-likelihood plus the log-prior.
+    """
     prior, strength, unlabelled = 1.5, 0.7, 0.4
     options = {"order": order, "prior": prior, "unlabelled": unlabelled}
     model, counts = begun(PARTLY, **options, words={"strength": strength})
@@ -124,13 +126,13 @@ def test_likelihood_never_falls(rows: Any, order: int) -> None:
     model, counts = begun(rows, order=order, prior=0.1, unlabelled=0.5)
     found = [counts.reestimate() for _ in range(12)]
     assert all(after > before for before, after in itertools.pairwise(found))
-    if rows is NOTHING:  # a random start leaves the symmetry of the labels
+    if rows is NOTHING:  # a random start breaks the symmetry of the labels
         assert found[-1] > found[0] + 1
     assert not model.emission.known.isnan().any()
 
 
 def test_known_labels_stay() -> None:
-    """The loss of the known labels falls to almost nothing if unknown ones are free."""
+    """A known label allows only itself, and an unknown label allows all labels."""
     model, counts = begun(PARTLY)
     for _ in range(5):
         counts.reestimate()
@@ -156,7 +158,9 @@ D = 2
 
 
 def series_of(rows: list[tuple[list[int], list[int]]], signal: bool, whole: bool = False) -> Pairs:
-    """A step of D numbers for each token of ``PARTLY``: a signal, or a series that EOS ends. ``whole``: one label."""
+    """D numbers for each token of the source, as a signal or as a series that ends with EOS. If ``whole``, a target is
+    one label.
+    """
     draw = np.random.default_rng(5)
     steps = [draw.normal(size=(len(source), D)) + np.array(source)[:, None] for source, _ in rows]
     flat = [each if signal else np.append(each.ravel(), EOS) for each in steps]
@@ -176,7 +180,7 @@ def gaussian(pairs: Pairs, kind: str = "hmm", covariance: str = "full", **option
 
 
 def covariances(model: Any) -> Tensor:
-    """[S, D, D], from what the model keeps."""
+    """The covariances [S, D, D], from the whitening matrices of the model."""
     W = model.emission.whitening
     return torch.linalg.inv(W @ W.mT) if W.shape[2] == D else torch.diag_embed(W[..., 0] ** -2)
 
@@ -196,7 +200,7 @@ def test_densities_are_normal(covariance: str) -> None:
 
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_a_pass_over_numbers_is_that_of_all_sequences(order: int, covariance: str) -> None:
-    """Means and covariances are those of the steps, weighted by their posteriors over all label sequences."""
+    """Means and covariances weight the steps by their posteriors over all label sequences."""
     pairs = series_of(PARTLY, signal=True)
     model, counts = gaussian(pairs, covariance=covariance, order=order, prior=0.5)
     shares: list[Tensor] = []
@@ -233,7 +237,9 @@ def test_a_pass_over_numbers_is_that_of_all_sequences(order: int, covariance: st
 @pytest.mark.parametrize("rows", [PARTLY, NOTHING], ids=["labelled in part", "not labelled"])
 @pytest.mark.parametrize("kind", ["hmm", "hmm-classifier"])
 def test_likelihood_of_numbers_never_falls(kind: str, rows: Any, covariance: str) -> None:
-    """Even with the floor: a state of one or two steps would have a singular covariance."""
+    """The floor of the covariances does not make the likelihood fall. Without it, a state of one or two steps has a
+    singular covariance.
+    """
     pairs = series_of(rows, signal=True, whole=kind == "hmm-classifier")
     model, counts = gaussian(pairs, kind, covariance, prior=0.1)
     found = [counts.reestimate() for _ in range(12)]
@@ -246,7 +252,7 @@ def test_likelihood_of_numbers_never_falls(kind: str, rows: Any, covariance: str
 
 @pytest.mark.parametrize("topology", ["left-right", "any"])
 def test_a_classifier_sums_over_the_states_of_each_label(topology: str) -> None:
-    """log p(x, y) of each label by all sequences of its states; "left-right" never returns to a state."""
+    """log p(x, y) of a label sums over all sequences of its states. "left-right" never returns to an earlier state."""
     pairs = series_of(PARTLY, signal=True, whole=True)
     model, counts = gaussian(pairs, "hmm-classifier", "diagonal", states=2, topology=topology, prior=0.3)
     for _ in range(2):

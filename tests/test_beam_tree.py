@@ -1,4 +1,4 @@
-"""What a beam saw, as a tree: against a beam written out step by step, in the terminal and as a page."""
+"""The tree of a beam search: against a beam written out step by step, in the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def tree(transducer: Transducer) -> SearchTree:
 
 
 def paths(node: Node, before: tuple[Node, ...] = ()) -> Iterator[tuple[Node, ...]]:
-    """Every prefix in the tree, as its nodes after the beginning of the sentence."""
+    """Yields every prefix in the tree as a path of nodes, without the root."""
     for child in node.children:
         yield (*before, child)
         yield from paths(child, (*before, child))
@@ -53,7 +53,7 @@ def paths(node: Node, before: tuple[Node, ...] = ()) -> Iterator[tuple[Node, ...
 
 @torch.no_grad()
 def following(transducer: Transducer, prefix: tuple[int, ...]) -> list[float]:
-    """log p of each next token, from the whole prefix at once."""
+    """log p of each next token. Reads the whole prefix at once."""
     ids = transducer.source_tokenizer.encode([SOURCE])[0]
     state = transducer.model.start(Padded(torch.tensor([ids]), torch.tensor([len(ids)])))
     output, _ = transducer.model.extend(torch.tensor([[BOS, *prefix]]), state)
@@ -62,7 +62,7 @@ def following(transducer: Transducer, prefix: tuple[int, ...]) -> list[float]:
 
 
 def living(transducer: Transducer) -> list[set[tuple[int, ...]]]:
-    """The beam after each step, by sorting all continuations."""
+    """The prefixes in the beam after each step, found by sorting all continuations."""
     beam, steps = {(): 0.0}, []
     for _ in range(LONGEST - 1):
         every = {
@@ -153,7 +153,7 @@ def test_the_terminal_has_a_line_for_each_end(tree: SearchTree) -> None:
 
 @pytest.mark.slow
 def test_a_tree_may_be_deeper_than_python_recurses(transducer: Transducer) -> None:
-    """One that a search grew, and one that forks all the way."""
+    """One deep tree comes from a search and has no branches. The other forks at every level."""
     depth = sys.getrecursionlimit() + 100
     node = beam_tree(transducer, SOURCE, Beam(1, 1, depth, filters=(LengthLimit(minimum=depth),))).root.without_pruned()
     chain, ends = node.chain()
@@ -167,7 +167,7 @@ def test_a_tree_may_be_deeper_than_python_recurses(transducer: Transducer) -> No
 
 
 class Texts(HTMLParser):
-    """The texts of a page, by the tag they stand in; ValueError where tags do not close."""
+    """The texts of a page, with the tag around each. Raises ValueError if a tag is not closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -223,7 +223,7 @@ def test_no_line_of_the_drawing_crosses_another(root: Node) -> None:
             assert not {(each.column, row) for row in range(each.parent.row + 1, each.row + 1)} & along
     for row in {row for _, row in places}:
         columns = sorted(column for column, its in places if its == row)
-        for one, other in pairwise(columns):  # beside another branch there is a column of air
+        for one, other in pairwise(columns):  # at least one empty column separates two branches
             assert other > one + 1 or (other, row) in along
 
 

@@ -52,7 +52,9 @@ def cosine(one: Floats, other: Floats) -> float:
 
 
 def test_weat_equals_a_plain_enumeration(small: Vectors) -> None:
-    """Caliskan et al. 2017, word by word and partition by partition; a word without a vector is left out."""
+    """The definition of Caliskan et al. 2017, word by word and partition by partition. A word without a vector is left
+    out.
+    """
     vector = {word: small.matrix_VD[place].astype(float) for word, place in small.index.items()}
     x, y = FLOWERS.x, FLOWERS.y[:3]
 
@@ -115,7 +117,7 @@ def test_a_direction_points_from_the_second_words_to_the_first(small: Vectors, k
 
 
 def test_pca_is_of_the_centred_pairs(small: Vectors) -> None:
-    """The first component of the words, each minus the middle of its pair."""
+    """The direction is the first principal component of the words, each minus the mean of its pair."""
     rows = []
     for one, other in PAIRS[:4]:
         a, b = (small.unit_VD[small.index[word]].astype(float) for word in (one, other))
@@ -177,7 +179,9 @@ def test_equal_pairs_are_equally_far_from_neutral_words(small: Vectors) -> None:
 
 
 def test_soft_debiasing_lies_between_both(small: Vectors) -> None:
-    """A larger weight leaves less of the component; a small one leaves the products as they were."""
+    """A larger weight leaves less of the component and changes the products more. A tiny weight leaves the component as
+    before.
+    """
     along_D = direction(small, PAIRS)
     rest = list(range(len(small)))
     before = np.abs(projections(small, along_D, rest)).mean()
@@ -185,7 +189,7 @@ def test_soft_debiasing_lies_between_both(small: Vectors) -> None:
     for weight in (1e-6, 0.2, 50.0):
         changed = soften(small, along_D, weight=weight)
         moved = changed.unit_VD @ changed.unit_VD.T - small.unit_VD @ small.unit_VD.T
-        # the direction moves too, so the products of words with its pairs tell what is left of it
+        # softening also moves the direction, so it is computed again
         left.append((np.abs(projections(changed, direction(changed, PAIRS), rest)).mean(), np.abs(moved).mean()))
     assert abs(left[0][0] - before) < 1e-3
     assert left[0][0] > left[1][0] > left[2][0]

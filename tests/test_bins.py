@@ -20,7 +20,7 @@ from transduce.types import Example, Prediction
 
 
 def exact(counts: Sequence[int]) -> list[Statistics]:
-    """Right are the examples with small counts."""
+    """Statistics of predictions that are right for counts below 5."""
     predictions = [Prediction("right" if count < 5 else "wrong") for count in counts]
     return statistics([metric("exact")], predictions, [Example("", ("right",))] * len(counts))
 
@@ -39,7 +39,7 @@ def test_every_example_is_in_one_bin_and_bins_are_about_equal(seed: int) -> None
         assert each.scores["exact"] == pytest.approx(100 * sum(count < 5 for count in inside) / len(inside))
     assert sum(each.examples for each in bins) == len(counts)
     assert all(one.high < next.low for one, next in itertools.pairwise(bins))
-    # no count could be taken off the end of a bin and leave it its share
+    # without its highest count, a bin would have less than its share, or that count alone is more than a share
     for each in bins[:-1]:
         last = sum(count == each.high for count in counts)
         assert each.examples - last < len(counts) / 5 or each.low == each.high or last > len(counts) / 5

@@ -48,7 +48,7 @@ def test_rms_norm_is_torchs() -> None:
 
 
 def test_rms_norm_of_nothing_is_nothing() -> None:
-    """Where all features are 0 there is no direction, and no gradient that is no number."""
+    """If all features are 0, the output is 0 and the gradient is finite."""
     x = torch.zeros(1, WIDTH, requires_grad=True)
     y = RMSNorm(WIDTH)(x)
     y.sum().backward()
@@ -107,7 +107,7 @@ def test_the_gated_form_is_its_formula(activation: Any) -> None:
 @pytest.mark.parametrize("form", [PlainFeedForward, GatedFeedForward])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
 def test_gradients_are_those_of_differences(form: Any, activation: str) -> None:
-    """An activation in place must not spoil what the backward pass needs."""
+    """An in-place activation must not overwrite values that the backward pass needs."""
     ours = spread(form(WIDTH, 5, 0.0, activation))
     assert torch.autograd.gradcheck(ours, randn(2, WIDTH, seed=4).requires_grad_())
 

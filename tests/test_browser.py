@@ -1,6 +1,5 @@
-"""The pages in a headless Chromium: nothing is loaded, nothing runs, everything fits, can be read, and tells its
-values to the mouse.
-"""
+"""The pages in a headless Chromium. They load nothing, have no errors, fit the window, are readable, and show values at
+the mouse."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ HOVERED = """() => {
 
 
 def reading(source: list[str], target: list[str]) -> SentenceReading:
-    """A sentence whose attention runs along the diagonal, with a little everywhere."""
+    """A sentence whose attention is strongest along the diagonal and positive everywhere."""
     places = torch.arange(len(target))[:, None] * len(source) / len(target) - torch.arange(len(source))
     weights_TS = torch.softmax(-places.abs(), -1)
     steps = tuple(Step(token, 0.7, ((token, 0.7), ("other", 0.2))) for token in target)
@@ -63,7 +62,7 @@ HEBREW = ["כלב", "רץ", "בפארק", "."]
 
 @pytest.fixture(scope="module")
 def folder(trained: Path, sister: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One page of every kind that commands write for a run of text, and a few by hand."""
+    """One page of every kind that commands write for a run of text, and a few pages made by hand."""
     folder = tmp_path_factory.mktemp("pages")
     lines = folder / "lines.txt"
     lines.write_text("abc\tone\nabca\ttwo\nbca\tone\ncab\ttwo\n", encoding="utf-8")
@@ -91,7 +90,7 @@ def folder(trained: Path, sister: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def opened(browser: Any, folder: Path) -> Iterator[Callable[..., Any]]:
-    """Opens a page of the folder. At the end, no page has loaded anything, and none has had an error."""
+    """Opens a page of the folder. After the test, checks that no page loaded anything or had an error."""
     contexts, asked, failed = [], [], []
 
     def opening(name: str, scheme: str = "light", width: int = 1280) -> Any:
@@ -154,13 +153,13 @@ def test_what_is_written_from_the_right_stands_from_the_right(opened: Callable[.
     assert first["x"] < last["x"]
 
 
-# Linear RGB to that of a person who lacks the cones for long or for middle waves (Machado et al. 2009, severity 1).
+# Linear RGB as seen without the cones for long or for middle wavelengths (Machado et al. 2009, severity 1).
 PROTAN = ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998))
 DEUTAN = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))
 
 
 def lab(colour: str, lacking: Any = None) -> Any:
-    """A colour such as #1d4ed8 in CIE L*a*b*, as seen with all cones or by ``lacking``."""
+    """The CIE L*a*b* values of a colour such as #1d4ed8. ``lacking`` is the matrix of a colour blindness."""
     value = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
     linear = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
     if lacking is not None:

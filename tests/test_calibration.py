@@ -1,4 +1,4 @@
-"""Calibration: distributions whose calibration is known, a loop as an oracle, and a model that was made for it."""
+"""Calibration: distributions of known calibration, and a loop as an oracle."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def oracle_of(cell: Any) -> Any:
 
 
 def weighted(y: torch.Tensor, state: Any) -> torch.Tensor:
-    """A number to differentiate that depends on every output and state, differently on each."""
+    """A scalar for gradients: a sum of all outputs and states with a different weight for each number."""
     total = torch.zeros((), dtype=y.dtype)
     for leaf in (y, *tree.leaves(state)):
         total = total + (leaf * torch.arange(1.0, leaf.numel() + 1, dtype=leaf.dtype).view_as(leaf).cos()).sum()
@@ -153,7 +153,7 @@ def test_the_first_state_is_zeros_like_the_tensor_given(cell: Any) -> None:
 def test_an_lstm_trains_in_bfloat16_where_the_processor_has_no_kernel_for_it(
     lengths: torch.Tensor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is float32 that is computed in, under autocast too."""
+    """Without such a kernel, the LSTM computes in float32, also under autocast."""
     monkeypatch.setattr(lstm, "has_wide_vectors", lambda: False)
     torch.manual_seed(0)
     cell, x = LSTM(4, 6), torch.randn(3, 5, 4)
@@ -164,7 +164,7 @@ def test_an_lstm_trains_in_bfloat16_where_the_processor_has_no_kernel_for_it(
         y.float().sum().backward()
         assert_close(y.float(), exact, atol=0.02, rtol=0.02)
     assert cell.fused.weight_hh_l0.grad is not None
-    for parameter in cell.parameters():  # as a model in use holds them
+    for parameter in cell.parameters():  # as in a model that is loaded for use
         parameter.data = parameter.data.bfloat16() if parameter.ndim > 1 else parameter.data
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         y, _ = cell.unroll(x, cell.start(3, x), lengths)

@@ -1,4 +1,4 @@
-"""The algorithms of a chain, in float64, against all sequences written out."""
+"""The algorithms of a chain in float64, against an enumeration of all sequences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trellis(request: pytest.FixtureRequest) -> Trellis:
 
 
 def history(labels: tuple[int, ...], trellis: Trellis) -> int:
-    """The number of the history after these labels."""
+    """The index of the history after these labels."""
     number = 0
     for label in [BOS, BOS, *labels]:
         number = (number * L + label) % len(trellis.end)
@@ -37,7 +37,7 @@ def history(labels: tuple[int, ...], trellis: Trellis) -> int:
 
 
 def sequences(trellis: Trellis, row: int) -> dict[tuple[int, ...], float]:
-    """Every sequence of a row with its score, step by step."""
+    """Every sequence of a row and its score, summed step by step."""
     unary, transition, start, end = (
         x.tolist() for x in (trellis.unary[row], trellis.transition, trellis.start, trellis.end)
     )
@@ -58,7 +58,7 @@ def padded(labels: tuple[int, ...]) -> Tensor:
 
 
 def alone(trellis: Trellis, row: int, count: int) -> Trellis:
-    """A row so many times."""
+    """A trellis that repeats one row ``count`` times."""
     rows = torch.full((count,), row)
     return Trellis(trellis.unary[rows], trellis.lengths[rows], trellis.transition, trellis.start, trellis.end)
 
@@ -91,7 +91,9 @@ def test_posteriors(trellis: Trellis, row: int) -> None:
 
 
 def test_gradients_are_posteriors(trellis: Trellis) -> None:
-    """d log Z / d unary = p(y_t | x), and those of the tables are expected counts: an independent way to them."""
+    """d log Z / d unary is p(y_t | x), and the gradients of the tables are expected counts. This is an independent way
+    to compute both.
+    """
     unary, transition, start, end = torch.autograd.grad(
         trellis.log_normaliser.sum(), [trellis.unary, trellis.transition, trellis.start, trellis.end]
     )
@@ -146,7 +148,7 @@ def test_conditionals_multiply_to_the_sequence(trellis: Trellis, row: int) -> No
 
 
 def test_a_forbidden_label_is_in_none_of_the_best(trellis: Trellis) -> None:
-    """Minus infinity is a score: what it forbids is neither found nor counted."""
+    """A label with the score minus infinity is in no sequence that is found, and the normaliser does not count it."""
     never = trellis.unary.detach().clone()
     never[..., 1] = -math.inf
     found = Trellis(never, trellis.lengths, trellis.transition, trellis.start, trellis.end)

@@ -57,7 +57,8 @@ def test_plays_are_replies_of_named_speakers(tmp_path: Path) -> None:
         {"speaker": "BERT", "source": "two three", "target": "four"},
         {"speaker": "ANNA", "source": "two three | four", "target": "five"},
     ]
-    # 60 speeches make parts of 50 and 10, the first of which nothing replies to: 2 of 40 parts for each other split.
+    # 60 speeches make parts of 50 and 10, and the first of a part is no reply. Two other splits have 2 of 40 parts
+    # each.
     assert [len(each) for each in rows.values()] == [49 * 20 + 9 * 16, 9 * 2, 9 * 2]
     (tmp_path / "few.txt").write_text("\n".join(speeches))
     with pytest.raises(DataError, match="has 2 dialogues"):
@@ -68,7 +69,7 @@ def test_plays_are_replies_of_named_speakers(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def chatting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of replies of a few updates, whose only topic is music."""
+    """A run of replies that is trained for a few updates. Its only topic is music."""
     folder = tmp_path_factory.mktemp("chat")
     for split in ("train", "valid", "test"):
         rows = [f"music\td\t{n}\tsay {n}\tanswer {n}" for n in range(30)]

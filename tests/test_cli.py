@@ -1,4 +1,4 @@
-"""The command line, as people call it: what it prints where, and its exit status."""
+"""The command line: its output, its messages and its exit status."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ COMMANDS = [
 
 
 def told(result: tuple[int, str, str]) -> str:
-    """The one line on standard error of a call that was refused."""
+    """Checks that a call was refused with one line on standard error, and returns the line."""
     status, out, err = result
     assert (status, out, err.count("\n")) == (2, "", 1), err
     return err.removeprefix("transduce: ").strip()
@@ -102,7 +102,9 @@ def test_help_names_every_command(call: Call) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_list_has_the_first_paragraph_of_each_commands_help(command: str) -> None:
-    """The list of commands is a table, so that nothing is imported for it."""
+    """The summaries are a table, so the list of commands imports no command. The table must agree with each command's
+    help.
+    """
     found = commands.function(command)
     text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
     assert commands.SUMMARIES[command] == text.split("\n\n")[0].replace("\n", " ")
@@ -124,7 +126,7 @@ for line in ("--help", "trane", "predict --help"):
 
 
 def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> None:
-    """Those of its base too; what is shown is a file to train."""
+    """The settings of its base are shown too. The output is a file that can be trained."""
     name = next(
         name
         for name in recipes.names()
@@ -269,7 +271,7 @@ def test_predict_reads_files_in_turn(
 def test_files_are_read_as_in_training(
     zipped: bool, trained: Path, tmp_path: Path, answers: list[transduce.Output], call: Call
 ) -> None:
-    """Unzipped, without a byte order mark; so is standard input."""
+    """Files are unzipped. A byte order mark is dropped from files and from standard input."""
     given = codecs.BOM_UTF8 + LINES
     file = tmp_path / ("lines.txt.gz" if zipped else "lines.txt")
     file.write_bytes(gzip.compress(given) if zipped else given)
@@ -281,7 +283,7 @@ def test_files_are_read_as_in_training(
     expected = list(zip(["abc", "", "zé"], [answer.text for answer in answers], strict=True))
     assert read(file, file) == expected * 2
     assert read(stdin=given) == expected
-    assert read(stdin=b"a\n" + given)[1][0] == "\ufeffabc"  # further on it is a character
+    assert read(stdin=b"a\n" + given)[1][0] == "\ufeffabc"  # in a later line it is a character
 
 
 def test_a_missing_file_is_told_before_any_answer(trained: Path, tmp_path: Path, call: Call) -> None:
@@ -328,14 +330,14 @@ def test_what_is_set_holds_for_the_beam_that_is_asked_for(trained: Path, call: C
 
 
 def test_the_search_is_changed_key_by_key(trained: Path, call: Call) -> None:
-    """Every option of every search, without an option of its own on the command line."""
+    """--set changes the options of a search, which need no options of their own on the command line."""
     record = json.loads(call("predict", trained, "--set=search.ranking=none", "--format=jsonl", stdin=b"abc\n")[1])
     assert record["score"] == record["log_prob"]
     greedy = call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1]
     changes = ["--set", "search.type=greedy", "--set", "search.max_length=6"]
     assert call("predict", trained, "--device=cpu", *changes, stdin=LINES)[1] == greedy
     shortest = call("evaluate", trained, "--set=search.max_length=1", "--json", "--metric=cer")[1]
-    assert json.loads(shortest)["metrics"]["cer"] == 100.0  # nothing but the end
+    assert json.loads(shortest)["metrics"]["cer"] == 100.0  # every output is empty
     assert call("inspect", trained, "abc", "--set=search.max_length=1")[1].splitlines()[1].split()[0] == "</s>"
 
 
@@ -392,7 +394,7 @@ def test_unknowns_are_replaced_by_the_source(own_run: Path, tmp_path: Path, call
     with torch.no_grad():
         for parameter in model.model.decoder.projection.parameters():
             parameter.zero_()
-        model.model.decoder.projection.bias[UNK] = 9.0  # it writes nothing else
+        model.model.decoder.projection.bias[UNK] = 9.0  # it writes only <unk>
     save_weights_alone(own_run / "checkpoints" / "best", model.model, {})
     asked = ["predict", own_run, "--device=cpu"]
     assert call(*asked, stdin=b"a\n")[1].startswith("<unk><unk>")
@@ -408,7 +410,7 @@ def test_unknowns_are_replaced_by_the_source(own_run: Path, tmp_path: Path, call
 
 @pytest.fixture
 def pair(tmp_path: Path, answers: list[transduce.Output]) -> list[str]:
-    """Two files: two sources with the model's own answers, and one with another."""
+    """The options of two files: three sources, and as targets two outputs of the model and one other line."""
     (tmp_path / "source").write_bytes("abc\nzé\nab\n".encode())
     (tmp_path / "target").write_text(f"{answers[0].text}\n{answers[2].text}\nqqqqq\n")
     return [f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"]
@@ -473,7 +475,7 @@ def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: C
 
 
 def test_sources_that_are_missing_are_told(trained: Path, tmp_path: Path, call: Call) -> None:
-    """Where the other system is a file, too; only files alone are compared without a source."""
+    """A run needs --source with --target, also beside a file. A comparison of files alone needs no source."""
     (tmp_path / "t").write_text("ab\nc\n")
     targets = f"--target={tmp_path / 't'}"
     together = "--source and --target go together"
@@ -763,7 +765,7 @@ def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytes
     assert call("lattice", "é", "--frames=1")[0] == 0
     sys.stdout.flush()
     assert raw.getvalue().decode("utf-8").splitlines() == ["1 alignment of 'é' with 1 frames", "é"]
-    assert sys.stdout.errors == "surrogateescape"  # as paths of no encoding need it
+    assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
 
 
 def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -848,7 +850,7 @@ MostOption = Annotated[int, typer.Option("--most")]
 
 
 def test_options_keep_their_names_where_python_3_10_makes_them_optional() -> None:
-    def command(most: MostOption | None = None) -> None: ...  # what 3.10 makes of `most: MostOption = None`
+    def command(most: MostOption | None = None) -> None: ...  # how 3.10 changes `most: MostOption = None`
 
     (most,) = inspect.signature(with_option_groups(command)).parameters.values()
     assert most.annotation == MostOption

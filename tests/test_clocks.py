@@ -1,4 +1,4 @@
-"""What the minutes of a training are counted by."""
+"""The clocks that count the minutes of a training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sleeper(Callback):
 
 
 def seconds(run, tiny, clock):
-    """By a run's own account, where every report is followed by a sleep."""
+    """The seconds that a run counts while a callback sleeps after every report."""
     once = {f"training.{key}": 10 * REPORTS for key in ("steps", "validation.every", "checkpoint_every")}
     settings = tiny | once | {"training.clock": clock}
     api.train("reverse", run, settings, callbacks=[Sleeper()], progress=False)
@@ -52,7 +52,7 @@ def test_what_validation_takes_is_counted_also_where_a_run_goes_on(tiny, tmp_pat
             "reverse", tmp_path / "run", settings, callbacks=[callback], progress=False, resume=callback is second
         )
     before, after = (callback.finished for callback in (first, second))
-    assert 3 * SLEEP <= before.validating < before.seconds  # two, and the average's
+    assert 3 * SLEEP <= before.validating < before.seconds  # two validations, and one of the average
     assert before.validating + 3 * SLEEP <= after.validating < after.seconds
     kept = json.loads((tmp_path / "run" / "checkpoints" / "last" / "state.json").read_text())["validating"]
     assert kept == pytest.approx(after.validating)

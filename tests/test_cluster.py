@@ -73,7 +73,7 @@ class Future:
 
 
 class Fake:
-    """Stands for ``distributed.Client``: jobs go through a pickle, and run here when their result is wanted."""
+    """Stands for ``distributed.Client``. It pickles a job, and runs it here when the result is requested."""
 
     def __init__(self, threads: int = 1) -> None:
         self.threads, self.keys, self.futures = threads, list[str](), list[Future]()
@@ -99,7 +99,7 @@ def test_a_cluster_writes_the_bytes_of_predict_and_goes_on(
         assert address == "tcp://there:1"
         yield fake
 
-    def run_here(arguments: Sequence[str], folder: str) -> None:  # a process would only take seconds more
+    def run_here(arguments: Sequence[str], folder: str) -> None:  # a process would take seconds
         assert folder == str(tmp_path)
         call(monkeypatch, *arguments)
 
@@ -114,13 +114,13 @@ def test_a_cluster_writes_the_bytes_of_predict_and_goes_on(
     assert len(fake.keys) == len(set(fake.keys)) == 3
     (tmp_path / "together" / "01.txt").unlink()
     call(monkeypatch, *common, "--out", "together", "--cluster=tcp://there:1")
-    assert len(fake.keys) == 4  # only the one that is missing
+    assert len(fake.keys) == 4  # only the missing shard
     assert outputs(tmp_path / "alone") == outputs(tmp_path / "together")
     assert all(future.cancelled for future in fake.futures)
 
 
 def pairs(folder: Path, count: int) -> Path:
-    """A folder of shards with pairs, and beside it one file with all of them."""
+    """A folder of shards with pairs, and next to it one file with all pairs."""
     folder.mkdir()
     rows = [f"{number:b}abc\t{number:b}cba\n" for number in range(4 * count)]
     folder.with_suffix(".tsv").write_text("".join(rows))
@@ -130,7 +130,7 @@ def pairs(folder: Path, count: int) -> Path:
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The JSON that was printed, without the time and the paths."""
+    """The printed JSON without its seconds."""
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return {key: value for key, value in found.items() if key != "seconds"}
 
@@ -198,7 +198,7 @@ def test_a_source_may_not_be_in_two_shards_if_references_are_grouped(
 
 
 class Workers(Fake):
-    """Stands for ``distributed.Client``, for functions with arguments."""
+    """Stands for ``distributed.Client``. Its jobs are functions with arguments."""
 
     def submit(self, function: Any, *arguments: Any, pure: bool, retries: int) -> Future:  # type: ignore[override]
         assert not pure
@@ -227,7 +227,7 @@ COUNTED = {
 
 
 def text(recipe: str, folder: Path) -> list[str]:
-    """Settings for a counted model of some small files, in a cache of their own."""
+    """Settings for a counted model of some small files, with a separate cache."""
     (folder / "texts").mkdir(parents=True)
     suffix = "txt" if recipe == "ptb-ngram" else "tsv"
     for number in range(3):
@@ -253,7 +253,7 @@ class Reports(Callback):
 
 
 def counted(recipe: str, folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Counts a model. Returns the files of the prepared data, and those of the checkpoint."""
+    """Counts a model. Returns the files of the prepared data and the files of the checkpoint."""
     settings = text(recipe, folder)
     run = api.train_run(recipe, folder / "run", [*settings, *more], device="cpu", progress=False)
     return files(folder / "cache"), files(run / "checkpoints" / "best") | {"state.json": b"times"}
@@ -277,7 +277,7 @@ def test_a_cluster_prepares_and_counts_the_same_bytes(
     for name, value in PARTS.items():
         monkeypatch.setattr(name, value)
     assert counted(recipe, tmp_path / "together", "data.cluster='tcp://there:1'") == alone
-    assert len(clients) == 2 + connections  # the pairs to train on, those to validate with, and the counts
+    assert len(clients) == 2 + connections  # training pairs, validation pairs, and counts
     assert all(len(each.futures) > 1 and each.keys == ["closed"] for each in clients)
 
 

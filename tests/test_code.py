@@ -104,7 +104,7 @@ ENTRIES = ["x", "'s'", "(", ")", "[", "]", "$", "#", "07"]
 
 
 def accepted(items: tuple[str, ...], nested: int) -> bool:
-    """By Python's own tokenizer: it reads these tokens and nothing else, and no more than ``nested`` brackets."""
+    """Returns whether Python's tokenizer reads exactly these tokens, with at most ``nested`` open brackets."""
     read = tokens(" ".join(items))
     depth = itertools.accumulate((item in "([") - (item in ")]") for item in items)
     return read is not None and [each.string for each in read] == list(items) and max(depth, default=0) <= nested
@@ -112,7 +112,7 @@ def accepted(items: tuple[str, ...], nested: int) -> bool:
 
 @pytest.mark.parametrize("nested", [1, 2])
 def test_a_beam_with_room_for_all_writes_all_code_that_the_tokenizer_accepts(nested: int) -> None:
-    """Against all outputs of up to 4 tokens and EOS."""
+    """The outputs are exactly the accepted ones among all outputs of up to 4 tokens and EOS."""
     units = Code(minimum_count=1, slots=0).learn([" ".join(ENTRIES)])
     longest = 5
     beam = Beam(size=2000, nbest=2000, max_length=longest, filters=(Python(nested),))
@@ -246,7 +246,7 @@ def test_the_published_conala_is_divided_by_a_hash(tmp_path: Path, monkeypatch: 
 
 
 def served(monkeypatch: pytest.MonkeyPatch, files: dict[str, str]) -> None:
-    """Serves these files in place of the network."""
+    """Replaces downloads by these files."""
     monkeypatch.setattr(
         "transduce.recipes.origins.python_code.download", lambda url: files[url.rpartition("/")[2]].encode()
     )

@@ -30,7 +30,7 @@ SOURCE = Padded.of([[EOS], [EOS]])
 
 
 def enumerated(model: Any, prefix: list[int], length: int) -> dict[str, float]:
-    """The probability of each word of at most this many tokens, after a prefix."""
+    """The probability of each word of at most ``length`` tokens after a prefix, by enumeration."""
     ends = [EOS, *(token for token, piece in enumerate(PIECES) if piece[:1] == " ")]
 
     def following(tokens: tuple[int, ...]) -> torch.Tensor:
@@ -121,8 +121,8 @@ def test_what_cannot_be_completed_says_so(run: Path, call: Call, tmp_path: Path)
 
 
 class Spelling(torch.nn.Module):
-    """A language model of bytes that writes one of these texts, with these probabilities: after a prefix of a text, the
-    next byte has the share of the texts that go on with it.
+    """A language model of bytes that writes one of these texts, with these probabilities. The probability of a next
+    byte is the share of the texts that continue with it.
     """
 
     def __init__(self, texts: dict[str, float]) -> None:

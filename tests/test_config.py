@@ -1,4 +1,5 @@
-"""Configurations: reading, overriding, checking, building, and that a resolved one builds the same (the law *spec*)."""
+"""Configurations: reading, overriding, checking and building. A resolved configuration builds the same (the law
+*spec*)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ S = TypeVar("S")
 
 
 class Shape(Protocol[S]):
-    """A protocol of the tests' own; its classes are registered by the fixture below."""
+    """A protocol for these tests. The fixture below registers its classes."""
 
     sides: int
 
@@ -68,7 +69,7 @@ class Sketch:
 
 
 class Bare:
-    """A class without a constructor of its own."""
+    """A class that defines no constructor."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Picture(Base):
-    """One field of every kind a configuration can write."""
+    """One field of every kind that a configuration can write."""
 
     frame: Frame = Frame(3)
     title: str = "untitled"
@@ -125,7 +126,7 @@ FACTS = Facts(source_vocabulary=11, target_vocabulary=12)
 
 
 def refused(*words: str) -> Any:
-    """ConfigError whose text has all the words, in order."""
+    """Expects a ConfigError whose text has all these words in order."""
     return pytest.raises(ConfigError, match="(?s)" + ".*".join(re.escape(word) for word in words))
 
 
@@ -208,7 +209,7 @@ def test_override_reads_toml_and_takes_the_rest_as_strings(text: str, value: obj
 def test_override_changes_only_its_key_in_a_copy() -> None:
     table = {"model": {"encoder": {"layers": 1, "width": 4}}, "seed": 1}
     assert config.override(table, "model.encoder.layers=2")["model"]["encoder"] == {"layers": 2, "width": 4}
-    assert config.override(table, 'model.encoder={type = "x"}')["model"] == {"encoder": {"type": "x"}}  # assigned
+    assert config.override(table, 'model.encoder={type = "x"}')["model"] == {"encoder": {"type": "x"}}  # replaced
     assert config.override(table, "seed = 2")["seed"] == 2
     assert table == {"model": {"encoder": {"layers": 1, "width": 4}}, "seed": 1}
 
@@ -344,7 +345,7 @@ def test_a_factory_of_a_class_takes_a_table_without_type() -> None:
 def test_a_holder_may_repeat_but_not_contradict_the_table() -> None:
     shape = config.build({"shape": {"type": "polygon", "sides": 3, "length": 1.0}}, Sketch, FACTS, "model").shape
     assert shape(sides=3) == Polygon(3)
-    assert shape(length=9.0) == Polygon(3, 9.0)  # what equals a default is no choice of the file's
+    assert shape(length=9.0) == Polygon(3, 9.0)  # a value that equals the default does not count as the file's choice
     with refused("model.shape.sides: 3 contradicts 4", "Polygon", "leave the key out"):
         shape(sides=4)
 
@@ -367,7 +368,7 @@ def test_a_fact_in_the_file_must_be_the_datas() -> None:
     assert config.build(table, Sketch, FACTS).source_vocabulary == 11
     with refused("model.source_vocabulary: 7", "the data has 11", "leave the key out"):
         config.build({**table, "source_vocabulary": 7}, Sketch, FACTS, "model")
-    config.check({**table, "source_vocabulary": 7}, Sketch, ["source_vocabulary"])  # not known yet
+    config.check({**table, "source_vocabulary": 7}, Sketch, ["source_vocabulary"])  # the fact is not known yet
 
 
 def test_a_constructors_refusal_says_where_its_table_stands() -> None:
@@ -545,7 +546,7 @@ def test_registering_never_shadows_in_silence() -> None:
         names.register("Color", "named", Named)
     with pytest.raises(TypeError, match="must be a class"):
         names.register("Colour", "other", lambda: None)  # type: ignore[arg-type]
-    names.register("Colour", "named", Named)  # again: a notebook's cell run twice
+    names.register("Colour", "named", Named)  # a second time, as when a notebook cell runs twice
     assert names.find("Colour", "named") is Named
 
 
@@ -581,7 +582,7 @@ def test_every_name_is_a_class_whose_constructor_can_be_written_down(protocol: s
 
 
 def least(protocol: str, name: str) -> config.Table:
-    """As short a table as may be: with the parts that it must have, each of the name that must have the fewest keys."""
+    """The shortest table for this name: its required parts, each with the name that needs the fewest keys."""
     table: config.Table = {"type": name}
     for key, parameter in required(protocol, name).items():
         for part in filter(None, map(protocol_of, members(parameter.annotation))):
@@ -590,7 +591,7 @@ def least(protocol: str, name: str) -> config.Table:
 
 
 def size(protocol: str, name: str) -> tuple[int, int]:
-    """How much must be written of a name: the keys that need a model of their own or a list, and then all keys."""
+    """Two counts of required keys, for comparison: the keys without a part of another protocol, and all keys."""
     keys = required(protocol, name).values()
     parts = [set(filter(None, map(protocol_of, members(key.annotation)))) for key in keys]
     return sum(not each or protocol in each for each in parts), len(keys)
@@ -602,7 +603,9 @@ def required(protocol: str, name: str) -> dict[str, Parameter]:
 
 
 def test_parts_are_missed_before_anything_is_made() -> None:
-    """Also where another part makes them: what it hands over are numbers, never parts."""
+    """A missing part is an error before anything is built, even if another part builds it: a builder hands over
+    numbers, never parts.
+    """
     table = recipes.read("multi30k-de-en-recurrent")
     read_settings(table)
     with refused("model.decoder.wiring.attention: missing; Bahdanau needs attention, a table"):

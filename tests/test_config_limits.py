@@ -1,4 +1,4 @@
-"""What a stranger's configuration may ask for: each impossible wish is refused in one line, at once."""
+"""Limits of a stranger's configuration. Each impossible value is refused at once, in one line."""
 
 from __future__ import annotations
 

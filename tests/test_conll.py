@@ -1,4 +1,4 @@
-"""CoNLL files: words beside their tags, sentence by sentence."""
+"""CoNLL files: words and their tags, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_words_and_labels_of_unequal_number_are_told(tmp_path: Path) -> None:
 
 
 def test_vocabularies_are_learned_on_a_sample_of_sentences(tmp_path: Path) -> None:
-    """Of no more sentences than the sample all are in it, though they have more lines."""
+    """The sample counts sentences, not lines. If there are no more sentences than the sample, all of them are used."""
     files = file(tmp_path, "a.conll", "".join(f"a {tag}\n" * 5 + "\n" for tag in "QRST"))
     for sample, tags in ((4, "QRST"), (2, "QS")):
         units = Units(source=Symbols(), target=Symbols(), sample=sample)

@@ -1,4 +1,4 @@
-"""R-Drop: what is minimised, by definition; whole runs that learn so; and what cannot be asked."""
+"""R-Drop: its loss by definition, whole runs, and settings that are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def batch() -> Batch:
 
 
 class Overheard(nn.Module):
-    """A model whose logits are kept."""
+    """A model that keeps its logits."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Overheard(nn.Module):
 
     def readout(self, output: Any) -> Tensor:
         logits: Tensor = self.model.readout(output)
-        if len(logits) > 1:  # not the question how many there are
+        if len(logits) > 1:  # not the call that asks only for their number
             self.heard.append(logits)
         return logits
 
@@ -88,7 +88,9 @@ def test_read_out_by_parts_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_disagreement_where_words_are_ruled_out() -> None:
-    """What both rule out is no disagreement; what one of them does is beyond measure."""
+    """A word that both passes rule out adds nothing to the divergence. If only one pass rules out a word, the
+    divergence is infinite.
+    """
     p = torch.tensor([[1.0, 2.0, -torch.inf]], requires_grad=True)
     q = torch.tensor([[2.0, 1.0, -torch.inf]])
     found = divergence(p, q)
@@ -117,7 +119,7 @@ def test_its_gradient_is_made_in_place_and_only_once() -> None:
 
 @pytest.mark.parametrize("forcing", [WordDropout(0.5), ScheduledSampling(Constant(0.5))])
 def test_each_pass_may_read_other_words(forcing: Any) -> None:
-    """Without dropout, words that one pass was not told are all that the two can disagree on."""
+    """Without dropout, the passes disagree only because they read different words."""
     loss, _ = RDrop(forcing=forcing)(in_training(LUONG, dropout=0.0), batch())
     assert loss.parts["divergence"] > 1e-6
 
@@ -148,7 +150,7 @@ def test_a_killed_run_goes_on(tiny: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_the_disagreement_is_told(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """A target token, in metrics.jsonl and in TensorBoard."""
+    """metrics.jsonl and TensorBoard have the divergence per target token."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     run = tmp_path / "run"
@@ -172,7 +174,9 @@ class Divergence(Callback):
 
 @pytest.mark.slow
 def test_a_model_learns_to_agree_with_itself(tiny: dict[str, Any], own_run: Path, tmp_path: Path) -> None:
-    """From the same start, with the same dropout, after as many updates."""
+    """Two runs have the same start and dropout and as many updates. The divergence of the run with R-Drop is less than
+    half.
+    """
     settings = tiny | {"training.steps": 60, "training.optimizer.rate": 3e-3, "training.validation.every": 1000}
     at_the_end = []
     for weight in (0.0, 20.0):

@@ -131,11 +131,11 @@ def test_scores_of_brackets() -> None:
         "bracket_exact": pytest.approx(100 / 3),
     }
     short = metric("bracket_f1").statistics(Prediction("(S (NP (XX The) (XX dog)))"), Example("", (DOG,)))
-    assert short == (0.0, 2.0, 3.0, 0.0, 1.0)  # with fewer words nothing is right
+    assert short == (0.0, 2.0, 3.0, 0.0, 1.0)  # if words are missing, no bracket is right
 
 
 def well_formed(items: tuple[str, ...], words: int, nested: int) -> bool:
-    """By the text: one tree of so many words, and never more than ``nested`` brackets opened in a row."""
+    """Returns whether the text is one tree of ``words`` words, with at most ``nested`` brackets opened in a row."""
     runs = [len(list(run)) for opens, run in itertools.groupby(items, lambda item: item[0] == "(") if opens]
     try:
         tree = read(" ".join(items).replace("XX", "(XX XX)"))
@@ -151,7 +151,7 @@ def outputs(longest: int) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize(("words", "nested"), [(0, 2), (1, 1), (1, 3), (2, 2)])
 def test_a_beam_with_room_for_all_writes_every_tree_and_nothing_else(words: int, nested: int) -> None:
-    """Against all outputs of up to 9 tokens and EOS."""
+    """The finished outputs are exactly the well-formed trees among all outputs of up to 7 tokens and EOS."""
     longest = 8
     units = TreeBrackets().learn(["(S (X x))"])
     model = Tables(3, vocabulary=len(units))
@@ -169,7 +169,7 @@ def test_a_beam_with_room_for_all_writes_every_tree_and_nothing_else(words: int,
 
 
 class Tables(Lookup):
-    """A model whose tables are chosen by the length of the source."""
+    """A model that chooses its table by the length of the source."""
 
     def start(self, source: Any) -> Any:
         return super().start(source.lengths - 1)

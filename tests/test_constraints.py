@@ -1,4 +1,4 @@
-"""Phrases that outputs must have and must not, against the list of all outputs, in beams with room for everything."""
+"""Required and forbidden phrases, in beams with room for everything, against the list of all outputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from transduce.types import EOS, Padded
 
 CPU = torch.device("cpu")
 LONGEST = 4
-FAR = -1e5  # less has no output but one that lacks a phrase
+FAR = -1e5  # only an output that breaks a constraint scores less
 
 
 class Spelling:
@@ -46,7 +46,7 @@ class Spelling:
         self.pieces = self.pieces[:size]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The longest piece at each place."""
+        """Takes the longest piece at each place."""
         return [[*self._ids(" " + text), EOS] for text in texts]
 
     def _ids(self, text: str) -> list[int]:
@@ -71,7 +71,7 @@ OUTPUTS = [(*body, EOS) for length in range(LONGEST) for body in itertools.produ
 
 
 def stands(phrase: str, text: str) -> bool:
-    """As whole words."""
+    """Returns whether the phrase is in the text as whole words."""
     inside = r"(?<=\w)(?=\w)"
     return re.search(rf"(?!{inside}){re.escape(phrase)}(?!{inside})", text) is not None
 
@@ -114,7 +114,9 @@ def possible(each: Constraints) -> bool:
 @settings(max_examples=12, deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate))
 @given(rows=st.lists(constraints.filter(possible), min_size=4, max_size=4), seed=st.integers(0, 1000))
 def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rows: list[Constraints], seed: int) -> None:
-    """... and a narrow one only such, with the model's own log-probabilities."""
+    """A wide beam finds exactly the allowed outputs. The score tells which outputs of any beam are allowed, and the
+    log-probability is the model's own.
+    """
     model = model_of(seed)
     source = torch.arange(4)
     whole = held(Beam(260, 260, LONGEST, LogProbability()), rows)(model, source)
@@ -130,7 +132,7 @@ def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rows: list[Constrain
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_a_narrow_beam_meets_what_there_is_room_for(size: int) -> None:
-    """Even a beam of one, which is driven to the phrases at once."""
+    """Even a beam of one finds an output that satisfies the constraints."""
     rows = [
         Constraints(["abb", "c a"]),
         Constraints(["a c", "c a", ["ab,", "ab a"]]),
@@ -147,11 +149,11 @@ def test_a_narrow_beam_meets_what_there_is_room_for(size: int) -> None:
             for hypothesis in found[row]:
                 assert (hypothesis.score > FAR) is satisfied(asked, hypothesis.tokens)
                 assert hypothesis.log_prob == pytest.approx(log_prob(model, row, hypothesis.tokens), abs=1e-9)
-        assert [h.tokens for h in found[3]] == [h.tokens for h in plain[3]]  # a bank alone is the usual allocation
+        assert [h.tokens for h in found[3]] == [h.tokens for h in plain[3]]  # one bank: the usual allocation
 
 
 def test_phrases_that_overlap_share_their_words() -> None:
-    """Where the output has room for no more, "a c" and "c a" are met by "a c a", and only so or the other way round."""
+    """The output has room for three words. So "a c" and "c a" must share words: only "a c a" and "c a c" have both."""
     model = model_of(1)
     for found in held(Beam(30, 30, LONGEST), [Constraints(["a c", "c a"])] * 4)(model, torch.arange(4)):
         met = [SMALL.text(h.tokens) for h in found if h.score > FAR]
@@ -184,7 +186,7 @@ BEGINNINGS = [[4, 5], [], [8, 7, 4, 9], [5], [10, 4], [8, 8, 8], []]
     "family", mostly_slow(["luong, coverage, fed", "transformer, pre-norm"], fast=["luong, coverage, fed"])
 )
 def test_company_and_score(family: str, search: str, prefix: bool) -> None:
-    """A row alone, in any batch and order, has the same outputs, of the model's own log-probability."""
+    """A row has the same outputs alone and in any batch and order. Their log-probabilities are the model's own."""
     model, source, lexicon = build(FAMILIES[family]), sources(all_lengths(family)), Lexicon(TEN)
     asked = ROWS if search == "beam" else [row and Constraints(forbidden=row.forbidden) for row in ROWS]
 
@@ -214,7 +216,7 @@ def test_what_a_prefix_has_is_met_and_what_it_begins_goes_on() -> None:
 
 
 def test_a_word_that_is_forbidden_may_become_another_and_not_stand_at_the_end() -> None:
-    """ "a" is forbidden; " a" may be written where "b" follows, and there is always room for that."""
+    """The word "a" is forbidden. The piece " a" may begin another word, but no output ends with the word "a"."""
     model = model_of(0)
     model.logits[:, :, 4] += 30.0
     for row in Greedy(2)(model, torch.arange(4)):
@@ -228,7 +230,7 @@ def test_a_word_that_is_forbidden_may_become_another_and_not_stand_at_the_end() 
 @pytest.mark.parametrize("length", [LengthLimit(maximum=4), LengthLimit(maximum_ratio=1.0)])
 @pytest.mark.parametrize("phrase", ["a", "c", "ab"])
 def test_what_is_forbidden_does_not_stand_at_the_end_that_a_filter_sets(length: LengthLimit, phrase: str) -> None:
-    """Each output ends where its own source's limit is, long before ``max_length``."""
+    """A filter ends each output at the limit of its own source, long before ``max_length``."""
     lengths = [2, 3, 4, 4] * 15
     model, source = build(FAMILIES["luong, general"]), sources(lengths)
     asked, spelling = [Constraints(forbidden=[phrase])] * len(lengths), Spelling(11)
@@ -244,13 +246,13 @@ def test_what_is_forbidden_does_not_stand_at_the_end_that_a_filter_sets(length: 
 
 
 def test_what_cannot_be_met_ranks_last_and_ends_where_the_search_does() -> None:
-    """A filter forbids what is required, which the constraints cannot know."""
+    """A filter forbids a required phrase, and the constraints do not know it. The outputs have the maximum length."""
     model, search = model_of(0), Beam(4, 4, 5, filters=(NoRepeat(1),))
     rows = [Constraints(["a a"]), Constraints(["a"]), None, None]
     found = held(search, rows)(model, torch.arange(4))
     assert all(h.score < FAR and len(h.tokens) == 5 for h in found[0])
     assert all(row[0].score > FAR for row in found[1:])
-    assert max(h.score for h in found[0]) == pytest.approx(-2e6 / 5, rel=1e-3)  # for each of two tokens, of five
+    assert max(h.score for h in found[0]) == pytest.approx(-2e6 / 5, rel=1e-3)  # two missing tokens, length 5
 
 
 # ------------------------------------------------------------------ bad input

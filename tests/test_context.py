@@ -48,7 +48,7 @@ def wiring(cell: Any, layers: int = 1, **options: Any) -> Any:
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize(("cell", "oracle"), [(LSTM, nn.LSTMCell), (GRU, nn.GRUCell)], ids=["lstm", "gru"])
 def test_every_step_reads_the_word_and_the_context(cell: Any, oracle: Any, deep: bool) -> None:
-    """s_t = cell([y_{t-1}; c], s_{t-1}), a row and a step at a time, by torch's own cells."""
+    """s_t = cell([y_{t-1}; c], s_{t-1}), for one row and step at a time, with torch's own cells."""
     ours = wiring(cell, deep_output=deep)
     theirs = oracle(INPUTS + sum(SUMMARY_WIDTHS), WIDTH).double()
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
@@ -87,7 +87,7 @@ def test_the_context_of_a_beam_is_kept_once() -> None:
 
 
 def test_the_encoder_is_swapped_by_configuration_only() -> None:
-    """The decoder's table is the same; what the context is made of is the encoder's affair."""
+    """The decoder's table is the same for every encoder. Only the encoder decides what the context contains."""
     transformer = {"type": "transformer", "positions": "none", "width": 6, "heads": 2, "layers": 1, "feedforward": 8}
     text = recurrent("plain")["encoder"]
     for encoder in (text, {"type": "bag", "width": 6}, transformer, "labels", labelled(text), labelled("bag")):
@@ -137,7 +137,7 @@ def test_labels_stand_beside_what_the_text_says() -> None:
         assert_close(found.summary[1][row], labels)
         assert_close(found.summary[0][0][row], alone.summary[0][0])
         assert_close(found.states.values[row, : length - 2], alone.states.values[0])
-        assert found.source.values[row, : length - 2].equal(source.values[row, 2:length])  # what copying points at
+        assert found.source.values[row, : length - 2].equal(source.values[row, 2:length])  # pointers copy these
     assert found.states.lengths.tolist() == found.source.lengths.tolist() == [3, 1, 2]
     assert tuple(leaf.shape[-1] for leaf in tree.leaves(found.summary)) == encoder.summary_widths == (6, 6)
     assert encoder.width == 6

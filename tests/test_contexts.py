@@ -1,4 +1,4 @@
-"""The text before a line: scores with a carried state or a window against one pass, and their metrics."""
+"""Scores given the text before a line: a carried state or a window against one pass, and the metrics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TEXT = joined(LINES)
 
 @torch.no_grad()
 def one_pass(model: Any, tokens_M: Tensor, before: int = BOS) -> Tensor:
-    """log p of each token after all those before it."""
+    """log p of each token given all tokens before it."""
     read_M = torch.cat([torch.tensor([before]), tokens_M[:-1]])
     output, _ = model.extend(torch.where(read_M == EOS, BOS, read_M)[None], model.start(SOURCE))
     found: Tensor = model.readout(output)[0].log_softmax(-1).gather(1, tokens_M[:, None])[:, 0]

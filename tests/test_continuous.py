@@ -1,4 +1,4 @@
-"""Continuous batching: sources enter and leave, and each has the hypotheses that it has alone."""
+"""Continuous batching: sources enter and leave the batch, and each has the hypotheses that it has alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from transduce.search.greedy import Greedy
 from transduce.search.ranking import Wu
 from transduce.types import Padded
 
-FAMILY = "luong, general"  # whose weights of seed 0 write outputs of many lengths
+FAMILY = "luong, general"  # its weights of seed 0 write outputs of many lengths
 LENGTHS = all_lengths(FAMILY) * 3
 SEARCHES: dict[str, Any] = {
     "greedy": Greedy(12),
@@ -36,7 +36,7 @@ def model() -> Any:
 
 
 class Counted:
-    """A model, and how many rows it was asked for in each step."""
+    """A model that notes the number of rows of each step."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -62,7 +62,7 @@ def alone(search: Any, model: Any, source: Padded, prefix: list[int]) -> Any:
 @pytest.mark.parametrize("prefixed", [False, True])
 @pytest.mark.parametrize("size", [1, 4, 5, 64])
 def test_each_source_is_as_alone(model: Any, search: Any, prefixed: bool, size: int) -> None:
-    """Some sources have a prefix and others none, and those with one enter later."""
+    """Some sources have a prefix. They enter after the sources without a prefix."""
     together = sources(LENGTHS)
     rows = [tree.select(together, torch.tensor([row])) for row in range(len(LENGTHS))]
     beginnings = [[5, 4, 7][: row % 4] if prefixed and row > 5 else [] for row in range(len(LENGTHS))]
@@ -81,11 +81,11 @@ def test_new_sources_enter_before_the_last_one_has_finished(model: Any) -> None:
     batch.enter(sources(LENGTHS[:8]), range(8))
     while not batch.has_room:
         batch.step()
-    assert len(batch.active) in (1, 2)  # a quarter of the batch
+    assert len(batch.active) in (1, 2)  # at most a quarter of the batch
 
 
 def test_many_new_sources_are_a_group_of_their_own(model: Any) -> None:
-    """Few ones join the older group, and what is older is in one group."""
+    """A few new sources join the older group. Many form their own group, and all older sources form one group."""
     counted = Counted(model)
     batch = ContinuousBatch(Beam(3, max_length=40, filters=(LengthLimit(minimum=40),)), counted, 32)
     for new, groups in ((2, [2]), (3, [2, 3]), (1, [6]), (7, [6, 7]), (14, [13, 14])):
@@ -102,7 +102,7 @@ def test_sources_are_read_when_there_is_room(model: Any) -> None:
         (tree.select(together, torch.tensor([row])), read.append(row) or list[int]()) for row in range(len(LENGTHS))
     )
     for finished, _ in enumerate(search_continuously(Greedy(12), model, rows, 4, padded), 1):
-        assert len(read) <= finished + 4 + 3  # those that finished in the same step are told one by one
+        assert len(read) <= finished + 4 + 3  # sources that finish in the same step are yielded one by one
 
 
 def test_a_source_that_is_dropped_is_not_told(model: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_source_that_is_dropped_is_not_told(model: Any) -> None:
 
 
 def test_old_rows_do_not_read_past_the_last_position() -> None:
-    """Learned positions end at ``max_length``: finished rows leave before they would read another."""
+    """Learned positions end at ``max_length``. Finished rows leave before they would read a later position."""
     table = transformer()
     table = table | {"decoder": table["decoder"] | {"positions": {"type": "learned", "length": 12}}}
     model, together = build(table), sources([3, 5, 7, 1, 2] * 4)

@@ -68,14 +68,14 @@ def test_long_rows_are_convolved_in_blocks() -> None:
 
 
 def kernels_at(kernels: Any, now: Array) -> Array:
-    """[H, K]: the weights at a position, its own where they are dynamic."""
+    """The kernel weights [H, K] at a position. Dynamic weights depend on the position."""
     if hasattr(kernels, "predict"):
         return np.stack([softmax(head) for head in np.split(linear(kernels.predict, now), HEADS)])
     return np.stack([softmax(head) for head in numbers(kernels.weight)])
 
 
 def convolved(ours: Any, xs: Array, kernel: int, before: int) -> list[Array]:
-    """Each position of one row reading ``kernel`` of them, the first ``before`` places before it."""
+    """Convolves one row. A position reads ``kernel`` positions, and ``before`` of them are to its left."""
     halves = [np.split(linear(ours.enter, x), 2) for x in xs]
     opened = [a / (1 + np.exp(-b)) for a, b in halves]
     ys = []
@@ -135,11 +135,11 @@ def layer_norm(norm: Any, x: Array) -> Array:
 
 
 def lambdas(ours: LambdaLayer, xs: Array, width: int, window: int) -> list[Array]:
-    """Eq. 1-2 for one row: a matrix for every position, given to each head's query."""
+    """Eq. 1-2 for one row. Each position has a matrix, which is applied to the query of each head."""
     project, distance, reach = numbers(ours.project.weight), numbers(ours.distance_KD), window // 2
     queries, keys, values = (part @ xs.T for part in np.split(project, [HEADS * width, (HEADS + 1) * width]))
     values = np.stack([layer_norm(ours.value_norm, v) for v in values.T])
-    shares = np.stack([softmax(key) for key in keys])  # over positions, each feature by itself
+    shares = np.stack([softmax(key) for key in keys])  # over positions, for each feature
     content = sum(np.outer(shares[:, m], values[m]) for m in range(len(xs)))
     ys = []
     for s in range(len(xs)):

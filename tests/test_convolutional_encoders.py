@@ -47,7 +47,7 @@ def layer_norm(norm: Any, x: Array) -> Array:
 
 
 def convolution(layer: Any, xs: list[Array], s: int) -> Array:
-    """Position s of a centred convolution, zeros beyond the ends."""
+    """Position s of a centred convolution, with zeros beyond the ends."""
     weight, reach = numbers(layer.weight), layer.kernel // 2
     total = np.zeros(D)
     for j in range(-reach, reach + 1):
@@ -87,7 +87,7 @@ def test_multi_kernel_refuses(kernels: tuple[int, ...], message: str) -> None:
 
 
 def sentence(ours: Any, ids: list[int]) -> list[list[Array]]:
-    """Every level of one sentence, by Kalchbrenner and Blunsom's rule for a single one: no batch, no padding."""
+    """Every level of one sentence, by Kalchbrenner and Blunsom's rule, without batch and padding."""
     levels = [embed(ours, ids)]
     while len(levels[-1]) > 1 or len(levels) <= ours.level:
         kernel = numbers(ours.kernels[min(len(levels), len(ours.kernels)) - 1])
@@ -115,7 +115,9 @@ def test_sentence_convolution_is_one_sentence_at_a_time(kernels: tuple[int, ...]
 
 
 def test_a_sentence_of_any_length_comes_down_to_one_vector_in_few_kernels() -> None:
-    """Kernels of 2, 3, 4, 5, 5, ... shorten 60 words by 1, 3, 6, 10, 14, ...: 17 of them leave one."""
+    """Kernels of the widths 2, 3, 4, 5, 5, ... shorten 60 words by 1, 3, 6, 10, 14, ... in all. After 17 of them, one
+    vector is left.
+    """
     x, used = Padded(torch.randn(1, 60, D), torch.tensor([60])), 0
     while x.values.shape[1] > 1:
         x, used = shorten(x, torch.randn(D, min(2 + used, 5))), used + 1

@@ -1,4 +1,4 @@
-"""ConvS2S against a twin in NumPy that goes position by position from the paper's equations, in float64."""
+"""ConvS2S in float64, against a NumPy twin that follows the paper's equations position by position."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def numbers(tensor: torch.Tensor) -> Array:
 
 
 def kernel_at(layer: Convolution, window: list[Array]) -> Array:
-    """One output position: for each feature, its gain times the product with its weights at length 1."""
+    """One output position. A feature is its gain times the product with its normalised weights, plus its bias."""
     weight, gain, bias = numbers(layer.weight), numbers(layer.gain), numbers(layer.bias)
     y = np.zeros(len(gain))
     for o in range(len(gain)):
@@ -125,7 +125,7 @@ def test_convolve_is_a_sum_over_its_window_however_it_is_computed(positions: int
 
 
 def test_the_memory_gets_a_share_of_the_gradient() -> None:
-    """1 / (2 layers) of it, of the states and of the values, compared with the same decoder's untouched memory."""
+    """States and values each get 1 / (2 layers) of their gradient. Finite differences give the whole gradient."""
     x = torch.randn(3, dtype=torch.float64, requires_grad=True)
     (scale_gradient(x, 0.25) * torch.arange(3.0)).sum().backward()
     assert_close(x.grad, 0.25 * torch.arange(3.0, dtype=torch.float64))

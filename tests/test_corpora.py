@@ -19,7 +19,7 @@ from transduce.data.tokenizers.text import Characters
 
 
 def files(folder: Path, **contents: bytes) -> Files:
-    """Files of the given contents; an argument source_gz is the source, gzipped."""
+    """Writes files with these contents. The argument ``source_gz`` is the source as a gzip file."""
     paths = {}
     for name, content in contents.items():
         side, _, suffix = name.partition("_")
@@ -125,7 +125,7 @@ def test_labels_of_json_may_be_numbers_and_cannot_break_the_form(tmp_path):
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=9)))
 def test_only_newlines_end_lines(tmp_path_factory, lines):
     folder = tmp_path_factory.mktemp("lines")
-    lines = [f".{line}" for line in lines]  # a mark of byte order is not text at the beginning of a file
+    lines = [f".{line}" for line in lines]  # a byte order mark at the beginning of a file is not text
     split = files(folder, source="".join(f"{line}\n" for line in lines).encode())
     assert texts(split) == [(line, None) for line in lines]
 
@@ -227,7 +227,7 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.tsv", "a.jsonl", "a.conllu"])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_a_line_of_too_many_bytes_is_refused_before_it_is_read(tmp_path, name, end) -> None:
-    """Lines of exactly the limit pass, with a byte order mark too; the rest of a longer one is never in memory."""
+    """Lines of exactly the limit pass, also after a byte order mark. A longer line is an error that names the line."""
     open_file = gzip.open if name.endswith("gz") else open
     files = Files(path=str(tmp_path / name))
     with open_file(tmp_path / name, "wb") as file:

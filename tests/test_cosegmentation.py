@@ -1,4 +1,5 @@
-"""Units of pairs against lists of all ways to cut each: their expected counts, the best way, what cannot be cut."""
+"""Cosegmentation of pairs against lists of all ways to cut them: expected counts, the best way, pairs that cannot be
+cut."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from transduce.types import EOS, PAD
 
 Side = tuple[int, ...]
 Pair = tuple[Side, Side]
-Unit = tuple[int, ...]  # two tokens of the source and two of the target, PAD where there are fewer
+Unit = tuple[int, ...]  # two source tokens and two target tokens, padded with PAD
 Way = tuple[Unit, ...]
 
 CORPUS: list[Pair] = [
@@ -81,7 +82,7 @@ def table(ways: Cosegmentation) -> dict[Unit, float]:
 
 
 def alike(corpus: Sequence[Pair]) -> dict[Unit, float]:
-    """Of units that any way of any pair has."""
+    """Equal log-probabilities for the units in all ways to cut the pairs."""
     units = sorted({unit for pair in corpus for way in ways_of(*pair) for unit in way})
     return dict.fromkeys(units, -math.log(max(len(units), 1)))
 
@@ -100,7 +101,7 @@ def reestimated(corpus: Sequence[Pair], log_prob: dict[Unit, float]) -> tuple[fl
 
 
 def draw(ways: Cosegmentation, seed: int) -> None:
-    """Probabilities of units that no ways have in common, so that hardly two ways are as good as each other."""
+    """Draws random probabilities of units, so that hardly any two ways are equally good."""
     generator = torch.Generator().manual_seed(seed)
     ways.log_prob = (2 * torch.randn(len(ways.units), generator=generator, dtype=torch.float64)).log_softmax(0)
 
@@ -129,7 +130,9 @@ def check_best(corpus: Sequence[Pair], ways: Cosegmentation) -> None:
 
 
 def test_a_pair_cut_by_hand() -> None:
-    """a b beside x: either letter may be silent, or both are one unit. Three ways; five units, all alike at first."""
+    """The pair of a b and x has three ways: a is silent, b is silent, or all is one unit. The five units start with
+    equal probabilities.
+    """
     ways = Cosegmentation(pairs_of([((4, 5), (6,))]))
     a, b, ax, bx, abx = (4, 0, 0, 0), (5, 0, 0, 0), (4, 0, 6, 0), (5, 0, 6, 0), (4, 5, 6, 0)
     assert list(table(ways)) == [a, ax, abx, b, bx]
@@ -145,7 +148,7 @@ def test_units_are_those_of_any_way_and_all_alike_at_first() -> None:
 
 
 def test_a_unit_that_is_on_no_whole_way_is_none() -> None:
-    """Of a target of twice the source's tokens every unit has two."""
+    """If a target has twice as many tokens as its source, every unit has two target tokens."""
     ways = Cosegmentation(pairs_of([((4, 5, 6), (7, 8, 9, 7, 8, 9))]))
     assert list(table(ways)) == [(4, 0, 7, 8), (5, 0, 9, 7), (6, 0, 8, 9)]
 
@@ -162,7 +165,7 @@ def test_a_pass_may_begin_anywhere() -> None:
 
 @pytest.mark.parametrize("S", range(1, 5))
 def test_pairs_of_every_shape(S: int) -> None:
-    """From an empty target to the widest, each shape alone and all together."""
+    """The targets are from empty to the widest possible, each pair alone and all pairs together."""
     shapes = [(tuple(range(4, 4 + S)), tuple(4 + t % 3 for t in range(T))) for T in range(2 * S + 1)]
     for corpus in [shapes, *([pair] for pair in shapes)]:
         ways = Cosegmentation(pairs_of(corpus))
@@ -199,7 +202,9 @@ def test_the_best_way_by_any_probabilities(seed: int) -> None:
 
 
 def test_units_of_two_tokens_are_dearer_than_probable() -> None:
-    """a b beside x: as one unit it is far the most probable of the three ways, and is best only if it is worth two."""
+    """A unit of two source tokens counts its log-probability twice. It is the best way only if that is better than two
+    units.
+    """
     ways = Cosegmentation(pairs_of([((4, 5), (6,))]))
     a_bx, ax_b, abx = [((4, 0, 0, 0), (5, 0, 6, 0)), ((4, 0, 6, 0), (5, 0, 0, 0)), ((4, 5, 6, 0),)]
     assert {*ways_of((4, 5), (6,))} == {a_bx, ax_b, abx}
@@ -245,7 +250,9 @@ def test_where_nothing_can_be_cut_there_is_nothing(corpus: list[Pair]) -> None:
 
 
 def test_vocabularies_as_large_as_can_be() -> None:
-    """Two tokens of each side in a number of 63 bits: 55,108 ids on either side, and no more."""
+    """The ids of a unit, two source and two target tokens, must fit into 63 bits. So each vocabulary has at most 55,108
+    ids.
+    """
     corpus: list[Pair] = [((55_107, 55_106), (55_105, 55_107, 55_106))]
     ways = Cosegmentation(pairs_of(corpus))
     assert list(table(ways)) == list(alike(corpus))

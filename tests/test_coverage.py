@@ -1,4 +1,4 @@
-"""Attention that remembers where it has read, and many heads, against loops over the papers' equations. In float64."""
+"""Attention that remembers its earlier weights, and many heads, against loops over the papers' equations in float64."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def memory(values: torch.Tensor | None = None) -> Memory:
 
 
 def spread(module: nn.Module) -> Any:
-    """Weights large enough that what is remembered matters."""
+    """Random weights, large enough that the memory of earlier weights matters."""
     torch.manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -73,7 +73,7 @@ def kind(request: pytest.FixtureRequest) -> Any:
 
 
 def energy_of(energy: Any, query: Array, key: Array) -> float:
-    """``key`` is U m + b with what the features add."""
+    """The energy of a query and a key. ``key`` is U m + b plus the features."""
     if type(energy) is Additive:
         return float(numbers(energy.score) @ np.tanh(numbers(energy.query.weight) @ query + key))
     if type(energy) is ScaledDot:
@@ -87,7 +87,7 @@ def key_of(energy: Any, state: Array) -> Array:
 
 
 def location_feature(attend: Any, last: Array, s: int) -> Array:
-    """Eq. 8: f = F * a, at position s, through U."""
+    """U f at position s, with f = F * a (Eq. 8)."""
     filters = numbers(attend.filter.weight)[:, 0]
     reach = filters.shape[1] // 2
     window = [last[p] if 0 <= p < len(last) else 0.0 for p in range(s - reach, s + reach + 1)]
@@ -149,7 +149,7 @@ def test_weights_are_a_distribution_over_real_positions(kind: Any) -> None:
 
 
 def test_every_hypothesis_has_its_own_past(kind: Any) -> None:
-    """Rows of one source that ask differently: as if each had the source to itself."""
+    """Two rows share one source and have different queries. The result is as if each row had its own source."""
     query, rows = randn(2 * ROWS, STEPS, WIDTH), torch.arange(ROWS).repeat_interleave(2)
     state = tree.repeat(kind.start(memory()), 2)
     shared: list[int] = []
@@ -161,7 +161,7 @@ def test_every_hypothesis_has_its_own_past(kind: Any) -> None:
 
 
 def test_the_past_learns(kind: Any) -> None:
-    """The last step's loss reaches the first step's query only through what is remembered."""
+    """The loss of the last step reaches the query of the step before only through the memory."""
     query = randn(ROWS, STEPS, WIDTH).requires_grad_()
     context, _, _ = kind(query, kind.start(memory()))
     context[:, -1].square().sum().backward()
@@ -210,7 +210,7 @@ def test_what_does_not_fit_is_refused() -> None:
     ],
 )
 def test_the_inspector_sees_the_weights_returned(family: str, found: list[str]) -> None:
-    """Tapped step by step or at once: the same numbers, in the same order, as the attention's caller gets."""
+    """A tap sees the same weights as the caller of the attention, in the same order, step by step or at once."""
     letters = Characters()
     transducer = Transducer(
         build(FAMILIES[family]), Greedy(7), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))

@@ -30,7 +30,7 @@ from transduce.types import Batch, Padded
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=7)
 PLAIN: dict[str, Any] = {"device": "cpu", "progress": False}
-TOLERANCE = 1e-5  # of a loss, relative; of a weight after 20 updates, absolute
+TOLERANCE = 1e-5  # relative for a loss, absolute for a weight after 20 updates
 
 
 def padded(longest: list[int], parts: list[tuple[int, int]]) -> int:
@@ -118,7 +118,7 @@ def run_all(start: list[str], run: Path) -> list[dict[str, Any]]:
     """Trains, and returns the events of metrics.jsonl."""
     done = subprocess.run(start, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout == f"{run}\n"  # the first process alone reports
+    assert done.stdout == f"{run}\n"  # only the first process reports
     return events(run)
 
 
@@ -145,7 +145,9 @@ def check_weights(one: Path, other: Path) -> None:
 
 @pytest.mark.slow
 def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
-    """Four processes train for 12 updates, and two go on until 20: one curve, and the weights of one process."""
+    """Four processes train for 12 updates, and two processes continue until 20. Losses and weights are the same as with
+    one process.
+    """
     one, several = tmp_path / "one", tmp_path / "several"
     alone = [
         api.train_run("reverse", one, [f"{key}={value}" for key, value in settings(one).items()] + [steps], **how)
@@ -161,8 +163,8 @@ def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_divided_parameters_learn_alike(tmp_path: Path) -> None:
-    """Two processes with FSDP for 12 updates, and one process goes on until 20: the curve and weights of one process,
-    and a checkpoint without any trace of the division.
+    """Two processes with FSDP train for 12 updates and resume until 20. Losses and weights are the same as with one
+    process. One process can resume their checkpoint.
     """
     one, several = tmp_path / "one", tmp_path / "several"
     options = [f"{key}={value}" for key, value in settings(one).items()]
@@ -187,7 +189,7 @@ def workers(pid: int) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
 def test_a_killed_process_loses_only_the_updates_since_the_checkpoint(tmp_path: Path) -> None:
-    """torchrun starts all processes again, and --resume goes on from the last checkpoint."""
+    """torchrun starts all processes again, and --resume continues from the last checkpoint."""
     run = tmp_path / "run"
     more = ("--set=training.steps=600", "--set=training.checkpoint_every=20", "--set=training.validation.every=300")
     started = subprocess.Popen(

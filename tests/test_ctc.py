@@ -1,4 +1,4 @@
-"""CTC: its alignments by the lecture and by enumeration, its sums over them by lists of all and by torch, its loss."""
+"""CTC: alignments by an example and by enumeration, sums over alignments by enumeration and by torch, and the loss."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_what_an_alignment_reads(path: str, output: str) -> None:
 
 
 def test_the_alignments_of_a_greeting() -> None:
-    """Two letters in three frames: five ways; five letters with a pair of equal ones: one way in six frames."""
+    """Two letters have five alignments with three frames. Five letters, two of them equal neighbours, have one with six
+    frames.
+    """
     listed = ["".join(path) for path in alignments("Hi", 3, "-")]
     assert sorted(listed) == ["-Hi", "H-i", "HHi", "Hi-", "Hii"]
     assert ["".join(path) for path in alignments("Hello", 6, "-")] == ["Hel-lo"]
@@ -81,7 +83,7 @@ FRAMES_OF_EACH = [6, 4, 5, 3, 4]
 
 
 def drawn(seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Logits of six symbols."""
+    """Random logits of six symbols."""
     generator = torch.Generator().manual_seed(seed)
     return 2 * torch.randn(len(OUTPUTS), 6, 6, generator=generator, dtype=torch.float64).to(dtype)
 
@@ -130,7 +132,7 @@ def test_the_likelihood_is_torchs(dtype: torch.dtype) -> None:
 
 
 def test_the_gradient_is_right_whatever_comes_before() -> None:
-    """Torch's is right behind a softmax only; ours of any scores."""
+    """Torch's gradient is right only behind a softmax. Ours is right for any scores."""
     outputs = padded(OUTPUTS)
     lengths = torch.tensor(FRAMES_OF_EACH)
     assert torch.autograd.gradcheck(lambda x: log_likelihood(Padded(x, lengths), outputs), drawn(2).requires_grad_())
@@ -159,7 +161,7 @@ def test_posteriors_are_shares_of_all_alignments() -> None:
 
 
 def states(path: tuple[int, ...]) -> list[int]:
-    """Which state of the lattice each frame of an alignment is in: blanks are even, the nth symbol is 2n - 1."""
+    """The lattice state of each frame of an alignment. Blanks are even, and the nth symbol is 2n - 1."""
     found, before = [], PAD
     state = 0
     for symbol in path:
@@ -208,7 +210,9 @@ def test_crossings_are_shares_of_all_alignments() -> None:
 
 
 def test_prefixes_are_sums_over_all_paths() -> None:
-    """Of all paths of few frames, those whose output begins so; also of many symbols in a row, and an end."""
+    """The probability of a prefix is the sum over all paths whose output begins with it. EOS stands for the output that
+    ends there.
+    """
     logits_BSV = drawn(5)[:2, :4]
     logits_BSV[..., [BOS, EOS]] = float("-inf")
     frames = Padded(logits_BSV.log_softmax(-1).clamp(min=-1e4), torch.tensor([4, 3]))
@@ -233,7 +237,7 @@ def test_prefixes_are_sums_over_all_paths() -> None:
 
 
 def test_prefixes_keep_their_precision_over_many_frames() -> None:
-    """2,000 frames: what is left of sums that are taken apart agrees with the forward algorithm."""
+    """For 2,000 frames, the log-probabilities of the tokens still sum to the result of the forward algorithm."""
     generator = torch.Generator().manual_seed(6)
     logits_BSV = 4 * torch.randn(1, 2000, 8, generator=generator)
     logits_BSV[..., [BOS, EOS]] = -1e4
@@ -266,7 +270,9 @@ def test_each_state_gives_several_frames() -> None:
 
 @pytest.mark.parametrize("weight", [0.0, 0.4, 1.0])
 def test_a_decoder_with_attention_is_half_of_a_joint_model(weight: float) -> None:
-    """The log-probability of an output is the weighted sum of the two; 0 asks attention alone, 1 CTC alone."""
+    """The log-probability of an output is the weighted sum of both parts. Weight 0 uses only attention, and weight 1
+    only CTC.
+    """
     model = build(FAMILIES["ctc and attention"] | {"weight": weight})
     together = batch(LENGTHS, [4, 2, 3])
     frames, decoder, state = model.parts(together.source)
@@ -331,7 +337,7 @@ def test_the_loss_of_a_batch_is_that_of_its_rows(family: str, by: Any) -> None:
 
 @pytest.mark.parametrize("family", ["ctc, lstm, no attention", "ctc, transformer, no attention"])
 def test_the_loss_is_cross_entropy_by_another_road(family: str) -> None:
-    """Token by token, or all alignments at once: one distribution, one gradient."""
+    """The loss and its gradient are the same token by token and over all alignments at once."""
     model, together = build(FAMILIES[family]), batch(LENGTHS, [6, 3, 4])
     found = []
     for objective in (CTCLikelihood(), CTCLikelihood(by="transduce"), CrossEntropy()):

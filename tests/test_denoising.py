@@ -28,7 +28,7 @@ def rows_of(padded: Padded) -> list[list[int]]:
 
 
 def fixed(monkeypatch: pytest.MonkeyPatch, **draws: list[float]) -> None:
-    """The numbers that stand in for chance: ``begins``, ``lengths`` and ``order``, for every row."""
+    """Replaces random numbers by ``begins``, ``lengths`` and ``order``, which are the same for every row."""
     salts = {0: "begins", 1: "begins", 2: "lengths", 3: "order"}
 
     def uniform(ids_BT: Tensor, training: bool, salt: int = 0) -> Tensor:
@@ -139,7 +139,7 @@ def test_a_word_is_hidden_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_drawn_runs_have_a_geometric_distribution() -> None:
     torch.manual_seed(1)
     ids_BT = torch.zeros(300, 400, dtype=torch.long)
-    objective = MaskedCrossEntropy(share=0.02, span=5, drawn=True)  # so rare that runs hardly touch
+    objective = MaskedCrossEntropy(share=0.02, span=5, drawn=True)  # so rare that two runs hardly ever touch
     chosen = objective._chosen(ids_BT, True)
     assert float(chosen.float().mean()) == pytest.approx(0.02, abs=0.003)
     begins = chosen[:, 1:-11] & ~chosen[:, :-12]
@@ -150,7 +150,7 @@ def test_drawn_runs_have_a_geometric_distribution() -> None:
 
 
 def test_a_run_learns_to_write_the_text_without_noise(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """From the command's own settings: the objective gets the decoder, and training and validation use it."""
+    """A whole run: the settings build the objective, which gets the decoder. Training and validation use it."""
     (tmp_path / "a.tsv").write_text("the dog barks. a cat sleeps.\n" * 8)
     kept = {key: value for key, value in tiny.items() if key.startswith("training") and "search" not in key}
     changes = {

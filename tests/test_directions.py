@@ -34,7 +34,7 @@ def encoder(**options: Any) -> Any:
 
 @CELLS
 def test_a_residual_stack_adds_what_each_layer_read(cell: Any) -> None:
-    """Layer by layer, position by position, and read off a state: three ways to the same outputs."""
+    """The outputs are the same layer by layer, position by position, and read from a state."""
     stack = spread(Stack(cell, INPUTS, WIDTH, 3, 0.0, residual=True))
     x = randn(ROWS, POSITIONS, INPUTS)
     expected, _ = stack.cells[0].unroll(x, stack.cells[0].start(ROWS, x))
@@ -51,7 +51,7 @@ def test_a_residual_stack_adds_what_each_layer_read(cell: Any) -> None:
 
 
 def test_dropout_spares_what_is_added() -> None:
-    """Above cells that put out zeros, the first one's outputs arrive whole."""
+    """If the upper cells output zeros, the outputs of the first cell arrive without dropout."""
     stack = spread(Stack(Elman, INPUTS, WIDTH, 3, 0.5, residual=True)).train()
     with torch.no_grad():
         for upper in stack.cells[1:]:
@@ -86,7 +86,9 @@ def turned(source: Padded) -> Padded:
 
 
 def test_reading_backward_is_reading_a_reversed_source() -> None:
-    """The same states, each at the place of its own token, and the same last ones: after the first token."""
+    """The states are the same as for the reversed source, each at its own token's position. The last states are those
+    after the first token.
+    """
     back, source = encoder(layers=2, direction="backward"), sources(LENGTHS)
     forth = encoder(layers=2, direction="forward")
     memory, expected = back(source), forth(turned(source))

@@ -1,4 +1,4 @@
-"""Edit distance: the lectures' tables, every alignment by brute force and rapidfuzz as oracles, its laws."""
+"""Edit distance: the lectures' tables, all alignments by brute force, rapidfuzz as an oracle, and its laws."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_any_units() -> None:
 
 
 def every(source: Sequence[str], target: Sequence[str], costs: Costs) -> Iterator[tuple[Fraction, tuple[Any, ...]]]:
-    """Every alignment there is, good or bad, with its cost: from the front, by the definition of the edits."""
+    """Yields every alignment, good or bad, and its cost. It enumerates the edits from the front by their definition."""
     price = {name: Fraction(str(cost)) for name, cost in vars(costs).items() if cost is not None}
     if not source and not target:
         yield Fraction(0), ()
@@ -165,7 +165,7 @@ def test_a_cell_is_the_least_of_its_options(source: str, target: str, costs: Cos
 
 
 def test_many_alignments_are_counted_not_made() -> None:
-    table = distance("a" * 60, "b" * 60, substitution=2)  # any way at all: Delannoy's numbers, by their closed form
+    table = distance("a" * 60, "b" * 60, substitution=2)  # Delannoy's number of all alignments, in closed form
     assert table.count == sum(math.comb(60, k) ** 2 * 2**k for k in range(61)) > 10**44
     assert len(list(islice(table.alignments(), 5))) == 5
 
@@ -219,7 +219,7 @@ def test_transposition_breaks_the_triangle() -> None:
 
 
 def test_ties_are_exact() -> None:
-    assert distance("abc", "", deletion=0.1).distance == 0.3  # in floats 0.1 + 0.1 + 0.1 is not, nor is 0.1 + 0.2
+    assert distance("abc", "", deletion=0.1).distance == 0.3  # in floats, 0.1 + 0.1 + 0.1 and 0.1 + 0.2 differ from it
     assert distance("a", "b", insertion=0.1, deletion=0.2, substitution=0.3).count == 3
 
 

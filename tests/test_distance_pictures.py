@@ -1,4 +1,4 @@
-"""Pictures of edit distance: what is drawn is what the table holds, and pages need nothing but themselves."""
+"""Pictures of edit distance show the table, and their pages need no other file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ tables = st.builds(EditTable, texts, texts, st.sampled_from([Costs(), Costs(1, 1
 
 
 def arrows(table: EditTable[str]) -> Counter[str]:
-    """How many back-pointers of each kind there are, those of optimal alignments apart."""
+    """Counts the back-pointers of each kind. A back-pointer on no optimal alignment counts as "other"."""
     cells = [(i, j) for i, row in enumerate(table.distances) for j in range(len(row))]
     return Counter(edit.kind if table.passing[i][j] else "other" for i, j in cells for edit in table.edits(i, j))
 
@@ -113,7 +113,7 @@ def test_what_is_pointed_at_explains_itself() -> None:
 
 
 class Reader(HTMLParser):
-    """Fails for what needs a network or a script, and for an element that is not closed."""
+    """Fails for a tag that needs a network or a script, and for an element that is not closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Learning from a teacher: what is minimised, by definition; whole runs that learn so; and what cannot be taught."""
+"""Learning from a teacher: the loss by definition, whole runs, and models that cannot be taught."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def batch() -> Batch:
 
 
 def log_probs(model: Any, given: Batch) -> torch.Tensor:
-    """log p after the target's own words, at real positions."""
+    """log p of each next word after the target's own words, at real positions."""
     output, _ = model.extend(shifted(given.target), model.start(given.source))
     log_p: torch.Tensor = model.readout(output).log_softmax(-1)[given.target.mask]
     return log_p
@@ -48,7 +48,7 @@ def log_probs(model: Any, given: Batch) -> torch.Tensor:
 @pytest.fixture
 def student() -> Any:
     model = build(FAMILIES[LUONG], seed=1)
-    model.training = True  # its parts are not: no dropout
+    model.training = True  # only this flag: the parts have no dropout
     return model
 
 
@@ -92,7 +92,7 @@ def test_validation_is_that_of_the_objective(student: Any) -> None:
 
 
 def test_the_teacher_reads_what_the_student_reads(student: Any) -> None:
-    """With every word but the first dropped, it is asked after unknown words."""
+    """Word dropout replaces every word after BOS by <unk>, and the teacher reads the same words."""
 
     class Listening:
         def start(self, source: Padded) -> Any:
@@ -116,7 +116,7 @@ def test_the_teacher_reads_what_the_student_reads(student: Any) -> None:
 
 def test_what_both_rule_out_is_no_loss() -> None:
     class Fixed(torch.nn.Module):
-        """Never the last word; a model whose features are its logits."""
+        """A model that never writes the last word. Its features are its logits."""
 
         def start(self, source: Padded) -> Padded:
             return source
@@ -137,7 +137,7 @@ def test_what_both_rule_out_is_no_loss() -> None:
 
 
 class Counting:
-    """A teacher that counts the sentences that it is asked about."""
+    """A teacher that counts the sentences that it reads."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.asked = model, 0
@@ -155,7 +155,7 @@ class Counting:
 
 
 def pairs() -> Pairs:
-    """Ten of them, those of ``batch`` in rows 2, 7 and 4."""
+    """Ten pairs. The pairs of ``batch`` are rows 2, 7 and 4."""
 
     def ragged(rows: list[list[int]]) -> Ragged:
         offsets = np.cumsum([0, *map(len, rows)])
@@ -171,7 +171,9 @@ def pairs() -> Pairs:
 
 @pytest.mark.parametrize("questions", [1, 30, 2**14])
 def test_asked_once_it_says_what_it_says_always(questions: int, student: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a half-precision number's last bit, in whatever batches, the readout in parts; no sentence is asked twice."""
+    """Stored distributions equal computed ones up to half precision, for any batch size. The teacher reads each
+    sentence once.
+    """
     monkeypatch.setattr(distillation, "TEACHER_TOKENS", questions)
     monkeypatch.setattr(readout, "CHUNK", 100)
     teacher = Counting(build(FAMILIES[TRANSFORMER]))
@@ -238,7 +240,7 @@ def test_a_run_learns_from_two_and_says_so(tiny: dict[str, Any], trained: Path, 
 
 @pytest.mark.slow
 def test_it_comes_closer_to_its_teacher(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
-    """Taught by nothing else, with all of the budget."""
+    """A student that learns only from its teacher is nearer to it than a student without a teacher."""
     long = tiny | {"training.steps": 60, "model.encoder.dropout": 0.0, "model.decoder.dropout": 0.0}
     settings = long | {"training.seed": 3, "distillation.share": 1.0}
     pairs = [("abc", "cba"), ("cd", "dc"), ("e", "e")]
@@ -269,7 +271,7 @@ def test_a_killed_run_goes_on_learning_from_its_teacher(
 def test_it_has_its_teachers_vocabularies_whatever_its_data(
     tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
-    """Of the letters here it would not have learned all, nor in this order."""
+    """The student's own data would give it other letters in another order."""
     (tmp_path / "more.tsv").write_text("jih\thij\nab\tba\n" * 20, encoding="utf-8")
     settings = tiny | {"data.train.path": str(tmp_path / "more.tsv")}
     with pytest.raises(KilledError):

@@ -1,4 +1,4 @@
-"""Metrics of outputs alone, counted by hand."""
+"""Metrics of outputs without references, counted by hand."""
 
 from __future__ import annotations
 

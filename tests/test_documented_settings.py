@@ -1,6 +1,4 @@
-"""The recipes and options that the documentation names exist, and its commands and files with other settings make a
-model.
-"""
+"""The recipes and options that the documentation names exist. Its commands and files with settings build a model."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from transduce.training.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-WRITTEN = [page for page in PAGES if page.name not in ("results.md", "log.md")]  # results are made, the log is history
-ELSEWHERE = {"--init", "--plugin", "--teacher"}  # options that bring a part, or a setting, of their own
+WRITTEN = [page for page in PAGES if page.name not in ("results.md", "log.md")]  # one is generated, one is history
+ELSEWHERE = {"--init", "--plugin", "--teacher"}  # options that bring their own parts or settings
 VERBS = ("train", "data", "recipes")  # transduce VERB RECIPE
 
 
@@ -75,7 +73,7 @@ def make(table: config.Table) -> None:
 
 
 def test_the_options_of_a_page_exist() -> None:
-    """Of each command; those after a pipe belong to another program."""
+    """Every command of a page is checked. Options after a pipe belong to another program."""
     unknown = []
     for page, (_, name, *words) in commands():
         if name not in SUMMARIES:
@@ -90,7 +88,7 @@ def test_the_options_of_a_page_exist() -> None:
 
 
 def test_pages_name_only_recipes_that_exist() -> None:
-    """A name stands in a command, in `recipe=` of a sweep, or after the word "recipe"."""
+    """A recipe's name is in a command, in `recipe=` of a sweep, or after the word "recipe"."""
     named = set()
     for page, words in commands():
         named |= {(page, words[2])} if words[1] in VERBS and len(words) > 2 else set()
@@ -98,12 +96,12 @@ def test_pages_name_only_recipes_that_exist() -> None:
         named |= {(page, name) for names in compared for name in names}
     for page in WRITTEN:
         named |= {(page.name, name) for name in re.findall(r"\brecipes? `([\w-]+)`", page.read_text("utf-8"))}
-    names = (each for each in named if re.fullmatch(r"[a-z0-9-]+", each[1]))  # and no placeholders, no files
+    names = (each for each in named if re.fullmatch(r"[a-z0-9-]+", each[1]))  # neither placeholders nor files
     assert not [each for each in names if each[1] not in recipes.names()]
 
 
 def test_pages_name_no_recipe_that_is_gone() -> None:
-    """Names without a hyphen are also words; the test above sees them in commands."""
+    """Only names with a hyphen are searched, since others are also words. The test above finds those in commands."""
     assert not set(recipes.names()) & recipes.IN_PLACE.keys()
     named = {
         (page.name, name)

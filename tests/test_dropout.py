@@ -15,7 +15,7 @@ TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bf
 
 @pytest.fixture(params=["library", "bytes"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Who computes dropout: the library, or random bytes without it."""
+    """Sets how dropout is computed: by the library, or by random bytes without it."""
     if request.param == "library" and not library.built():
         pytest.skip("no C++ compiler was found when transduce was installed")
     if request.param == "bytes":
@@ -51,7 +51,7 @@ def test_a_p_that_a_byte_would_round_too_much_is_exact(p: float) -> None:
 
 @pytest.mark.usefixtures("way")
 def test_neighbours_are_dropped_independently() -> None:
-    """Bytes of one 64-bit draw lie side by side: no pair of them may agree more than by chance."""
+    """The bytes of one 64-bit draw are neighbours. No two of them may agree more often than by chance."""
     torch.manual_seed(0)
     kept = (Dropout(0.5)(torch.ones(MANY)) != 0).view(-1, 8).double()
     correlation = torch.corrcoef(kept.T) - torch.eye(8)
@@ -107,5 +107,5 @@ def test_a_p_next_to_1_drops_everything_and_a_sum_keeps_its_type() -> None:
     torch.manual_seed(0)
     dropout, base, x = Dropout(0.5), torch.ones(1000), torch.ones(1000)
     assert set(dropout.added_to(base, x).tolist()) == {1.0, 3.0}
-    assert dropout.added_to(base.bfloat16(), x).dtype == torch.float32  # as PyTorch's sum of these
+    assert dropout.added_to(base.bfloat16(), x).dtype == torch.float32  # as in PyTorch, where such a sum is float32
     assert set(dropout.of_relu(torch.tensor([-1.0, 1.0]).repeat(500)).tolist()) == {0.0, 2.0}

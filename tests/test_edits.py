@@ -1,4 +1,4 @@
-"""Edits: the sum over all ways to write, against a walk through every one of them, and copying. In float64."""
+"""Edits in float64: the sum over all edit sequences, against a walk through each of them, and copying."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TARGET = torch.tensor([[5, 3, EOS], [10, 10, EOS]])
 
 
 def way_sum(decoder: Any, d_TW: Tensor, states_SD: Tensor, ids: list[int], written: list[int]) -> Tensor:
-    """The probability of ``written``: the sum over every sequence of edits, each followed by itself."""
+    """The probability of ``written``: the sum over every sequence of edits, by recursion."""
     V, copies = FACTS.target_vocabulary, FACTS.copies if len(decoder.copies) else (PAD,) * 9
 
     def actions(s: int, t: int) -> Tensor:
@@ -91,7 +91,7 @@ def test_members_learn_alone_and_are_measured_together() -> None:
     target = Padded(TARGET, torch.tensor([3, 3]))
     batch = Batch(SOURCE, target, torch.arange(2))
     apart = [CrossEntropy()(one, batch)[0] for one in model.models]
-    assert apart[0].total != apart[1].total  # each has a start of its own
+    assert apart[0].total != apart[1].total  # the members have different initial weights
     model.train()
     for module in model.modules():
         if hasattr(module, "p"):
@@ -101,7 +101,7 @@ def test_members_learn_alone_and_are_measured_together() -> None:
     assert_close(loss.parts["nll"], (apart[0].parts["nll"] + apart[1].parts["nll"]) / 2)
     whole, _ = Members()(model.eval(), batch)
     assert_close(whole.total, CrossEntropy()(model, batch)[0].total)
-    assert whole.total < loss.total  # Jensen: the mean of probabilities
+    assert whole.total < loss.total  # Jensen's inequality, for the mean of probabilities
 
 
 def test_a_run_keeps_its_copies(tmp_path: Path) -> None:

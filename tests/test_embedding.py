@@ -66,7 +66,7 @@ def test_tied_tables_are_one_parameter(tie: str, tables: int) -> None:
     assert (model.decoder.projection.weight is decoder.weight) is (tie in ("target", "all"))
     assert (encoder.weight is decoder.weight) is (tie in ("embeddings", "all"))
     assert len({id(p) for p in model.parameters() if p.shape == (9, 8)}) == tables
-    assert sum(tensor.shape == (9, 8) for tensor in weights(model).values()) == tables  # saved once, too
+    assert sum(tensor.shape == (9, 8) for tensor in weights(model).values()) == tables  # also saved once
 
 
 def test_a_tied_table_learns_from_all_its_uses() -> None:
@@ -77,7 +77,7 @@ def test_a_tied_table_learns_from_all_its_uses() -> None:
         decoder = model.decoder
         if tie == "all":
             tied = model.state_dict()
-        model.load_state_dict(tied)  # under each of their names
+        model.load_state_dict(tied)  # the tied table, under each of its names
         output, _ = model.extend(tokens, model.start(source))
         model.readout(output).logsumexp(-1).sum().backward()
         gradients[tie] = [

@@ -1,4 +1,4 @@
-"""What an error rate is made of: counts that add up to the rate, edits that lead from reference to output."""
+"""The parts of an error rate: counts that add up to the rate, and edits that lead from reference to output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ corpora = st.lists(st.tuples(lines, st.lists(lines, min_size=1, max_size=3)), mi
 
 
 def broken_down(*corpus: tuple[str, str], name: str = "wer") -> ErrorBreakdown:
-    """The errors of pairs of a prediction and its reference."""
+    """The error breakdown of pairs of a prediction and its reference."""
     (rate,) = error_rates([metric(name)])
     return error_breakdown(rate, [Prediction(text) for text, _ in corpus], [Example("", (ref,)) for _, ref in corpus])
 
@@ -59,7 +59,7 @@ def test_of_several_references_the_nearest() -> None:
     for references in [
         ("a b", "a c"),
         ("a c", "a b"),
-    ]:  # equally near, equally long: not the first, but always the same
+    ]:  # equally near, equally long: the choice does not depend on the order
         found = error_breakdown(rate, [Prediction("a d")], [Example("", references)])
         assert found.substitutions == {("b", "d"): 1}
 

@@ -1,4 +1,4 @@
-"""Systems results: runs and files, groups of sources, what is real, the commands, and their pages."""
+"""Results of systems: runs and files, groups of sources, significance, the commands, and their pages."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def three() -> Comparison:
-    """Right 30, 32 and 90 times in a hundred."""
+    """Three systems that are right for about 30, 32 and 90 % of the examples."""
     draw = random.Random(0)
     examples = [Example(f"source {n}", (f"right {n}",)) for n in range(200)]
     texts = {
@@ -107,7 +107,7 @@ def test_only_differences_from_a_baseline_are_tested(three: Comparison) -> None:
     every = {(pair.metric, pair.one, pair.other): pair for pair in three.pairs}
     same = every["exact", "runs/a", "runs/b"]
     assert found.pairs[0].difference == same.difference
-    assert found.pairs[1].adjusted_p == pytest.approx(2 / 201)  # of two pairs; of three it is 3 / 201
+    assert found.pairs[1].adjusted_p == pytest.approx(2 / 201)  # adjusted for two pairs; for three it is 3 / 201
     assert found.pairs[1].better == "runs/c"
     two = compare(three.systems, three.examples, "test", FEW, ["runs/c", "runs/a"])
     pairs = [("runs/b", "runs/c"), ("runs/b", "runs/a"), ("runs/c", "runs/a")]
@@ -117,7 +117,7 @@ def test_only_differences_from_a_baseline_are_tested(three: Comparison) -> None:
 def test_a_comparison_is_told_in_lines_and_as_json(three: Comparison) -> None:
     lines = three.lines()
     assert lines[0] == "test: 200 examples"
-    assert [line.split()[0] for line in lines[2:5]] == ["a", "b", "c"]  # the folder that all are in is left out
+    assert [line.split()[0] for line in lines[2:5]] == ["a", "b", "c"]  # the folder that all systems share is left out
     assert sum("c is better" in line for line in lines) == 4
     assert sum("not shown" in line for line in lines) == 2
     record = json.loads(json.dumps(three.record()))
@@ -197,7 +197,7 @@ def test_groups_have_labels_and_intervals() -> None:
 
 
 def coins(outputs: int) -> Iterator[transduce.Output]:
-    """Outputs of a model whose first choices are right as often as it says."""
+    """Outputs of a model whose first choices are right as often as their probabilities say."""
     draw = np.random.default_rng(0)
     for _ in range(outputs):
         sure = draw.random(20)
@@ -247,7 +247,7 @@ def test_a_report_of_numbers_has_no_calibration(model: Transducer) -> None:
 
 
 class Reader(HTMLParser):
-    """Checks that every element is closed where it should be, and notes what there is."""
+    """Checks that every element is closed where it should be. Collects tags, attributes and texts."""
 
     VOID = ("meta", "br")
 
@@ -279,7 +279,7 @@ NASTY = '<script>alert("x")</script> & <b>'
 
 
 def read(page: str) -> Reader:
-    """The page, well-formed, alone, and without scripts."""
+    """Reads a page. Checks that it is well-formed, loads nothing and has no script."""
     reader = Reader(page)
     assert page.startswith("<!DOCTYPE html>")
     assert not {"script", "b", "img", "link", "iframe"} & set(reader.tags)
@@ -312,7 +312,7 @@ def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
     assert [text.strip() for text in reader.texts["caption"]] == [
         *("words in the source", "times the rarest word of the source stands in training"),
         "whole source in training",
-    ] * 2  # as bars of one metric, and all metrics as numbers
+    ] * 2  # once as bars of one metric, once as numbers of all metrics
     assert reader.tags.count("article") == 10 + 10 + 10
     assert any(NASTY in text for text in reader.texts["dd"] + reader.texts["del"] + reader.texts["mark"])
     alone = read(evaluation_page(run_results(own, model, trained, examples, "test", ReportParts(), FEW)))
@@ -332,7 +332,7 @@ def test_the_page_of_a_comparison(three: Comparison) -> None:
 
 
 def drawing(figure: str, tag: str) -> list[dict[str, str]]:
-    """The attributes of each such element."""
+    """The attributes of each element with this tag."""
     return [dict(re.findall(r'([\w-]+)="([^"]*)"', found)) for found in re.findall(rf"<{tag} [^>]*>", figure)]
 
 
@@ -366,7 +366,7 @@ def test_confusions_are_shaded_by_their_share_of_the_row() -> None:
 
 
 def contrast_of_shade(colors: dict[str, str]) -> float:
-    """That of text on the deepest shade of either colour."""
+    """The contrast of text on the deepest shade of blue or orange, whichever is lower."""
 
     def mixed(hue: str) -> str:
         pairs = ((int(colors[each][at : at + 2], 16) for each in (hue, "paper")) for at in (1, 3, 5))
@@ -381,7 +381,7 @@ def test_reliability_is_drawn_from_the_lower_left_to_the_upper_right() -> None:
     left, top, side = (float(box[name]) for name in ("x", "y", "width"))
     assert (float(first["cx"]), float(first["cy"])) == pytest.approx((left + 0.2 * side, top + 0.75 * side), abs=0.01)
     assert (float(last["cx"]), float(last["cy"])) == pytest.approx((left + side, top), abs=0.01)
-    assert float(first["r"]) - 2 == pytest.approx((float(last["r"]) - 2) / 2)  # a quarter of the tokens
+    assert float(first["r"]) - 2 == pytest.approx((float(last["r"]) - 2) / 2)  # it has a quarter of the tokens
 
 
 @pytest.mark.parametrize(
@@ -410,12 +410,12 @@ def test_examples_worth_reading_are_chosen() -> None:
     assert drawn(examples, 3, 4) == drawn(examples, 3, 4) != drawn(examples, 4, 4)
     assert len(drawn(examples, 0)) == 6
     right = system("e", ["abcd", "abcx", "zzzzz", "abcd", "abcd", "abcd"], examples, "exact")
-    assert worst(right, examples) == [2, 1]  # of equal scores the further from the reference
+    assert worst(right, examples) == [2, 1]  # if scores are equal, the output further from the reference is first
 
 
 def test_a_card_shows_the_score_by_which_it_was_chosen() -> None:
     examples = [Example("", ("a cat sat",))]
-    short = system("short", ["a cat sat"], examples, "bleu")  # as a corpus of its own 0: it has no 4-gram
+    short = system("short", ["a cat sat"], examples, "bleu")  # as a corpus, its BLEU is 0: it has no 4-gram
     assert "bleu 100.0" in cards([0], examples, [short], ["short"])
 
 
@@ -424,7 +424,7 @@ def test_a_card_shows_the_score_by_which_it_was_chosen() -> None:
 
 @pytest.fixture
 def files(tmp_path: Path, model: Transducer) -> dict[str, Path]:
-    """Three sources, two references each, and outputs of a system that is mostly wrong."""
+    """Three sources, two references for each, and outputs of a system that is mostly wrong."""
     answers = model(["abc", "zé", "ab"])
     contents = {
         "source": ["abc", "zé", "ab"],
@@ -520,7 +520,7 @@ def test_of_files_no_line_is_left_out(
     trained: Path, files: dict[str, Path], call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = ["evaluate", trained, "--device=cpu", "--metric=exact"]
-    assert call(*asked, *both(files))[0] == 0  # where an empty reference is none
+    assert call(*asked, *both(files))[0] == 0  # an empty reference does not count
     assert not caplog.records
     files["source"].write_bytes(b"a\xff\nb\nc\n")
     assert call(*asked, *both(files))[0] == 0
@@ -545,14 +545,14 @@ def test_compare_runs_and_files(
     read(page.read_text(encoding="utf-8"))
     record = json.loads(call(*asked[:3], "--device=cpu", "--split=valid", "--trials=100", "--beam=1", "--json")[1])
     assert (record["corpus"], record["examples"]) == ("valid", 100)
-    assert {pair["metric"] for pair in record["pairs"]} == {"exact", "cer"}  # the run's own
+    assert {pair["metric"] for pair in record["pairs"]} == {"exact", "cer"}  # the run's own metrics
     short = json.loads(call(*asked[:3], "--split=valid", "--trials=100", "--set=search.max_length=1", "--json")[1])
-    assert [each["metrics"]["exact"] for each in short["systems"]] == [0, 0]  # what is set holds for every run
+    assert [each["metrics"]["exact"] for each in short["systems"]] == [0, 0]  # --set holds for every run
     assert short["systems"][0]["metrics"]["cer"] != record["systems"][0]["metrics"]["cer"]
 
 
 def test_seeds_are_compared_by_their_means(files: dict[str, Path], tmp_path: Path, call: Call) -> None:
-    """Three lines. The names tell how many are right."""
+    """Each file has three lines. Its name says how many of them are right."""
     right = files["first"].read_text().splitlines()
     for name, count in {"none": 0, "one": 1, "two": 2, "three": 3}.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in [*right[:count], *["x"] * (3 - count)]))
@@ -618,7 +618,7 @@ COMMANDS = [each for each in re.findall(r"^transduce (.*)$", PAGE, re.MULTILINE)
 
 @pytest.fixture
 def readers_folder(trained: Path, sister: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the page takes for granted."""
+    """A folder with the runs and files that the commands of the page use."""
     (tmp_path / "runs").mkdir()
     for name in ("mine", "mine-1", "mine-2", "other", "other-1", "other-2"):
         (tmp_path / "runs" / name).symlink_to(trained if name.startswith("mine") else sister)
@@ -654,7 +654,7 @@ def test_the_python_of_the_page(readers_folder: Path, capsys: pytest.CaptureFixt
 
 
 def test_names_in_tables_are_paths_without_shared_folders() -> None:
-    """Of an ensemble, every member's; a name with a + that is no ensemble stays whole."""
+    """The name of an ensemble has the paths of all its members. A name with a + that is no ensemble stays whole."""
     texts, examples = ["a", "b"], [Example("x", ("a",)), Example("y", ("b",))]
 
     def system(name: str, *runs: str) -> System:

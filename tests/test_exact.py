@@ -1,4 +1,4 @@
-"""Exact search against the list of all outputs, and what it says of a search it did not finish."""
+"""Exact search against the list of all outputs, and its report of an unfinished search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORDS = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
 
 
 def beginnings(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
-    """Everything that can be written without an end, of fewer tokens than ``longest``, with its log-probability."""
+    """All prefixes without an end that have fewer than ``longest`` tokens, and their log-probabilities."""
     found: dict[Tokens, float] = {(): 0.0}
     for length in range(longest - 1):
         for prefix in [prefix for prefix in found if len(prefix) == length]:
@@ -43,7 +43,7 @@ def beginnings(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
 
 @cache
 def rare_ends(seed: int) -> Lookup:
-    """A model of improbable ends, so that a beam of one is wrong now and then."""
+    """A model with improbable ends, so that a beam of one is sometimes wrong."""
     model = Lookup(seed)
     model.logits[:, :, EOS] -= 3
     return model
@@ -72,7 +72,7 @@ def test_the_most_probable_of_all(nbest: int, together: int, states: int) -> Non
 
 
 def test_nothing_is_extended_that_cannot_be_the_beginning_of_a_better_one() -> None:
-    """With the best output as its bound, the search reads the prefixes more probable than that, and no others."""
+    """The search reads the empty prefix and the prefixes that are more probable than the best output, and no others."""
     for seed in range(5):
         model = Lookup(seed)
         for source, explored in enumerate(Exact(max_length=5, beam=300).explore(model, all_of(model))):
@@ -100,7 +100,7 @@ def test_what_is_left_unfinished_is_told(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_an_empty_output_that_wins_is_told() -> None:
-    """Probability 0.2 for the end at once, and 0.16 at most for any other output; greedy search goes past it."""
+    """The empty output has the probability 0.2, and any other output at most 0.16. Greedy search does not find it."""
     model = Lookup(ends=(0.0,))
     model.logits[:] = torch.tensor([0.0, 0, 0.2, 0.8, 0, 0, 0]).log()
     (explored,) = Exact(max_length=9).explore(model, torch.tensor([0]))
@@ -124,7 +124,7 @@ def test_from_a_prefix() -> None:
 
 
 def test_sources_wait_for_their_turn() -> None:
-    """More of them than are looked at in a step: each is explored as it would be alone."""
+    """There are more sources than one step explores. The result is the same as for each source alone."""
     model = Lookup(ends=(0.0,) * 30)
     together = Exact(max_length=6, together=16).explore(model, all_of(model))
     alone = [Exact(max_length=6, together=16).explore(model, torch.tensor([source]))[0] for source in range(30)]
@@ -137,19 +137,19 @@ LIVING: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @dataclass(frozen=True, eq=False)
 class Counted(Prefix):
-    """A state that is known while somebody holds it."""
+    """A state that is in ``LIVING`` while something refers to it."""
 
     def __post_init__(self) -> None:
         LIVING.add(self)
 
 
 class Counting(Lookup):
-    """Notes at each step of single prefixes how many rows of states are alive, those of the step itself included."""
+    """Notes at each step how many rows of states exist, including the rows of the step itself."""
 
     def __init__(self, sources: int) -> None:
         super().__init__(ends=(0.0,) * sources)
         self.logits *= 0.3
-        self.logits[:, :, EOS] -= 8  # an end is improbable, all else alike: exact search has much to look at
+        self.logits[:, :, EOS] -= 8  # an end is improbable, and all else is equal, so exact search reads many prefixes
         self.alive: list[int] = []
 
     def start(self, source: Tensor) -> Counted:
@@ -163,8 +163,9 @@ class Counting(Lookup):
 
 @pytest.mark.parametrize(("together", "states"), mostly_slow([(8, 8), (4, 30), (1, 3)], fast=[(8, 8)]))
 def test_states_are_few_however_many_sources_and_steps(together: int, states: int) -> None:
-    """64 sources wait with one state each and 64 / together are explored; a step of a beam of one, or of the search,
-    has a state for each row that it reads, its parent's and its source's, and joins them, and makes the next."""
+    """The number of states has a bound: one for each of 64 waiting sources, some for each active source, and four for
+    each row of a step. It does not grow with the number of sources.
+    """
     most = {}
     for count, expansions in [(64, 60), (100, 60)]:
         model = Counting(count)
@@ -178,7 +179,7 @@ def test_states_are_few_however_many_sources_and_steps(together: int, states: in
 
 
 def test_prefixes_on_the_way_back_are_few() -> None:
-    """Of each depth those of one step at most."""
+    """At each depth, at most the prefixes of one step are kept."""
     model = Counting(1)
     search = Exact(max_length=9, expansions=3000, beam=1, together=4)
     (descent,) = search._descents(model, all_of(model), None)
@@ -215,7 +216,7 @@ def test_what_is_read_again_is_the_same(family: str) -> None:
 
 
 def test_attention_looks_no_further_than_the_longest_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of unequal depth are joined and selected again and again; their buffers must not grow with that."""
+    """Rows of different depth are joined and selected again and again. Their buffers must not grow with that."""
     capacities: list[int] = []
     write = Buffer.write
 
@@ -229,7 +230,7 @@ def test_attention_looks_no_further_than_the_longest_beginning(monkeypatch: pyte
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 0.6
-        model.decoder.projection.bias[EOS] = -12  # an end is improbable, all else alike: there is much to look at
+        model.decoder.projection.bias[EOS] = -12  # ends are improbable, so the search reads many prefixes
     Exact(max_length=10, expansions=300, beam=1).explore(model, sources([3, 4, 5, 6] * 2))
     assert len(capacities) > 50
     assert max(capacities) <= capacity(10)

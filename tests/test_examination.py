@@ -1,4 +1,4 @@
-"""Odd behaviour: models that are odd in one known way, and the counts that they must give."""
+"""Examinations of odd behaviour: models that are odd in one known way, and the counts that they must give."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SOURCES = [
 
 
 class Speaker:
-    """A model that is a function of its source; each word has this log-probability."""
+    """A model whose output is a function of its source. Each word has the same log-probability."""
 
     conditional = True
     model = nn.Identity()
@@ -171,7 +171,7 @@ def test_examine_compares_two_runs(trained: Path, sister: Path, tmp_path: Path, 
     one, other = json.loads(out)
     assert one["examples"] == other["examples"] == 9
     assert {each["name"] for each in one["findings"]} >= {"repetition", "neglect", "typing error", "junk"}
-    assert "half" in one["left_out"]  # its sources are shorter
+    assert "half" in one["left_out"]  # the sources are too short for it
     text = page.read_text(encoding="utf-8")
     assert "Differences" in text
     assert one["findings"][1]["meaning"] in text

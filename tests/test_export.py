@@ -86,7 +86,7 @@ def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_p
     model: Any = build(EVERY[family], dtype=torch.float32)
     notes = write_onnx(model, sources([11, 3, 4, 7, 5], width=11), tmp_path)
     exported: Any = open_onnx(tmp_path, Manifest("onnx", "float32", "", "", notes))
-    source = sources([5, 17, 2, 4])  # other numbers of rows, positions and hypotheses; one is longer than the example's
+    source = sources([5, 17, 2, 4])  # another shape than the example's; one source is longer
     for search in SEARCHES[notes["model"]]:
         ours, theirs = search(model, source), search(exported, source)
         assert [[h.tokens for h in each] for each in ours] == [[h.tokens for h in each] for each in theirs]
@@ -97,7 +97,9 @@ def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_p
 
 @pytest.mark.parametrize("product", ["MatMul", "Gemm", "small", "scaled"])
 def test_products_of_integers_keep_rows_apart(product: str, tmp_path: Path) -> None:
-    """A row's result is the same, bit for bit, beside a row of large numbers; a tensor's one scale would change it."""
+    """A row's result is bit for bit the same beside a row of large numbers. One scale for the whole tensor would change
+    it.
+    """
     runtime, onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("onnx")
     generator = np.random.default_rng(0)
     K, N = (3, 5) if product == "small" else (24, 40)
@@ -125,7 +127,7 @@ def test_products_of_integers_keep_rows_apart(product: str, tmp_path: Path) -> N
     x_MK[5] *= 1000
     (y_MN,) = run(None, {"x": x_MK})
     alone_MN = np.concatenate([run(None, {"x": x_MK[[row]]})[0] for row in range(5)])
-    assert quantise(path) == 0  # nothing is left
+    assert quantise(path) == 0  # nothing is left to quantise
     if product in ("MatMul", "Gemm"):
         assert np.array_equal(y_MN[:5], alone_MN)
     assert y_MN[:5] == pytest.approx(expected_MN[:5], abs=0.15)
@@ -182,7 +184,7 @@ def test_a_model_without_a_graph_is_refused_with_the_reason(family: str, reason:
 def test_ctranslate2_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> None:
     model: Any = build(EVERY[family], dtype=torch.float32)
     with torch.no_grad():
-        model.decoder.projection.bias[:2] = -30.0  # no trained model writes padding, which searches here forbid
+        model.decoder.projection.bias[:2] = -30.0  # searches forbid padding here, and no trained model writes it
     table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
     write_ctranslate2(model, table, tmp_path)
     exported = open_ctranslate2(tmp_path, Manifest("ctranslate2", "float32", "", ""))
@@ -242,7 +244,7 @@ def test_a_transformer_runs_in_ctranslate2(
         assert status == 0, err
         assert "outputs are equal" in out
         assert ("exact " in out and "against float32" in out) == (precision == "int8")
-        if precision == "int8":  # float32's score is the run's own: quantising has not changed the model
+        if precision == "int8":  # the float32 score is still the run's own: quantising did not change the model
             own = transduce.load(run, settings=greedy).evaluate(Run.open(run).examples("valid"), [metric("exact")])
             manifest = Manifest.read(run / "exports" / "ctranslate2")
             assert manifest.parity["scores"]["exact"][0] == pytest.approx(own.scores["exact"])
@@ -270,7 +272,7 @@ def test_a_transformer_runs_in_ctranslate2(
 
 
 def without_torch(arguments: list[str], given: bytes) -> str:
-    """What a command prints in a process where PyTorch cannot be imported."""
+    """The output of a command in a process that cannot import PyTorch."""
     program = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -317,7 +319,7 @@ def test_an_export_that_differs_is_refused() -> None:
 def test_a_run_is_exported_used_and_refused_when_it_does_not_fit(
     own_run: Path, tmp_path: Path, call: Callable[..., tuple[int, str, str]]
 ) -> None:
-    """One export, which takes seconds, and all that can be done with it."""
+    """An export takes seconds, so this test makes one and checks everything that can be done with it."""
     with pytest.raises(UserError, match="has no export for onnx: make it with `transduce export"):
         transduce.load(own_run, engine="onnx")
     status, out, err = call("export", own_run)
@@ -329,7 +331,7 @@ def test_a_run_is_exported_used_and_refused_when_it_does_not_fit(
     assert transduce.load(own_run, engine="onnx")(lines) == expected
     moved = tmp_path / "elsewhere"
     folder.rename(moved)
-    assert transduce.load(moved)(lines) == expected  # it needs nothing of the run
+    assert transduce.load(moved)(lines) == expected  # the export does not need the run
     status, out, err = call("predict", moved, "--engine", "onnx", stdin="\n".join(lines).encode())
     assert (status, out.splitlines()) == (0, expected), err
     for arguments, message in (

@@ -27,7 +27,7 @@ STACK = {"type": "transformer", "positions": "sinusoidal", "width": 8, "layers":
 
 @pytest.mark.parametrize("kind", ["OPUS-MT", "apart", "untied"])
 def test_an_import_survives_the_way_back(kind: str, model: Path, tmp_path: Path) -> None:
-    """Exported and imported again, a checkpoint has the same numbers; transformers searches both alike."""
+    """A checkpoint that is exported and imported again has the same numbers, and transformers finds the same beams."""
     target = [*tokens_of(model)[:2], *tokens_of(model)[-2:1:-1], "<pad>"] if kind == "apart" else None
     opus(tmp_path / "opus", model, seed=2, target=target, **KINDS[kind])
     import_run(tmp_path / "opus", tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Factors beside each token: the unit, the ways to embed it, and what becomes of it in preparation."""
+"""Factors of tokens: the unit, its embeddings, and its preparation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_token_is_its_factors_side_by_side() -> None:
     assert first[3:5] == second[:2]
     assert first[2] == second[2]
     assert len({first[3], first[4]}) == 2  # "bark" as a word is not "bark" as a lemma
-    assert min(third[:3]) > UNK  # spelled like specials, and none
+    assert min(third[:3]) > UNK  # they are spelled like special tokens, and are none
     assert [row[-1] for row in (first, second, third)] == [EOS] * 3
     assert tuple(tokenizer.tokens(range(4))) == SPECIALS
     assert [tokenizer.decode(row) for row in (first, second, third)] == LINES
@@ -164,7 +164,7 @@ def test_vectors_are_side_by_side_or_added_up(scaled: bool) -> None:
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_vectors_are_drawn_as_those_of_plain_tokens(scaled: bool) -> None:
-    """N(0, 1/width), or N(0, 1) where scaled: 1 % is five standard errors and more."""
+    """The distribution is N(0, 1/width), or N(0, 1) if scaled. A tolerance of 1 % is over five standard errors."""
     ids_NF = torch.arange(6000).view(-1, 3)
     for embedding in (ConcatenatedFactors(6000, 64, scaled, 3, (40, 20, 4)), SummedFactors(6000, 64, scaled, 3)):
         assert embedding(ids_NF).std().item() == pytest.approx(1 if scaled else 1 / 8, rel=0.01)
@@ -172,7 +172,7 @@ def test_vectors_are_drawn_as_those_of_plain_tokens(scaled: bool) -> None:
 
 @pytest.mark.parametrize("name", ["recurrent", "transformer"])
 def test_an_encoder_reads_one_vector_a_token(name: str) -> None:
-    """As with plain tokens whose vectors these are; and every factor is read."""
+    """The result is the same as for plain tokens with these vectors. Every factor changes the result."""
     table = factored(name, CONCATENATED)
     encoder: Any = config.build(table, Encoder, FACTORED, "encoder").double().eval()
     plain = {key: value for key, value in table.items() if key != "embedding"}

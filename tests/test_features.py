@@ -1,4 +1,4 @@
-"""Features before a text: the unit, its vocabulary, and what becomes of them in preparation."""
+"""Features before a text: the unit, its vocabulary, and its preparation."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_ids_of_another_vocabulary_are_refused():
 
 
 def data_of(folder: Path, text: str) -> Data:
-    """Lemma, features, form, as they are in the shared tasks on inflection."""
+    """Data with the columns lemma, features and form, like the shared tasks on inflection."""
     (folder / "train.tsv").write_text(text, encoding="utf-8")
     units = Units(source=Features(Characters()), target=Characters())
     return Data(units, train=Files(path=str(folder / "train.tsv")), columns=ColumnNames(0, 2, labels=(1,)))

@@ -16,7 +16,7 @@ from transduce.models.weights import save_tensors
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what is synced to disk, in order, and of what is renamed."""
+    """The names of files and folders that are synced to disk, in order. A renamed one is marked with "->"."""
     told: list[str] = []
     rename, replace, sync = Path.rename, Path.replace, files._sync
 

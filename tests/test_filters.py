@@ -1,4 +1,4 @@
-"""What a search may write: every filter against the list of all outputs, in beams with room for everything."""
+"""Filters of a search against the list of all outputs, in beams with room for everything."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ RULES: dict[str, tuple[tuple[Filter[Any], ...], Rule]] = {
 @settings(max_examples=5, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000))
 def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rule: str, seed: int) -> None:
-    """... and a narrow one only such, with the model's own log-probabilities."""
+    """A wide beam finds exactly the allowed outputs, with the model's own log-probabilities. A narrow beam and greedy
+    search find only allowed outputs.
+    """
     filters, allowed = RULES[rule]
     model, source = Tables(seed), Padded(torch.zeros(4, 4), torch.tensor([1, 2, 3, 4]))
     found = Beam(200, 200, LONGEST, LogProbability(), filters)(model, source)
@@ -109,7 +111,7 @@ def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rule: str, seed: int
 
 @pytest.mark.parametrize(("ratio", "expected"), [(1.4, [63, 119, 126]), (1.1, [49, 93, 99]), (0.1, [4, 8, 9])])
 def test_a_length_is_its_decimal_product(ratio: float, expected: list[int]) -> None:
-    """1.4 * 45 is 63, and in binary a little less."""
+    """The limit is the exact decimal product: 1.4 * 45 is 63, although it is a little less in binary."""
     source = Padded(torch.zeros(3, 90), torch.tensor([45, 85, 90]))
     assert LengthLimit(maximum_ratio=ratio).start(source).most_N.tolist() == expected
     assert LengthLimit(minimum_ratio=ratio).start(source).least_N.tolist() == expected
@@ -121,20 +123,22 @@ def test_where_a_source_is_too_short_for_both_limits_the_upper_one_holds() -> No
 
 
 def written(allowed: Rule, tokens: tuple[int, ...], length: int) -> bool:
-    """Every beginning is allowed; the search ends what has LONGEST tokens, and what could not go on."""
+    """Returns whether a search can return these tokens. Every prefix must be allowed. The end is forced at LONGEST
+    tokens, or if nothing else is allowed.
+    """
     *beginnings, whole = (tokens[: end + 1] for end in range(len(tokens)))
     forced = len(whole) == LONGEST or stuck(allowed, whole[:-1], length)
     return all(allowed(beginning, length) for beginning in beginnings) and (forced or allowed(whole, length))
 
 
 def stuck(allowed: Rule, tokens: tuple[int, ...], length: int) -> bool:
-    """Nothing may follow, not even the end."""
+    """Returns whether nothing may follow, not even the end."""
     return not any(allowed((*tokens, token), length) for token in (*WORDS, EOS))
 
 
 @dataclass(frozen=True)
 class Tax(Stateless):
-    """A price on every word but the first."""
+    """Subtracts a price from every word except the first."""
 
     price: float
 
@@ -165,7 +169,9 @@ FILTERED: dict[str, Any] = {
     "family", mostly_slow(["luong, coverage, fed", "transformer, pre-norm"], fast=["luong, coverage, fed"])
 )
 def test_company_and_score(family: str, search: Any, prefix: bool) -> None:
-    """With all filters on: a row alone, in any batch and order has the same outputs, of the model's log-probability."""
+    """A row has the same outputs alone and in any batch and order, with all filters. Their log-probabilities are the
+    model's own.
+    """
     model, source = build(FAMILIES[family]), sources(all_lengths(family))
     forced = [prefixes([BEGINNINGS[row]]) if prefix else None for row in range(7)]
     together = search(model, source, prefixes(BEGINNINGS) if prefix else None)
@@ -182,7 +188,7 @@ def test_company_and_score(family: str, search: Any, prefix: bool) -> None:
 
 
 def test_a_prefix_counts_as_written() -> None:
-    """Its words may not come again, and are part of the length, though no filter keeps them from being forced."""
+    """The prefix's words may not be repeated, and they count as length. No filter keeps them from being forced."""
     model = Lookup()
     for search in (
         Greedy(9, (NoRepeat(1), LengthLimit(4, 5))),

@@ -1,4 +1,4 @@
-"""What a decoder reads while it learns: the target, or its own words, chosen token by token or all together."""
+"""The words that a decoder reads in training: the target's or its own, chosen token by token or all together."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def model() -> Any:
 
 
 def draws(p: float, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Where a model's own word is read, and at which quantile of its distribution it lies."""
+    """The positions of the model's own words, and the quantiles of its distribution that select them."""
     generator = torch.Generator().manual_seed(seed)
     coin_BT, quantile_BT = torch.rand(2, *TARGET.values.shape, generator=generator)
     own_BT = (coin_BT >= p) & TARGET.mask
@@ -55,7 +55,7 @@ def draws(p: float, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def by_hand(model: Any, own_BT: Tensor, quantile_BT: Tensor, choose: str) -> Tensor:
-    """One row after the other, one word after the other, the whole prefix read anew for each."""
+    """Chooses words by loops over rows and positions. Each word reads the whole prefix again."""
     rows = []
     for b in range(3):
         source = Padded(BATCH.source.values[b : b + 1, : LENGTHS[b]], BATCH.source.lengths[b : b + 1])
@@ -94,7 +94,7 @@ def test_token_by_token_it_reads_what_it_would_have_written(model: Any, p: float
 @pytest.mark.parametrize("family", ["luong, additive, fed", "transformer, pre-norm", "convs2s"])
 @torch.no_grad()
 def test_one_pass_chooses_after_the_target(family: str) -> None:
-    """The two-pass form: every word is chosen after the target's, whatever was chosen before it."""
+    """One pass gives the two-pass form: every word is chosen after the target's words, and not after chosen words."""
     model = build(FAMILIES[family])
     own_BT, quantile_BT = draws(0.4)
     expected_BT = shifted(TARGET)
@@ -107,7 +107,7 @@ def test_one_pass_chooses_after_the_target(family: str) -> None:
 
 
 def test_passes_end_when_nothing_changes(model: Any) -> None:
-    """Many passes cost no more than are needed: one word's choice changes no other, and the second pass sees it."""
+    """The passes stop when nothing changes. One word's choice changes no other here, and the second pass sees it."""
     own_BT, quantile_BT = torch.zeros(3, 7, dtype=torch.bool), torch.full((3, 7), 0.5)
     own_BT[0, 3] = True
     counted = Counted(model)
@@ -118,7 +118,7 @@ def test_passes_end_when_nothing_changes(model: Any) -> None:
 
 
 class Counted:
-    """A model that counts how often it is extended, and how many features it reads out."""
+    """A model that counts the calls of ``extend`` and the features that it reads out."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.start = model, model.start
@@ -140,7 +140,7 @@ class Counted:
 def test_choices_cost_no_gradients_and_no_padding(model: Any, forcing: Any) -> None:
     counted = Counted(model)
     forcing(NEVER)(counted, model.start(BATCH.source), TARGET, 0.0)
-    assert counted.asked - (forcing is ParallelScheduledSampling) == 6 + 2 + 4  # and one row, to see how wide it is
+    assert counted.asked - (forcing is ParallelScheduledSampling) == 6 + 2 + 4  # and one row that shows the width
     assert not counted.with_gradients
 
 
@@ -158,7 +158,7 @@ def test_choices_are_read_out_in_chunks(model: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_quantiles_sample_the_distribution() -> None:
-    """Evenly spaced quantiles meet each word as often as it is probable, to one in their number."""
+    """Evenly spaced quantiles choose each word in proportion to its probability."""
     probability_V = torch.tensor([0.0, 0.0, 0.3, 0.05, 0.0, 0.65, 0.0])
     quantile_N = torch.arange(1000) / 1000
     drawn_N = at_quantile(probability_V.log().expand(1000, -1), quantile_N)
@@ -168,7 +168,9 @@ def test_quantiles_sample_the_distribution() -> None:
 
 
 def test_the_ends_of_the_distribution() -> None:
-    """At quantile 0 the first word that can be, just below 1 the last: never one that cannot."""
+    """Quantile 0 gives the first possible word, and a quantile just below 1 gives the last. Impossible words are never
+    chosen.
+    """
     logits_NV = torch.tensor([-torch.inf, 0.0, 5.0, -torch.inf]).expand(2, -1)
     just_below = 1 - 2.0**-24  # the largest number that torch.rand draws
     assert at_quantile(logits_NV, torch.tensor([0.0, just_below])).tolist() == [1, 2]
@@ -180,7 +182,7 @@ def test_the_ends_of_the_distribution() -> None:
 @CHOICES
 @pytest.mark.parametrize("forcing", [ScheduledSampling, ParallelScheduledSampling])
 def test_what_no_search_reads_is_never_chosen(choose: Any, forcing: Any) -> None:
-    """Padding, a second beginning, and the end, after which no search goes on."""
+    """The model never chooses padding, BOS or EOS, since no search reads them."""
     table = torch.full((11, 11), -9.0)
     table[:, [PAD, BOS, EOS]] = 9.0
     model = Bigram(table)
@@ -191,7 +193,7 @@ def test_what_no_search_reads_is_never_chosen(choose: Any, forcing: Any) -> None
 
 
 class Bigram(nn.Module):
-    """Logits of a next word are a function of the last."""
+    """A model whose logits of the next word depend only on the last word."""
 
     def __init__(self, table_VV: Tensor) -> None:
         super().__init__()
@@ -208,7 +210,7 @@ class Bigram(nn.Module):
 
 
 class Consuming(Bigram):
-    """A model that writes into its state, as it may: a state is consumed by its call."""
+    """A model that writes into its state. It may do so, since a call consumes its state."""
 
     def extend(self, tokens_BT: Tensor, state: Any) -> Any:
         return super().extend(tokens_BT, None)[0], state.add_(tokens_BT.shape[1])
@@ -227,7 +229,7 @@ def test_the_state_is_left_as_it_is(forcing: Any) -> None:
 @pytest.mark.parametrize("forcing", [ScheduledSampling, ParallelScheduledSampling])
 @pytest.mark.parametrize("p", [0.0, 0.3, 0.9])
 def test_the_share_of_the_targets_words(p: float, forcing: Any) -> None:
-    """A model that always writes the same word, which no target has, shows where it was read."""
+    """The model always writes one word that no target has. So the result shows which words are its own."""
     table = torch.full((11, 11), -torch.inf)
     table[:, 10] = 0.0
     target = Padded(torch.full((100, 101), 4), torch.full((100,), 101))
@@ -255,7 +257,7 @@ def test_the_schedule_sees_the_progress(model: Any) -> None:
 
 
 class Recorded:
-    """A forcing, and what it said was to be read."""
+    """A forcing that keeps the words it chose."""
 
     def __init__(self, forcing: Forcing) -> None:
         self.forcing = forcing
@@ -268,7 +270,9 @@ class Recorded:
 @pytest.mark.parametrize("forcing", [ScheduledSampling(Constant(0.4)), ParallelScheduledSampling(Constant(0.4))])
 @pytest.mark.parametrize("family", ["luong, additive, fed", "transformer, pre-norm"])
 def test_the_loss_is_that_of_the_target_after_what_is_read(family: str, forcing: Forcing) -> None:
-    """In value and gradient: choosing leaves no trace, in the state or in the graph."""
+    """The loss and its gradients are the cross-entropy after the chosen words. Choosing leaves no trace in the state or
+    in the graph.
+    """
     model = build(FAMILIES[family]).train()
     for part in model.modules():
         if hasattr(part, "p"):
@@ -293,7 +297,9 @@ def test_a_model_out_of_training_is_measured_after_the_target(model: Any) -> Non
 
 
 def test_gradients_reach_every_weight_in_bfloat16() -> None:
-    """Under autocast a weight cast without gradients must not be what is trained with."""
+    """Autocast caches cast weights. Training must not use a weight that was cast without gradients while words were
+    chosen.
+    """
     model = build(FAMILIES["transformer, pre-norm"], dtype=torch.float32).train()
     with torch.autocast("cpu", torch.bfloat16):
         loss, _ = CrossEntropy(0.0, ParallelScheduledSampling(NEVER))(model, BATCH)
@@ -328,7 +334,7 @@ def sampling(kind: str, probability: config.Table) -> config.Table:
 def test_p_of_1_is_plain_training_to_the_last_bit(
     kind: str, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
-    """The same weights and optimiser after updates with dropout, whose random numbers are the same too."""
+    """If p is 1, weights and optimiser are the same as in plain training, and dropout draws the same random numbers."""
     train(tmp_path / "run", tiny | sampling(kind, {"type": "constant", "value": 1.0}))
     same_bytes(tmp_path / "run", trained)
 
@@ -372,8 +378,9 @@ def test_schedules(schedule: Probability, expected: list[float]) -> None:
 
 
 def test_schedules_are_the_papers() -> None:
-    """Bengio et al. 2015, section 2.4: linear, exponential and inverse sigmoid decay in the number i of the update,
-    with their constants (k, c, epsilon), for n updates."""
+    """Bengio et al. 2015, section 2.4: linear, exponential and inverse sigmoid decay in the update's number i of n,
+    with their constants k, c and epsilon.
+    """
     n, k, c, epsilon = 400, 60.0, 0.002, 0.3
     sigmoid = InverseSigmoid(middle=k * math.log(k) / n, steepness=n / k)
     linear, exponential = Linear(start=0.95, slope=n * c, floor=epsilon), Exponential(0.99**n)
@@ -406,7 +413,7 @@ def test_bad_values_are_refused(make: Any, message: str) -> None:
 
 
 def test_the_page_says_what_the_schedules_are() -> None:
-    """docs/training.md: its objective can be built, and its table holds what the schedules say, to two digits."""
+    """The objective in docs/training.md can be built. Its table has the values of the schedules to two digits."""
     text = PAGE.read_text(encoding="utf-8")
     blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (block,) = (each for each in blocks if "forcing" in each)

@@ -1,4 +1,4 @@
-"""Errors of numbers: against NumPy, by their definitions, and what cannot be measured."""
+"""Errors of forecasts: against NumPy, by their definitions, and inputs that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def text(steps: np.ndarray) -> str:
 
 
 def corpus(channels: int, period: int = 1) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
-    """Sources, forecasts and what came, of unequal lengths."""
+    """Sources, forecasts and true series of different lengths."""
     sizes = [(9 + period, 3), (8 + period, 5), (12 + period, 1)]
     scale = 10.0 ** np.arange(channels)
     draw = [[RANDOM.normal(size=(length, channels)) * scale for length in size] for size in sizes]
@@ -54,7 +54,7 @@ def test_the_scaled_error_is_hyndmans(name, period, channels):
 
 @pytest.mark.parametrize("name", ["mae", "rmse", "mase", "mase-4"])
 def test_statistics_are_sums(name):
-    """Those of a corpus are those of its rows, added: what bootstrap and several processes rely on."""
+    """The statistics of a corpus are the sum of its rows' statistics. Bootstrap and several processes rely on this."""
     sources, forecasts, truth = corpus(channels=2, period=4)
     ours = metric(name)
     rows = [

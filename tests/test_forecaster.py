@@ -1,4 +1,4 @@
-"""Models that write numbers: the laws that apply to them, their parts by hand, who may ask them, and a run."""
+"""Models that write numbers: their laws, their parts by hand, which searches fit them, and a whole run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS_IN, STEPS_OUT = [5, 2, 7], [6, 1, 4]
 
 
 def series(steps: list[int], seed: int = 1, width: int = 0, padding: float = 0.0) -> Padded:
-    """Random numbers side by side, EOS at each row's end, ``padding`` after it."""
+    """Random series with the channels side by side, EOS at each row's end, and ``padding`` after it."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.tensor([C * count + 1 for count in steps])
     values = torch.full((len(steps), max(width, int(lengths.max()))), padding, dtype=torch.float64)
@@ -69,7 +69,7 @@ def predicted(model: Any, source: Padded, steps: list[int]) -> list[Tensor]:
 
 
 def test_row_and_company(model: Any) -> None:
-    """Alone or in any batch, beside rows of any number of steps: the same numbers."""
+    """A row has the same numbers alone and in any batch, beside rows of any length."""
     whole = predicted(model, series(STEPS_IN), STEPS_OUT)
     some = predicted(model, pick(series(STEPS_IN), [2, 0, 0]), [4, 6, 6])
     assert_close(some, [whole[2], whole[0], whole[0]])
@@ -81,7 +81,7 @@ def test_row_and_company(model: Any) -> None:
 
 
 def test_padding(model: Any) -> None:
-    """More padding changes nothing, whatever stands in it."""
+    """Neither more padding nor its values change the result."""
     for source in (series(STEPS_IN, width=19), series(STEPS_IN, width=19, padding=3.7)):
         assert_close(predicted(model, source, STEPS_OUT), predicted(model, series(STEPS_IN), STEPS_OUT))
 
@@ -125,7 +125,7 @@ def test_spec(family: str) -> None:
 
 @torch.no_grad()
 def test_dense_to_dense_is_two_layers_and_a_readout() -> None:
-    """In plain loops: shorter sources have zeros before them."""
+    """The forecast equals plain loops. Zeros stand before shorter sources."""
     model = build(NUMBERS["dense to dense"])
     encoder, decoder = model.encoder, model.decoder
     source = series(STEPS_IN)
@@ -152,7 +152,7 @@ def test_a_dense_encoder_refuses_what_it_cannot_read() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("level", ["last", "window"])
 def test_the_level_is_taken_and_given_back(level: str) -> None:
-    """The same model without it, of sources and outputs that were moved by hand."""
+    """The result equals the same model without a level, if sources and outputs are moved by hand."""
     table = NUMBERS["dense to dense"]
     plain, levelled = build(table), build(table | {"level": level})
     levelled.load_state_dict(plain.state_dict())
@@ -170,7 +170,9 @@ def test_the_level_is_taken_and_given_back(level: str) -> None:
 
 
 def test_a_series_that_is_moved_moves_its_forecast() -> None:
-    """By its level alone; by the window, one that is stretched stretches it too."""
+    """If the level is the last step, a shifted series shifts its forecast. If it is the window, stretching also
+    stretches it.
+    """
     source = series(STEPS_IN)
     higher = replace(source, values=source.values + 5)
     model = build(NUMBERS["lstm to dense, from the last step"])
@@ -197,7 +199,7 @@ def test_levels_that_cannot_be_are_refused() -> None:
 
 
 class Noted(nn.Module):
-    """Predicts what it is told to."""
+    """A model that predicts the given numbers."""
 
     steps, channels = 3, 2
 
@@ -224,7 +226,7 @@ ERRORS = [0, -0.5, -2, 0, 1, 4]
     ],
 )
 def test_losses_by_hand(objective: Any, total: float) -> None:
-    """Neither EOS nor what is behind it counts."""
+    """EOS and everything behind it do not count."""
     loss, _ = objective(Noted(TOLD), Batch(TRUE, TRUE, torch.arange(2)))
     assert float(loss.total) == pytest.approx(total)
     assert loss.count == 6
@@ -298,7 +300,7 @@ def test_who_may_ask_whom() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two waves of a period of 8, in a table of one's own, forecast by a dense network."""
+    """A dense network that forecasts two waves of period 8 from a CSV file."""
     folder = tmp_path_factory.mktemp("series")
     rows = [f"{10 * math.sin(t * math.pi / 4):.6f},{1000 + 3 * math.cos(t * math.pi / 4):.6f}" for t in range(120)]
     (folder / "waves.csv").write_text("\n".join(["a,b", *rows]) + "\n", encoding="utf-8")
@@ -328,7 +330,7 @@ def test_a_metric_that_needs_longer_sources_is_refused_before_training(run: Path
 
 
 def test_raw_numbers_go_in_and_come_out(run: Path) -> None:
-    """A wave goes on; one that is far above what was met goes on up there."""
+    """The forecast continues both waves in their own units. Two steps are the beginning of four."""
     transducer = load(run, device="cpu")
     t = range(12)
     source = " ".join(f"{10 * math.sin(i * math.pi / 4):.6f},{1000 + 3 * math.cos(i * math.pi / 4):.6f}" for i in t[:8])

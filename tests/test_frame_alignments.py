@@ -1,4 +1,4 @@
-"""When each token was said: frames of finished outputs, their picture, and how they are asked for."""
+"""Alignments of finished outputs to frames, their picture, and how they are requested."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def transducer(family: str, search: Any = None) -> Transducer:
 @pytest.mark.parametrize("family", ["ctc, lstm, no attention", "ctc, transformer, no attention", "ctc and attention"])
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_the_best_of_all_alignments(family: str, batch_size: int) -> None:
-    """Each output of each source, in order, as by the list of all its alignments."""
+    """The alignment of each output is the best one in the list of all its alignments."""
     model = transducer(family, PrefixBeam(3, 2))
     sources = ["a", "", "ab"] if family != "ctc, transformer, no attention" else ["a", ""]
     answers = [*model.answer(map(Request, sources))]
@@ -193,7 +193,7 @@ def test_no_frames(frames: int) -> None:
 
 
 def test_long_symbols_have_room_beside_their_rows() -> None:
-    """And are left out where they do not fit."""
+    """Longer symbols make the picture wider. They are left out where they do not fit."""
     lattice = of_text("ab", 3)
     short, long = (ET.fromstring(svg(lattice, symbols, best=False)) for symbols in (["a", "b"], ["a", "eight"]))
     assert float(long.get("width", "")) == float(short.get("width", "")) + 10
@@ -203,7 +203,7 @@ def test_long_symbols_have_room_beside_their_rows() -> None:
 
 
 def test_what_cannot_be_printed_is_shown_all_the_same() -> None:
-    """A control character would be no XML, a space is not seen."""
+    """A control character is not valid XML, and a space is invisible. Both get a visible sign."""
     drawn = ET.fromstring(svg(of_text("a\x01 ", 4), ["a", "\x01", " "]))
     texts = [each.text for each in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"a", "\\x01", "␣"} <= set(texts)

@@ -1,4 +1,4 @@
-"""Minimum risk of CTC models: its definition by enumeration of alignments, and the sampler of outputs."""
+"""Minimum risk of CTC models: the definition by enumeration of alignments, and the sampler of outputs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Given(nn.Module):
 
 
 def batch() -> Batch:
-    """The second target needs more frames than its source has."""
+    """A batch whose second target needs more frames than its source has."""
     target = torch.tensor([[5, 4, EOS], [5, 4, EOS], [4, EOS, PAD]])
     return Batch(sources([2, 1, 2]), Padded(target, torch.tensor([3, 3, 2])), torch.arange(3))
 
 
 def distribution(model: Given, row: int) -> dict[tuple[int, ...], Tensor]:
-    """p(y) of every output y, by addition of all its alignments. Differentiable."""
+    """p(y) of every output y, summed over all its alignments. It is differentiable."""
     p_SV, found = model.logits[row].softmax(-1), dict[tuple[int, ...], Tensor]()
     for path in product((PAD, *SYMBOLS), repeat=FRAMES[row]):
         share = torch.stack([p_SV[t, symbol] for t, symbol in enumerate(path)]).prod()

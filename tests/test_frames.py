@@ -1,4 +1,4 @@
-"""Searches among alignments: against enumeration, and the laws that hold for them."""
+"""Searches among alignments: against enumeration, and their laws."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SYMBOLS = (3, 4, 5)
 
 @dataclass(frozen=True)
 class Drawn:
-    """A model whose frames are given; sources are as many of its rows as they have."""
+    """A model with given frames. It ignores its sources."""
 
     log_probs_BSV: Tensor
     lengths_B: Tensor
@@ -46,7 +46,7 @@ def drawn(lengths: list[int], seed: int = 0, sharpness: float = 1.5) -> tuple[Dr
 
 
 class Bigrams(nn.Module):
-    """A language model to be counted by hand; it knows how many tokens it has read, and that it began."""
+    """A simple language model. Its logits depend on the last token and on the number of tokens read."""
 
     def __init__(self, seed: int = 0, vocabulary: int = 6) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Bigrams(nn.Module):
 
 
 def totals(model: Drawn, row: int) -> dict[tuple[int, ...], float]:
-    """log p(y | x) of every output there is, from all paths."""
+    """log p(y | x) of every output, summed over all paths."""
     found: dict[tuple[int, ...], float] = {}
     length = int(model.lengths_B[row])
     for path in itertools.product((PAD, *SYMBOLS), repeat=length):
@@ -76,7 +76,7 @@ def totals(model: Drawn, row: int) -> dict[tuple[int, ...], float]:
 
 
 def judged(language_model: Bigrams, output: tuple[int, ...]) -> float:
-    """log p of an output, read from its beginning."""
+    """The language model's log p of an output."""
     return force(language_model, sources([2]), padded_targets([list(output)]))[0].log_prob
 
 
@@ -107,7 +107,7 @@ def test_a_full_beam_with_a_language_model(weight: float, bonus: float) -> None:
 
 
 class Excluding(Bigrams):
-    """Bigrams that exclude some tokens, as a model that was counted without smoothing does."""
+    """Bigrams that exclude some tokens, like a model that was counted without smoothing."""
 
     def __init__(self, *excluded: int) -> None:
         super().__init__()
@@ -136,7 +136,9 @@ def test_outputs_that_the_language_model_excludes_are_left_out_unless_it_exclude
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_narrower_beams_find_less(size: int) -> None:
-    """They keep a part of the alignments, so that scores are at most what all have; the probability told is of all."""
+    """A narrower beam keeps only some alignments, so a score is at most the sum over all. The log-probability is over
+    all alignments.
+    """
     model, source = drawn([6, 5], seed=5, sharpness=0.5)
     for row, hypotheses in enumerate(PrefixBeam(size, size)(model, source)):
         expected = totals(model, row)
@@ -148,7 +150,7 @@ def test_narrower_beams_find_less(size: int) -> None:
 
 
 def test_prefixes_that_leave_and_come_back_are_one() -> None:
-    """However narrow the beam, over many frames no output is told twice."""
+    """A prefix can leave the beam and come back. No output occurs twice, even in a narrow beam over many frames."""
     model, source = drawn([40] * 20, seed=6, sharpness=0.3)
     for size in (2, 4, 9):
         for hypotheses in PrefixBeam(size, size)(model, source):
@@ -156,7 +158,9 @@ def test_prefixes_that_leave_and_come_back_are_one() -> None:
 
 
 def test_a_beam_with_more_places_than_prefixes_leaves_them_empty() -> None:
-    """Whatever else is in the batch: a source of one frame has 23 outputs, and another of three has more than 30."""
+    """A source of one frame has only 23 outputs, and the other source has more than 30. The other source does not
+    change the 23.
+    """
     logits_BSV = torch.randn(2, 3, 25, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     logits_BSV[..., [BOS, EOS]] = -1e4
     log_probs_BSV = logits_BSV.log_softmax(-1)
@@ -168,7 +172,9 @@ def test_a_beam_with_more_places_than_prefixes_leaves_them_empty() -> None:
 
 
 def test_prefixes_are_as_wide_as_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And not as there are frames, which would make the search quadratic."""
+    """The prefixes are as wide as the longest output, not as the number of frames. Otherwise the search would be
+    quadratic.
+    """
     widths, children = [], _Beam._children
 
     def spied(beam: _Beam, total_BK: Tensor) -> Tensor:
@@ -177,14 +183,14 @@ def test_prefixes_are_as_wide_as_the_longest(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(_Beam, "_children", spied)
     model, source = drawn([60])
-    model.log_probs_BSV.fill_(-20.0)[..., PAD] = 0.0  # hardly ever is anything written
+    model.log_probs_BSV.fill_(-20.0)[..., PAD] = 0.0  # almost nothing is written
     _, length_BK, _ = PrefixBeam(3).by_operators(model.frames(source), source, None)
     assert length_BK.tolist() == [[0]]
     assert max(widths) <= 4
 
 
 def test_the_best_path_and_the_best_output() -> None:
-    """Two frames, a blank in each the likeliest: the best alignment says nothing, the best output is a symbol."""
+    """A blank is the likeliest symbol in both frames. The best alignment is empty; the best output is one symbol."""
     logits = torch.tensor([[0.45, 1e-9, 1e-9, 0.35, 0.1, 0.1]], dtype=torch.float64).log().expand(2, -1)[None]
     model = Drawn(logits.log_softmax(-1), torch.tensor([2]))
     ((path,),) = BestPath()(model, sources([2]))
@@ -229,7 +235,7 @@ def model(family: str) -> Any:
 
 
 def test_score(model: Any, search: Any) -> None:
-    """A hypothesis' log-probability, in all and token by token, is the model's own of it."""
+    """The log-probabilities of a hypothesis, in total and token by token, are the model's own."""
     source = sources(LENGTHS)
     for row, hypotheses in enumerate(search(model, source)):
         for hypothesis in hypotheses:
@@ -251,14 +257,14 @@ def test_either_way_of_forcing_is_the_other(model: Any) -> None:
         assert ours.best_log_probs == pytest.approx(theirs.best_log_probs, abs=1e-9)
     (impossible,) = BestPath().force(model, sources([1]), padded_targets([[5, 5, 5, EOS]]))
     assert impossible.log_prob == -math.inf
-    assert all(math.isfinite(log_prob) for log_prob in impossible.token_log_probs[:2])  # which 3 frames have room for
+    assert all(math.isfinite(log_prob) for log_prob in impossible.token_log_probs[:2])  # they fit into 3 frames
     assert impossible.token_log_probs[2:] == (-math.inf, -math.inf)
     assert all(math.isfinite(log_prob) for log_prob in impossible.best_log_probs)
 
 
 @pytest.mark.parametrize("family", ["ctc, lstm, no attention"], indirect=True)
 def test_a_beginning_that_the_frames_have_no_room_for_is_all_there_is(model: Any) -> None:
-    """Three frames: two equal symbols and a blank between them fit, three do not."""
+    """Three frames have room for two equal symbols and a blank between them, but not for three equal symbols."""
     beginnings = Padded(torch.tensor([[5, 5, 5], [5, 5, 0]]), torch.tensor([3, 2]))
     for search in (Greedy(max_length=9), Beam(4, max_length=9)):
         (impossible, *_), (possible, *_) = search(model, sources([1, 1]), beginnings)
@@ -269,7 +275,7 @@ def test_a_beginning_that_the_frames_have_no_room_for_is_all_there_is(model: Any
 
 
 def test_company(model: Any, family: str, search: Any) -> None:
-    """Alone or in any batch, in any order, whatever stands in the padding: the same hypotheses."""
+    """The hypotheses are the same alone and in any batch and order, with any values in the padding."""
     source, order = sources(all_lengths(family), width=9), [3, 6, 0, 5, 2, 4, 1]
     junk = Padded(source.values.masked_fill(~source.mask, 7), source.lengths)
     together, shuffled = search(model, junk), search(model, pick(source, order))
@@ -282,7 +288,9 @@ def test_company(model: Any, family: str, search: Any) -> None:
 
 @pytest.mark.parametrize("family", ["ctc, lstm, no attention"], indirect=True)
 def test_frame_by_frame_or_token_by_token(model: Any) -> None:
-    """With room for everything both find the same best output; a reward for each token is an insertion bonus."""
+    """Both searches find the same best outputs if the beam has room for everything. A reward for each token is an
+    insertion bonus.
+    """
     source = sources([1, 1])
     for row in range(2):
         one = pick(source, [row])
@@ -309,7 +317,9 @@ def test_what_is_chosen_token_by_token_is_the_first_choice(seed: int) -> None:
 
 
 def test_a_beam_over_both_is_joint_decoding() -> None:
-    """Every output scored by either part: the beam with room for all finds the best of the weighted sums."""
+    """A beam with room for everything finds the best weighted sum of the log-probabilities that both parts give an
+    output.
+    """
     model = build(FAMILIES["ctc and attention"])
     source = sources([1])
     every = [[*body, EOS] for n in range(3) for body in itertools.product(range(3, 11), repeat=n)]

@@ -1,4 +1,4 @@
-"""Searches among alignments by the compiled library: the same numbers as those of the operators."""
+"""Compiled searches among alignments give the same numbers as the operators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def drawn(seed: int, symbols: int, equal: bool) -> Padded:
 
 
 def exact_logaddexp(a: Tensor, b: Tensor) -> Tensor:
-    """PyTorch's own rounds differently at different places of a tensor."""
+    """Replaces PyTorch's ``logaddexp``, which rounds differently at different places of a tensor."""
     return torch.from_numpy(np.asarray(np.logaddexp(a.numpy(), b.numpy())))
 
 
@@ -48,7 +48,7 @@ def exact_logaddexp(a: Tensor, b: Tensor) -> Tensor:
 def test_the_prefix_beam_is_that_of_the_operators_bit_for_bit(
     size: int, nbest: int, bonus: float, equal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of equal prefixes, both take the first; both leave places empty where there are too few prefixes."""
+    """Both take the first of equal prefixes. Both leave places empty if there are too few prefixes."""
     search = PrefixBeam(size, nbest, bonus=bonus)
     with np.errstate(invalid="ignore"):
         monkeypatch.setattr(torch, "logaddexp", exact_logaddexp)
@@ -66,7 +66,9 @@ def test_the_prefix_beam_is_that_of_the_operators_bit_for_bit(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_probability_of_given_outputs_is_that_of_the_operators(seed: int) -> None:
-    """Also of outputs that do not fit into the frames, and of prefixes that fit in one way only."""
+    """Both give the same numbers, also for outputs that do not fit into the frames and for prefixes that fit in one
+    way.
+    """
     frames = drawn(seed, 6, equal=False)
     outputs = [[3, 3, 4, EOS], [5, EOS], [4, 4, 4, 5, EOS], [EOS], [3, 5, 3, 5, 5, 4, 3, EOS]]
     for some in (outputs, outputs[::-1]):
@@ -91,7 +93,7 @@ def test_an_id_beyond_the_symbols_is_for_the_operators_to_refuse() -> None:
 
 
 def test_without_the_library_the_operators_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best output by enumeration, and its probability."""
+    """The operators find the best outputs and their probabilities, as enumeration does."""
     monkeypatch.setattr(compiled, "optional_library", lambda: None)
     frames = drawn(1, 6, equal=False)
     model: Any = Drawn(frames.values[:, :5], frames.lengths.clamp(max=5))

@@ -1,4 +1,4 @@
-"""Embeddings of signals: the laws that they hold, their parts by hand, and what they refuse."""
+"""Embeddings of signals: their laws, their parts by hand, and inputs that they refuse."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from transduce.protocols import Encoder, Model
 from transduce.training.settings import Training
 from transduce.types import Facts, Padded
 
-D, WIDTH = 12, 8  # numbers a step, and a vector: pictures of height 6 and 2 channels, clips of 3 columns
+D, WIDTH = 12, 8  # numbers per step and per vector: pictures of height 6 and 2 channels, clips of 3 columns
 LENGTHS = [5, 11, 8, 1]
 TALL = {"height": 6, "channels": 2}
 
@@ -73,7 +73,7 @@ CELLS: dict[str, Any] = {
     "convolutional attention": lambda n: 3 * -(-n // 2),
     "closed": lambda n: -(-n // 4) + 1,
 }
-"""How many vectors a signal of n steps has, where it is not n."""
+"""The number of vectors for a signal of n steps, if it is not n."""
 
 
 def build(table: config.Table, seed: int = 3) -> Any:
@@ -86,7 +86,7 @@ def build(table: config.Table, seed: int = 3) -> Any:
 
 
 def signal(lengths: list[int], steps: int | None = None, padding: float = 0.0, numbers: int = D) -> Padded:
-    """Random rows, the same numbers for a row's place whatever its company, ``padding`` behind them."""
+    """Random rows with ``padding`` behind them. The numbers of a row depend only on its index."""
     values = torch.full((len(lengths), steps or max(lengths), numbers), padding, dtype=torch.float64)
     for row, length in enumerate(lengths):
         generator = torch.Generator().manual_seed(row)
@@ -116,7 +116,7 @@ def embedding(name: str) -> Any:
 
 
 def test_padding_and_company(embedding: Any) -> None:
-    """A source has the same vectors alone and in any batch, whatever stands behind its end."""
+    """A source has the same vectors alone and in any batch, with any padding."""
     expected = rows(embedding.embed(signal(LENGTHS)))
     for source in (signal(LENGTHS, 15), signal(LENGTHS, 15, padding=7.7), signal(LENGTHS, padding=-3.0)):
         assert_close(rows(embedding.embed(source)), expected)
@@ -136,12 +136,14 @@ def test_every_number_matters_to_its_own_source(embedding: Any) -> None:
     values = source.values.requires_grad_()
     (gradient_BSD,) = torch.autograd.grad((embedding.embed(source).values[1] ** 2).sum(), values)
     assert not gradient_BSD[[0, 2, 3]].any()
-    assert (gradient_BSD[1] != 0).all(1).any(0)  # max pooling and rectifiers let some through alone
+    assert (gradient_BSD[1] != 0).all(1).any(0)  # max pooling and rectifiers pass only some of the numbers
     assert gradient_BSD[1].any(1).all()
 
 
 def test_boxes_tile_the_source(name: str, embedding: Any) -> None:
-    """One for each vector, inside the source; together they are all of it, and those past the end are nothing."""
+    """Each vector has one box inside the source. Together the boxes are the whole source, and boxes past the end are
+    zero.
+    """
     source = signal(LENGTHS)
     boxes_BS4, lengths_B = embedding.boxes(source), embedding.embed(source).lengths
     assert boxes_BS4.shape[:2] == (len(LENGTHS), int(lengths_B.max()))
@@ -160,8 +162,8 @@ def test_boxes_tile_the_source(name: str, embedding: Any) -> None:
 
 @pytest.mark.parametrize("front", ["map", "map, steps", "columns", "subsampling", "patches", "stacked"])
 def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
-    """The pixels on which a vector in the middle of a wide source depends reach equally far to either side of it.
-    The norm of pictures is left out: its mean and its variance depend on all pixels.
+    """A vector in the middle of a wide source depends on pixels that reach equally far to both sides of its box. The
+    norm of pictures is left out: its mean and its variance depend on all pixels.
     """
     module, length = build(TABLES[front]), 61
     for part in module.modules():
@@ -170,7 +172,7 @@ def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
     seen_S = torch.zeros(length, dtype=torch.bool)
     source, boxes_N4 = signal([length]), module.boxes(signal([length]))[0]
     place = int((boxes_N4[:, 0] > 0.4).nonzero()[0])
-    for seed in range(9):  # a rectifier may be shut
+    for seed in range(9):  # a rectifier may block the gradient
         torch.manual_seed(seed)
         values = torch.randn_like(source.values).requires_grad_()
         out_D = module.embed(Padded(values, source.lengths)).values[0, place]
@@ -182,7 +184,7 @@ def test_a_box_is_around_the_middle_of_what_its_vector_sees(front: str) -> None:
 
 
 def test_boxes_of_strided_cells_in_both_directions() -> None:
-    """Of nine pixels cells of four have their middles in 0.5, 4.5 and 8.5, and meet half way between."""
+    """Cells of four pixels in nine have their middles at 0.5, 4.5 and 8.5. Their boxes meet half way between."""
     boxes_YX4 = boxes((4, 4), 9, torch.tensor([9]), strided=True)[0].unflatten(0, (3, 3))
     edges = torch.tensor([0, 2.5, 6.5, 9]) / 9
     for place in range(3):
@@ -199,7 +201,7 @@ def test_it_reads_float32_and_trains_in_its_own_type(name: str) -> None:
 
 
 def test_bfloat16_is_near(name: str) -> None:
-    """What training runs in where the machine has it: gradients for all, vectors within its eight bits."""
+    """Training may use bfloat16. All parameters get gradients, and the vectors are near the float32 vectors."""
     module = build(TABLES[name]).float()
     source = signal(LENGTHS)
     whole = module.embed(source)
@@ -232,7 +234,7 @@ def test_subsampling_is_two_convolutions_over_time_and_frequency() -> None:
 
 
 def test_a_column_is_channels_by_height() -> None:
-    """Number c * height + y of a step is channel c of pixel y: of patches of one pixel, row by row."""
+    """Number c * height + y of a step is channel c of pixel y. Patches of one pixel show this, row by row."""
     module = PatchEmbedding(D, WIDTH, False, **TALL, patch=(1, 1), positions=NoPositions).double()
     source = signal([2])
     kernel_DC, vectors_ND = module.project.weight[:, :, 0, 0], rows(module.embed(source))[0]
@@ -318,7 +320,7 @@ def test_the_norm_of_pictures_has_the_gradients_of_its_definition() -> None:
 
 
 def test_noise_of_an_empty_place_stays_weaker_than_ink() -> None:
-    """A norm over the features of a cell would make both equally strong."""
+    """Noise in an empty place stays weaker than ink. A norm over a cell's features would make both equally strong."""
     module: ColumnEmbedding = build({"type": "columns", "stages": [8], "shrink": 1, **TALL})
     stage: Any = module.stages[0]
     generator = torch.Generator().manual_seed(1)
@@ -340,7 +342,7 @@ def test_a_residual_block_without_convolutions_hands_on() -> None:
 
 
 def test_convolutional_attention_reads_cells_by_what_stands_around_them() -> None:
-    """One head, by hand: weights of sum 1 over the cells, of convolved queries and keys."""
+    """One head by hand: queries and keys are convolved, and the weights over the cells have the sum 1."""
     module = ConvolutionalAttention(6, 1, dropout=0.0, kernel=3).double()
     values = torch.randn(1, 6, 2, 3, dtype=torch.float64)
     layer, out = module.project.convolution, module.out.convolution
@@ -458,7 +460,7 @@ def test_encoders_read_them() -> None:
 
 
 def test_single_cells_with_a_stride_are_a_convolution_and_have_a_gradient() -> None:
-    """What torch makes of it directly ends the process (oneDNN, features last in memory); outputs are the same."""
+    """Torch's direct computation ends the process (oneDNN, features last in memory). This one has the same outputs."""
     own = GridConvolution(4, 4, 1, stride=2)
     x_BDHW = torch.rand(5, 4, 31, 127, requires_grad=True)
     found = own(Grid(x_BDHW, torch.full((5,), 127)))

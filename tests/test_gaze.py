@@ -1,5 +1,4 @@
-"""Where a model looks in a picture: shares of attention at their places, heat maps, whether names are pointed at, and
-pictures in pages."""
+"""Attention in pictures: the share of each place, heat maps, pointing at named things, and pictures in pages."""
 
 from __future__ import annotations
 
@@ -110,7 +109,7 @@ def test_the_shares_are_those_the_context_was_made_with(path: str) -> None:
 
 
 def test_a_state_of_a_pyramid_lies_where_those_lie_that_it_is_made_of(path: str) -> None:
-    """Five columns of two pixels each, two and two together, and the last."""
+    """There are five columns of two pixels. The states of a pyramid cover two columns, two columns and the last one."""
     columns = {"type": "columns", "height": HEIGHT, "channels": 3, "stages": [4], "shrink": 2}
     apart = signal_attention(transducer(columns_of(columns, layers=1)), path, "a")
     found = signal_attention(transducer(columns_of(columns, layers=2)), path, "a")
@@ -170,7 +169,7 @@ def test_heat_is_spread_over_boxes() -> None:
     weights_N, boxes_N4 = torch.tensor([0.75, 0.25]), torch.tensor([[0, 0, 0.5, 1.0], [0, 0, 1.0, 1.0]])
     heat_HW = density(weights_N, boxes_N4, 2, 4)
     assert np.allclose(heat_HW, [[1, 1, 0.25 / 1.75, 0.25 / 1.75]] * 2)
-    assert density(weights_N, boxes_N4, 1, 1).shape == (1, 1)  # smaller than its places
+    assert density(weights_N, boxes_N4, 1, 1).shape == (1, 1)  # one pixel for two boxes
 
 
 def test_what_was_looked_at_is_orange_and_the_rest_paler() -> None:
@@ -187,7 +186,7 @@ def test_a_page_and_a_drawing_have_a_panel_for_each_token(path: str, tmp_path: P
     assert len(panels(found)) == 5
     assert panels(found)[0].shape == (120, 150, 3)  # of 8 by 10 pixels, fifteen times as large
     written = page(found)
-    assert written.count("data:image/png;base64,") == 6  # and what it read
+    assert written.count("data:image/png;base64,") == 6  # five panels and the source
     assert f'<figcaption class="">{foreign("$small$")}<small class="faint"> ' in written
     assert [f'alt="{escape(line)}"' in written for line in found.lines()] == [True] * 5
     assert not re.search(r"https?://", written)
@@ -226,7 +225,7 @@ def test_a_recording_is_drawn_as_its_spectrum() -> None:
     assert first_HW3.shape == (120, 240, 3)
     assert last_HW3[90, 210].sum() < last_HW3[30, 210].sum()
     red, _, blue = first_HW3[30, 30]
-    assert red > blue + 60  # looked at
+    assert red > blue + 60  # attended
     red, _, blue = first_HW3[30, 230]
     assert red < blue + 30
     assert page(HEARD).count("data:image/png;base64,") == 3
@@ -275,7 +274,7 @@ def test_a_place_is_where_its_middle_is() -> None:
 
 
 def test_smoothed_attention_is_strongest_where_most_of_it_is_near() -> None:
-    """Two neighbours with less each than a third place far away, but with more together."""
+    """Each of two neighbours has less weight than a third place far away, but together they have more."""
     boxes = torch.tensor([[0.0, 0, 0.1, 0.1], [0.1, 0, 0.2, 0.1], [0.8, 0.8, 0.9, 0.9]])
     looked = SignalAttention("x.png", "", ("a",), {"only": torch.tensor([[0.33, 0.3, 0.37]])}, boxes)
     assert looked.peaks() == [pytest.approx((0.85, 0.85))]
@@ -305,7 +304,7 @@ def test_a_clip_is_its_frames_in_a_row(tmp_path: Path) -> None:
     frames[0].save(tmp_path / "clip.png", save_all=True, append_images=frames[1:])
     row = images.picture(tmp_path / "clip.png")
     assert row is not None
-    assert row.size == (10 * (10 + 2) - 2, 8)  # every third of thirty
+    assert row.size == (10 * (10 + 2) - 2, 8)  # every third of thirty frames
     assert [row.getpixel((12 * number, 0))[0] for number in (0, 1, 9)] == [0, 24, 216]  # type: ignore[index]
 
 

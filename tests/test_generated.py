@@ -1,4 +1,4 @@
-"""Corpora that are worked out: sums and documents, each checked against another way to know the answer."""
+"""Generated corpora: sums and XML documents, each checked against another way to find the answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_sums_come_to_what_python_says(tmp_path):
     splits = splits_of(Arithmetic(pairs=2000, digits=3, distractors=2).prepare(tmp_path))
     sums = {split: [re.sub("[a-z]", "", source) for source, _ in found] for split, found in splits.items()}
     everything = [each for found in sums.values() for each in found]
-    assert len(set(everything)) == len(everything)  # letters do not make another sum of it
+    assert len(set(everything)) == len(everything)  # the letters between do not make a different sum
     pattern = re.compile(r"(-?)(\d{1,3})([+-])(\d{1,3})")
     parts = [pattern.fullmatch(each) for each in everything]
     assert all(parts)
@@ -108,7 +108,7 @@ def test_what_is_open_is_closed_from_within():
 
 
 def test_more_documents_than_there_are_is_an_error(tmp_path):
-    """Of one tag with a name of two letters there are 676."""
+    """There are 676 documents that have one tag with a name of two letters."""
     with pytest.raises(DataError, match=r"1200 different texts were wanted, and 676 found: ask for fewer"):
         XmlDocuments(documents=1000, steps=1, longest=2).prepare(tmp_path)
 

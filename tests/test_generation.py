@@ -1,4 +1,4 @@
-"""Writing on from a prompt: the tokens against a loop over whole passes, and from the command line."""
+"""Generation from a prompt: the tokens against a loop over whole passes, and the command line."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ PROMPT = torch.tensor([5, EOS, 7, 4])
 
 
 def columns(steps: list[Drawn]) -> tuple[Tensor, Tensor, Tensor]:
-    """The tokens [K, T], their log-probabilities, and which are parts of a sample."""
+    """The tokens [K, T], their log-probabilities, and which of them are parts of a sample."""
     token_KT, log_prob_KT, active_KT = (torch.stack(column, 1) for column in zip(*steps, strict=True))
     return token_KT, log_prob_KT, active_KT
 
 
 @torch.no_grad()
 def by_hand(model: Any, how: Generation, sampling: Sampling, sample: int, window: Window | None = None) -> list[int]:
-    """The tokens of one sample: a whole pass for each token."""
+    """The tokens of one sample. Each token reads everything before it again."""
     read = [BOS, *PROMPT.tolist()]
     keys = random_numbers.keys((SOURCE, torch.tensor([read])), how.seed, how.samples)[sample : sample + 1]
     written: list[int] = []

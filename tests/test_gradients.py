@@ -1,4 +1,4 @@
-"""How far gradients reach: against the state of one distance, unrolled by hand, and known half-lives."""
+"""The reach of gradients: against one distance that is unrolled by hand, and against known half-lives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invented words: the same letters on both sides, endings kept, and by the seed, the epoch and the example alone."""
+"""Invented words have the same letters on both sides and keep endings. The seed, epoch and example decide alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads: where they look, by weights made for a rule; how much they matter, against weights without them."""
+"""Attention heads: their roles, with weights made for a rule, and their importance, against weights without them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def transducer(run: Path) -> Transducer:
 
 
 def looks(key_T: list[int], keys: int) -> torch.Tensor:
-    """[1, T, keys]: most of the weight on one key for each query."""
+    """Weights [1, T, keys], with most of the weight on one key for each query."""
     weights = torch.full((1, len(key_T), keys), 0.2 / keys, dtype=torch.double)
     weights[0, range(len(key_T)), key_T] += 0.8
     return weights
@@ -95,7 +95,7 @@ def test_maps_are_shares_without_padding(transducer: Transducer) -> None:
             assert weights[row, :, :T, S:].abs().sum() == 0
     assert [role.head for role in head_roles(transducer, PAIRS, batch_size=3)] == [0, 1] * 6
     alone, together = head_roles(transducer, PAIRS, batch_size=1), head_roles(transducer, PAIRS, batch_size=4)
-    for one, other in zip(alone, together, strict=True):  # padding counts for nothing
+    for one, other in zip(alone, together, strict=True):  # padding does not count
         assert one.entropy == pytest.approx(other.entropy, abs=1e-5)
 
 
@@ -166,7 +166,7 @@ def test_the_curve_silences_the_first_heads_of_the_order(transducer: Transducer)
         some = transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"]
     assert [count for count, _ in curve] == [0, 3, 12]
     assert [score for _, score in curve[:2]] == pytest.approx([whole, some])
-    assert transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"] == whole  # the gates are gone
+    assert transducer.evaluate(examples, [metric("perplexity")]).scores["perplexity"] == whole  # the gates are removed
 
 
 @pytest.mark.parametrize("relative", ["none", "t5", "alibi", "shaw", "rotary"])

@@ -1,4 +1,4 @@
-"""Hidden Markov models of labels, against a slow one of dictionaries, and a run from files to labels."""
+"""Hidden Markov models of labels, against a slow model of dictionaries, and a run from files to labels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LABELS = [" ".join(label for _, label in sentence) for sentence in TAGGED]
 
 
 class Slow:
-    """The same emissions, a question at a time; ``$`` closes what an affix is of."""
+    """The same emissions, one word at a time. ``$`` marks the end of a word in the keys of affixes."""
 
     def __init__(
         self, target: TextTokenizer, shapes: bool = False, lower: bool = False, tagged: Any = TAGGED, **options: Any
@@ -71,7 +71,7 @@ class Slow:
         return (sum(tag == label for _, tag, _ in self.tokens) + 1) / (len(self.tokens) + len(self.target))
 
     def affix(self, label: str, word: str, first: bool, turned: bool) -> float:
-        """p(label | the longest first or last pieces of ``word`` that are there more than once)."""
+        """p(label | the longest prefix or suffix of ``word`` that occurs more than once)."""
 
         def key(word: str, first: bool) -> str:
             own = f"{self.shape(word)}{word[::-1]}$" if turned else f"{first:d}{word}$"
@@ -98,7 +98,7 @@ class Slow:
         return {label: share / sum(shares.values()) for label, share in shares.items()}
 
     def guess(self, word: str, first: bool) -> dict[str, float]:
-        """p(label | word) of an unknown form: at the beginning of a line other shapes of the word count, too."""
+        """p(label | word) of an unknown form. The word's other shapes count too if it begins a line."""
         shares, strength = self.spelled(word, first), self.options["strength"]
         if not (self.shapes and first):
             return shares
@@ -158,7 +158,7 @@ def counted(source: Any, target: TextTokenizer, texts: list[str], order: int = 1
 )
 @pytest.mark.parametrize(("shapes", "lower"), [(False, False), (False, True), (True, True)])
 def test_words_known_and_unknown(options: dict[str, Any], shapes: bool, lower: bool) -> None:
-    """What is read of a word is log p(word | label) - log p(word), by counts and by affixes."""
+    """The score of a word is log p(word | label) - log p(word), from counts and from affixes."""
     source, target = tokenizers(shapes, lowercase=lower)
     model = counted(source, target, TEXTS, **options)
     slow = Slow(target, shapes, lower, **options)
@@ -194,7 +194,7 @@ def test_labels_follow_each_other_as_n_grams_do(order: int) -> None:
 
 
 def test_tokens_are_words_where_nothing_is_spelled() -> None:
-    """Of those that were not seen no more is known than of rare ones."""
+    """Words without a spelling: all unseen words share the counts of the rare words."""
     source, target = Symbols(minimum_count=2).learn(TEXTS), Symbols().learn(LABELS)
     model = counted(source, target, TEXTS, rare=2)
     words = Counter(word for sentence in TAGGED for word, _ in sentence)
@@ -269,7 +269,7 @@ def test_options_that_cannot_be(options: dict[str, Any], expected: str) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recipe, of files as people have them."""
+    """The recipe, trained on a file in CoNLL-U format."""
     folder = tmp_path_factory.mktemp("hmm")
     blank = "\t_" * 6
     rows = ("\n".join(f"{n}\t{w}\t_\t{t}{blank}" for n, (w, t) in enumerate(each, 1)) for each in TAGGED)
@@ -364,14 +364,14 @@ def test_what_does_not_fit_is_refused(run: Path, changes: config.Table, expected
 
 
 def test_the_first_thing_one_tries_says_what_to_set(run: Path, tmp_path: Path) -> None:
-    """Only the model is changed, in a file of another recipe: by what to measure it is told."""
+    """A user changes only the model in the file of another recipe. The error says which objective fits."""
     settings = config.read(run / "config.toml") | {"objective": {"type": "parallel-cross-entropy"}}
     with pytest.raises(config.ConfigError, match="set objective to 'chain-likelihood'"):
         train(settings, tmp_path / "run")
 
 
 def test_lines_are_counted_together_whatever_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few lines at a time where there are many labels: the same model."""
+    """If there are many labels, fewer lines are counted at a time. The model is the same."""
     source, target = tokenizers()
     models = [counted(source, target, TEXTS, prefix=1, suffix=2)]
     monkeypatch.setattr("transduce.statistical.hidden_markov.estimation.CELLS", 2 * len(target))

@@ -33,7 +33,7 @@ from transduce.types import BOS, EOS, SPECIALS, UNK, Padded
 TEXTS = ["ein hund läuft", "eine katze schläft", "zwei hunde spielen im schnee", "der mann liest ein buch"]
 LANGUAGE = ">>deu<<"
 LONGEST = 30
-SEEDS = {"untied": 5}  # random weights whose outputs often end; otherwise 2
+SEEDS = {"untied": 5}  # seeds of random weights whose outputs often end; otherwise 2
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +63,7 @@ def write_texts(folder: Path, model: Path, target: list[str] | None = None) -> i
 
 
 def opus(folder: Path, model: Path, seed: int = 0, target: list[str] | None = None, **changes: Any) -> Any:
-    """Writes a checkpoint as OPUS-MT has it, with random weights. Returns the model of transformers."""
+    """Writes a checkpoint in OPUS-MT's format with random weights. Returns the model of transformers."""
     size = write_texts(folder, model, target)
     options = {"activation_function": "swish", "scale_embedding": True, **changes}
     settings = MarianConfig(
@@ -98,7 +98,7 @@ def randomised(theirs: Any, seed: int) -> Any:
                 parameter.uniform_(0.7, 1.3)
             elif "embed_positions" not in name:
                 parameter.uniform_(-0.6, 0.6)
-        theirs.model.decoder.layers[-1].final_layer_norm.weight.mul_(3)  # certain enough, so that outputs vary
+        theirs.model.decoder.layers[-1].final_layer_norm.weight.mul_(3)  # certain enough for outputs that vary
         theirs.final_logits_bias.uniform_(-0.8, 0.8)
         theirs.final_logits_bias[0, 0] += 4  # some outputs are short
     return theirs.eval()
@@ -135,7 +135,7 @@ def test_logits_and_beams_are_the_originals(kind: str, model: Path, tmp_path: Pa
     beams = [[expected[i] for i in row[1 : row.index(0)]] for row in kept]
     mine = [list(output.tokens[:-1]) for outputs in ours.predict(texts) for output in outputs]
     pairs = [(mine[place : place + 3], beams[place : place + 3]) for place in range(0, len(mine), 3)]
-    # the longest outputs are left out: there Hugging Face gives the end that it forces the score 0
+    # the longest outputs are left out: there Hugging Face gives the forced end the score 0
     ended = [pair for pair in pairs if max(len(row) for rows in pair for row in rows) < LONGEST - 1]
     assert len(ended) >= 8
     assert all(one == two for one, two in ended)
@@ -171,7 +171,7 @@ def test_ids_are_those_of_hugging_faces_tokenizer(model: Path, tmp_path: Path) -
 
 
 def marian_npz(folder: Path, model: Path, seed: int = 0) -> Any:
-    """Writes a checkpoint as Marian has it. Returns Hugging Face's model with Marian's positions and norms."""
+    """Writes a checkpoint in Marian's format. Returns Hugging Face's model with Marian's positions and norms."""
     theirs = opus(folder / "hugging", model, seed) if folder.mkdir() is None else None
     assert theirs is not None
     state = {name: value.numpy() for name, value in theirs.state_dict().items()}
@@ -229,7 +229,7 @@ def marian_positions(positions: int, width: int) -> torch.Tensor:
 def npz_folder(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Any]:
     real = MarianConfig.__init__
 
-    def equal_sides(self: Any, **options: Any) -> None:  # Marian has one number for both sides
+    def equal_sides(self: Any, **options: Any) -> None:  # Marian has one setting for both sides
         real(self, **{**options, "encoder_attention_heads": 2, "encoder_ffn_dim": 20})
 
     monkeypatch.setattr(MarianConfig, "__init__", equal_sides)

@@ -1,4 +1,4 @@
-"""Starting from another run: what is taken over and what is not, what is frozen, and what is said of it."""
+"""Starting from another run: which weights are taken over, which are frozen, and the report."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from transduce.training.settings import Init
 
 PAIRS = [("abc", "cba"), ("bé", "éb"), ("cü", "üc"), ("aé", "éa"), ("bca", "acb")]
 STILL = {"training.optimizer": {"type": "adam", "rate": 0.0}, "training.steps": 1, "training.average": 1}
-"""Training that changes nothing: what is saved is what it began with."""
+"""Training that changes nothing: the saved weights are the initial weights."""
 
 
 def train(run: Path, settings: dict[str, Any], *callbacks: Callback, **options: Any) -> transduce.Transducer:
-    if "pairs" in options:  # in the place of the data that the recipe makes
+    if "pairs" in options:  # they replace the data that the recipe makes
         settings = {key: value for key, value in settings.items() if key != "data.origin"}
     return api.train("reverse", run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
 
@@ -105,7 +105,7 @@ def test_tokens_known_to_both_keep_their_vectors(
     assert {name: tuple(taken) for name, taken in record(tmp_path / "run")["by_token"].items()} == dict.fromkeys(
         tables, (len(here) - 2, len(here))
     )
-    if vocabulary == "own":  # the same vocabulary and the same seed, without init: what is fresh
+    if vocabulary == "own":  # a run without init but with the same vocabulary and seed has the fresh rows
         train(tmp_path / "fresh", settings | units, pairs=PAIRS)
     for name in tables:
         ours, theirs = saved(tmp_path / "run")[name], saved(trained, "best")[name]
@@ -225,7 +225,7 @@ def run_of(table: config.Table, known: Tokenizers, folder: Path) -> Path:
 def start(
     table: config.Table, old: config.Table, folder: Path, known: Tokenizers, before: Tokenizers | None = None
 ) -> tuple[Any, dict[str, Tensor], Inheritance]:
-    """A new model started from an old one; what the old one had, and what is told."""
+    """A new model that starts from an old one, the old weights, and the report."""
     predecessor = Predecessor(Init(run_of(old, before or known, folder)))
     model = build(table, known)
     return model, saved(folder, "best"), predecessor.hand_over(model, table, known)
@@ -271,7 +271,7 @@ def test_ties_are_those_of_the_new_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("source", "target"), [("edcbx", "gfea"), ("axe", "axe")])
 def test_each_side_is_matched_by_its_own_vocabulary(source: str, target: str, tmp_path: Path) -> None:
-    """Also where both sides had vocabularies of one size, and have one vocabulary now."""
+    """Known tokens keep their vectors, even if both sides had vocabularies of one size or now share one vocabulary."""
     before, known = tokenizers("abcde", "efghi"), tokenizers(source, target)
     model, old, _ = start(AS_BEFORE, AS_BEFORE, tmp_path, known, before)
     for table, name, new, theirs in (

@@ -1,4 +1,4 @@
-"""Looking inside: attention weights are the model's own, aligned with the tokens, whatever the model."""
+"""Inspection: the attention weights are the model's own, and aligned with the tokens, for every family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instant decoders against torch's layers and plain loops, their loss by hand, and who may ask an instant model."""
+"""Instant decoders against torch's layers and plain loops, their loss by hand, and uses that are refused."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_tied_tables_are_one() -> None:
 
 
 class Noted(nn.Module):
-    """What is emitted is a parameter: every loss can be worked out by hand."""
+    """A model whose logits and lengths are parameters, so that every loss can be computed by hand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,9 @@ def test_where_the_length_is_no_choice_it_costs_nothing() -> None:
 
 @pytest.mark.parametrize("positions", [1, 2, 3])
 def test_portions_change_no_output(positions: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more logits are held at a time than those of so many positions; an output of no words has none."""
+    """The search computes the logits of at most ``positions`` positions at a time, and the outputs stay the same. An
+    empty output has no logits.
+    """
 
     class Asked(Noted):
         def emit(self, state: None, lengths: Tensor | None = None) -> Emission:
@@ -284,7 +286,7 @@ def test_a_search_of_another_size() -> None:
 
 
 def test_from_training_to_scores(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """A run like any other: trained, loaded, asked for several outputs, which have the scores that they are given."""
+    """A run is trained, loaded and asked for several outputs. Scoring an output gives the score that it had."""
     settings = {
         "data.origin": tiny["data.origin"],
         "data.cache": tiny["data.cache"],

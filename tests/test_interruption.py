@@ -21,7 +21,7 @@ def test_a_signal_is_noted_and_its_handler_comes_back(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
 def test_a_signal_that_is_ignored_stays_ignored(name: str) -> None:
-    """As for a job in the background of a shell, and under nohup."""
+    """A process may ignore signals: a shell's background job, or a process under nohup."""
     before = signal.signal(signal.Signals[name], signal.SIG_IGN)
     try:
         with Interruption() as interruption:

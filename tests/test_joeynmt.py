@@ -123,7 +123,7 @@ def parameters(kind: Kind, vocabulary: int) -> dict[str, Tensor]:
 
 
 def write(folder: Path, spm: Path, kind: Kind, **changes: Any) -> dict[str, Tensor]:
-    """A checkpoint's folder. Returns its parameters. ``changes`` are of the table of the target's text."""
+    """Writes a checkpoint's folder. Returns its parameters. ``changes`` are settings of the target text."""
     folder.mkdir()
     shutil.copy(spm, folder / "spm.model")
     pieces = SentencePiece(spm).learn(()).entries[len(SPECIALS) :]

@@ -1,4 +1,4 @@
-"""Joint n-gram models: all readings of a source against enumeration, what no reading has, and a run from end to end."""
+"""Joint n-gram models: all readings of a source against enumeration, outputs without a reading, and a whole run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def padded(rows: list[list[int]]) -> Padded:
 
 
 def readings(model: Any, source: list[int]) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Every way to read a source: what it writes, and log p of its units, one n-gram after the other."""
+    """Yields every reading of a source: its output, and its log-probability, one n-gram after the other."""
     ways, width = [(0, model.ngrams.begun, (), 0.0)], model.longest[0]
     first_tokens = {tokens[0] for tokens in model.units.tolist() if not any(tokens[1:width])}
     while ways:
@@ -107,7 +107,7 @@ def test_what_no_unit_has_stands_beside_nothing(model: Any) -> None:
 
 @pytest.mark.parametrize("table", [EVERYTHING, *COUNTED.values()], ids=lambda table: str(table.get("width")))
 def test_probabilities_sum_to_one(table: config.Table) -> None:
-    """Wherever the beam has cut, after whatever was written, also by no reading."""
+    """The probabilities sum to 1 with a pruned lattice, after any tokens, even after tokens that no reading writes."""
     pruned, source = build(table), sources([6, 1, 4])
     tokens = torch.tensor([[BOS, 5, 9, 9, 9, 9, 4], [BOS, 10, 6, 7, 5, 5, 5], [BOS, 7, 7, 4, 8, 6, 5]])
     output, _ = pruned.extend(tokens, pruned.start(source))
@@ -139,21 +139,23 @@ def test_ways_on_no_probable_reading_go(model: Any) -> None:
 
 
 def test_a_beam_of_nothing_has_one_reading() -> None:
-    """Also in single precision, where the same reading is a little less probable from the other side."""
+    """A beam of 0 keeps one reading. It does so in single precision too, in which the reading is slightly less probable
+    from the other side.
+    """
     best = build(EVERYTHING | {"beam": 0.0}).float()
     for only in Greedy(60)(best, sources([5, 16, 24, 27], seed=3)):
         assert only[0].log_prob == pytest.approx(0.0, abs=1e-6)
 
 
 def chances(readings: Readings) -> Tensor:
-    """[B, Q]: what the ways from each node, and ending there, add up to."""
+    """For each node, the sum [B, Q] of the probabilities of its arcs and of ending there."""
     writing_BQ = torch.zeros_like(readings.ending_BQ).scatter_add_(1, readings.start_BE, readings.chance_BE)
     return writing_BQ + readings.silent_BQ + readings.ending_BQ
 
 
 @pytest.mark.parametrize("beam", [math.inf, 0.0])
 def test_no_way_ends_nowhere(beam: float) -> None:
-    """Where few may be ahead, dead ends are left, and long sources round more."""
+    """The probabilities at every node sum to 1. A narrow width would leave dead ends, and a long source rounds more."""
     model = build(EVERYTHING | {"beam": beam, "width": 3}).float()
     for source in (sources([7, 4, 9], seed=3), sources([400], seed=4)):
         sums_BQ = chances(model.start(source).readings.value)
@@ -162,7 +164,9 @@ def test_no_way_ends_nowhere(beam: float) -> None:
 
 
 def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
-    """What is on a reading is decided by sums in another order, which round apart: where they do, all of it goes."""
+    """A beam may end exactly at a reading. The sums that decide round differently, but a reading is kept or dropped as
+    a whole.
+    """
     source, single = sources([9, 8, 9], seed=3), build(EVERYTHING).float()
     reader = Reader(single.units, 2, single.ngrams, 30.0, 10**6)
     nodes, arcs = reader._graph(source.values, source.lengths - 1)
@@ -186,8 +190,8 @@ def test_a_beam_that_ends_at_a_reading_breaks_none(model: Any) -> None:
 def test_the_compiled_library_finds_the_same(
     options: dict[str, Any], variant: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same lattices and steps as plain operators find, also of tokens that no unit has, of nothing, and
-    after tokens that no reading writes.
+    """The lattices and steps equal the plain operators'. Some tokens are in no unit, one source is empty, and some
+    outputs are in no reading.
     """
     if variant >= len(usable()):
         pytest.skip("this processor does not run the variant, or it was not built")
@@ -206,18 +210,18 @@ def test_the_compiled_library_finds_the_same(
 
 
 def test_what_no_unit_has_is_left_out(model: Any) -> None:
-    """A token that was never seen, wherever it stands, and a source that is empty."""
+    """A token that is in no unit is left out at any position. An empty source has an empty output."""
     strange = force(model, padded([[UNK, 4, 6, EOS], [4, UNK, 6, EOS], [4, 6, UNK, EOS]]), padded([[5, 6, EOS]] * 3))
     plain = force(model, padded([[4, 6, EOS]]), padded([[5, 6, EOS]]))
     assert strange[0].log_prob == pytest.approx(plain[0].log_prob, abs=1e-9)
     assert strange[2].log_prob == pytest.approx(plain[0].log_prob, abs=1e-9)
-    assert math.isfinite(strange[1].log_prob)  # it stands between what could be one unit
+    assert math.isfinite(strange[1].log_prob)  # the unknown token separates tokens that could be one unit
     empty = Greedy(5)(model, padded([[EOS], [4, EOS]]))
     assert empty[0][0].tokens == (EOS,)
 
 
 def test_what_is_impossible_has_the_probability_of_an_escape() -> None:
-    """One token that no reading writes, then as if nothing were known."""
+    """A token that no reading writes has the probability of an escape. After it, all tokens are equally probable."""
     small = build(EVERYTHING | {"escape": 1e-3})
     reachable = {output for output, _ in readings(small, [4])}
     assert not any(output[:1] == (10,) for output in reachable)
@@ -257,9 +261,9 @@ def test_pairs_that_cannot_be_cut_are_reported_up_to_a_share() -> None:
 @pytest.mark.parametrize("longest", [(1, 3), (3, 1), (3, 3)], ids=str)
 @pytest.mark.parametrize("source", [[4], [6, 5], [7, 4, 8], [6, 8, 6], [4, UNK, 9]], ids=str)
 def test_units_of_any_length(longest: tuple[int, int], source: list[int]) -> None:
-    """The probability is the sum over all readings, and the best cut the best of them, whatever units may have."""
+    """The probability is the sum over all readings, and the best cut is the best reading, for units of any length."""
     model = uncounted(**EVERYTHING, source_tokens=longest[0], target_tokens=longest[1], uncut=0.9)
-    together = [([6, 8, 6], [9]), ([9], [5, 6, 7])] * 9  # as one unit, where units may be so long
+    together = [([6, 8, 6], [9]), ([9], [5, 6, 7])] * 9  # one unit, if units may be so long
     apart = [([4], [5]), ([5], [6]), ([6], [4, 5]), ([7, 4], [6]), ([8], []), ([7], [7]), ([4, 5, 8], [6, 6])]
     counts = model.counts(paired([([*read, EOS], [*written, EOS]) for read, written in together + apart]))
     for _ in range(5):
@@ -359,7 +363,7 @@ def test_a_run_is_counted_saved_and_used(counted: Path) -> None:
 
 
 def test_an_empty_source_has_one_empty_output(counted: Path) -> None:
-    """Other outputs need an escape. With length normalisation the longest of them would be returned."""
+    """Other outputs need an escape. Otherwise, the longest of them would be returned with length normalisation."""
     transducer = transduce.load(counted)
     empty, other = transducer.predict(["", "ab"], transducer.search.resized(nbest=3))
     assert [output.text for output in empty] == [""]
@@ -381,7 +385,7 @@ def test_a_run_is_counted_again_where_its_settings_changed(counted: Path, tmp_pa
 
 
 def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: Call) -> None:
-    """Their vocabularies are learned from the same data, and are the same."""
+    """Both runs learn the same vocabularies, since they have the same data."""
     recipe = written(tmp_path, model=NEURAL, training={"steps": 2})
     transduce.train(recipe, tmp_path / "lstm", pairs=PAIRS * 3, progress=False, device="cpu")
     own = {"init.vocabulary": "own"}
@@ -397,7 +401,9 @@ def test_a_run_is_mixed_with_a_trained_one(counted: Path, tmp_path: Path, call: 
 
 
 def test_one_of_other_data_has_the_vocabularies_of_a_run(counted: Path, tmp_path: Path) -> None:
-    """In another order they would be another model's."""
+    """A run on other data takes over the vocabularies of a run. Its own would have another order, and the two runs
+    could not be mixed.
+    """
     some = [(word, target) for word, target in reversed(PAIRS) if "f" not in word]
     lines: list[str] = []
 

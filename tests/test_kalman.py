@@ -48,7 +48,7 @@ def covariance(size: int, generator: torch.Generator) -> Tensor:
 
 
 def drawn(seed: int = 1, states: int = N, channels: int = C) -> Parameters:
-    """Random parameters. The last state has no noise of its own, and begins with the others' covariance."""
+    """Random parameters. The last state has no noise of its own, but an initial covariance like the other states."""
     generator = torch.Generator().manual_seed(seed)
     Q = covariance(states, generator)
     Q[-1] = Q[:, -1] = 0
@@ -71,7 +71,7 @@ def series(gaps: bool, seed: int = 2) -> Tensor:
 
 
 class Dense:
-    """All states and numbers of one series as one normal distribution, by multiplication of matrices alone."""
+    """The joint normal distribution of all states and numbers of one series, computed by matrix products alone."""
 
     def __init__(self, model: Parameters, steps: int = T) -> None:
         n = len(model.mean)
@@ -90,7 +90,7 @@ class Dense:
         self.y_spread = every_H @ self.cross + torch.block_diag(*[model.noise] * steps)
 
     def posterior(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and covariance of all states given the numbers of ``y`` [T, C] that are not missing."""
+        """Mean and covariance of all states, given those numbers of ``y`` [T, C] that are not missing."""
         flat = y.flatten()
         known = ~flat.isnan()
         gain = self.cross[:, known] @ torch.linalg.inv(self.y_spread[known][:, known])
@@ -105,7 +105,7 @@ class Dense:
 
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_smoother_is_the_batch_least_squares_solution(gaps: bool) -> None:
-    """Means, covariances, and covariances of neighbours, to 1e-10; a state without noise makes matrices singular."""
+    """Means, covariances and lagged covariances agree to 1e-10. A state without noise makes matrices singular."""
     model, y = drawn(), series(gaps)
     observed = Observed.of(y)
     found = smooth(model, observed, kalman_filter(model, observed))
@@ -128,14 +128,16 @@ def test_the_log_density_is_that_of_the_joint_normal_distribution(gaps: bool) ->
     assert found.sum((1, 2)).tolist() == pytest.approx([Dense(model).log_prob(row) for row in y], rel=1e-12)
     assert (found == 0).equal(y.isnan())
     before = Dense(model).log_prob(y[2, 0].new_tensor([*y[2, 0], *[NAN] * (C * T - C)]).view(T, C))
-    assert float(found[2, 0].sum()) == pytest.approx(before)  # each number given those before it alone
+    assert float(found[2, 0].sum()) == pytest.approx(before)  # each number is given only the numbers before it
     first = y[2].clone()
     first[0, 1:] = first[1:] = NAN
     assert float(found[2, 0, 0]) == pytest.approx(Dense(model).log_prob(first))
 
 
 def test_expected_products_of_noise_are_those_of_the_joint_distribution() -> None:
-    """v = y - H x, for numbers that are known and for missing ones: by the posterior of states and missing numbers."""
+    """The noise is v = y - H x, for known and for missing numbers. Its products follow from the joint posterior of
+    states and numbers.
+    """
     model, y = drawn(), series(gaps=True)
     observed = Observed.of(y)
     found = moments(model, observed, smooth(model, observed, kalman_filter(model, observed)))
@@ -165,7 +167,7 @@ ALL = Estimated(torch.ones(N, N).bool(), torch.ones(N, N).bool(), torch.ones(C, 
 
 
 def simulated(model: Parameters, rows: int, steps: int, seed: int = 5, gaps: float = 0.0) -> Tensor:
-    """Series [rows, steps, C] of the model, a share of their numbers missing."""
+    """Series [rows, steps, C] drawn from the model. The share ``gaps`` of their numbers is missing."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(covariance: Tensor, *shape: int) -> Tensor:
@@ -201,7 +203,7 @@ def test_the_likelihood_never_falls_and_the_gradient_climbs_as_high(gaps: float)
 
 
 def test_the_likelihood_does_not_fall_if_slopes_with_own_damping_have_common_noise() -> None:
-    """Each slope has one free entry of its own, so that the rows of F cannot be fitted one by one."""
+    """Each slope has one free entry, so the rows of F cannot be fitted one by one."""
     block = Trend(damped=True).block(C)
     n = len(block.transition)
     correlated = torch.kron(torch.diag(torch.tensor([0.1, 1.0])), torch.full((C, C), 0.95) + 0.05 * torch.eye(C))
@@ -275,7 +277,9 @@ def statsmodels_log_likelihood() -> float:
 
 
 def test_the_likelihood_is_that_of_statsmodels() -> None:
-    """By ``python -c "import test_kalman; print(test_kalman.statsmodels_log_likelihood())"`` in tests/."""
+    """The expected number is the output of ``python -c "import test_kalman;
+    print(test_kalman.statsmodels_log_likelihood())"`` in tests/.
+    """
     model, y = structural_parameters()
     assert float(kalman_filter(model, Observed.of(y)).log_density.sum()) == pytest.approx(-34.83079666963078, rel=1e-10)
 
@@ -290,7 +294,7 @@ def kalman(**options: Any) -> Any:
 
 
 def rows_of(values_BTC: Tensor, steps: list[int]) -> Padded:
-    """The first ``steps`` of each series as a source: its numbers side by side, EOS, and padding of 7."""
+    """The first ``steps`` of each series as a source: its numbers side by side, then EOS, and then padding of 7."""
     lengths = torch.tensor([C * count + 1 for count in steps])
     padded = torch.full((len(steps), int(lengths.max())), 7.0, dtype=torch.float64)
     for row, values, count in zip(padded, values_BTC, steps, strict=True):
@@ -300,7 +304,7 @@ def rows_of(values_BTC: Tensor, steps: list[int]) -> Padded:
 
 
 def test_forecasts_and_densities_are_those_of_the_joint_normal_distribution() -> None:
-    """Sources of several lengths, one of them empty, with gaps; targets with gaps."""
+    """The sources have several lengths and gaps, and one is empty. The targets have gaps."""
     model, y = kalman(), series(gaps=True)
     known, later = [3, 0, 4], [2, 3, 1]
     source = rows_of(y, known)
@@ -344,7 +348,7 @@ def test_components_and_their_sum_are_the_smoothed_states() -> None:
 
 @pytest.mark.parametrize("gaps", [0.0, 0.2])
 def test_intervals_of_known_parameters_hold_what_they_promise(gaps: float) -> None:
-    """90 % intervals of 30,000 forecasts, five steps ahead, hold 89 to 91 %; 50 % intervals 49 to 51 %."""
+    """90 % intervals of 30,000 forecasts contain 89 to 91 % of the numbers, and 50 % intervals contain 49 to 51 %."""
     model = kalman()
     y = simulated(model.parameters_now(), 3000, 25, gaps=gaps)
     later = simulated(model.parameters_now(), 3000, 25)[:, 20:]  # the same draws, without gaps
@@ -376,7 +380,7 @@ def test_a_density_of_a_network_by_hand() -> None:
     twice = build(NUMBERS["lstm to dense, a density"])
     wider = replace(source, values=torch.where(source.mask, 10 * source.values, 7.0))
     before, after = (twice.distribution(each, torch.tensor([2, 1, 3])).deviation for each in (source, wider))
-    assert_close(after, 10 * before, rtol=1e-3, atol=1e-6)  # the level's scale
+    assert_close(after, 10 * before, rtol=1e-3, atol=1e-6)  # the deviation has the level's scale
 
 
 def test_what_a_kalman_filter_cannot_be() -> None:
@@ -413,7 +417,7 @@ def test_a_singular_matrix_has_its_line() -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Waves with a gap now and then, in a table of one's own."""
+    """A run on waves with gaps, from a CSV file."""
     folder = tmp_path_factory.mktemp("gaps")
     generator = torch.Generator().manual_seed(1)
     noise = torch.randn(160, generator=generator).tolist()
@@ -437,7 +441,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_a_run_with_gaps(run: Any) -> None:
-    """Scores, intervals and densities are in the units of the lines."""
+    """Scores, intervals and densities are in the units of the input lines."""
     source = "100 110 nan 90 " * 3
     (answer,) = run.answer([Request(source)])
     numbers = [float(number) for number in answer.best.text.split()]
@@ -536,7 +540,7 @@ def test_metrics_of_densities_by_hand() -> None:
 
 
 def test_inspect_shows_components_and_intervals(run: Any, tmp_path: Path) -> None:
-    """The sum of components is the series without noise, in its units; missing numbers are filled in."""
+    """The components sum to the series without noise, in its units. Missing numbers are filled in."""
     source = "100 110 nan 90 " * 3
     found = read_series(run, source)
     (answer,) = run.answer([Request(source)])

@@ -1,5 +1,5 @@
-"""The compiled library's attention and dropout for training: the numbers and gradients of plain operators, in every
-variant of the library and with any number of threads."""
+"""The compiled library's attention and dropout for training. They have the numbers and gradients of plain operators, in
+every variant of the library and with any number of threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLOSE = {torch.float32: {"rtol": 1e-5, "atol": 2e-6}, torch.bfloat16: {"rtol": 1
 
 
 def numbers(B: int, H: int, T: int, S: int, D: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Queries, keys, values and a bias that bars keys. The keys and values have the strides of one linear layer."""
+    """Queries, keys, values and a bias that masks keys. The keys and values have the strides of one linear layer."""
     torch.manual_seed(1)
     query = torch.randn(B, H, T, D).to(dtype)
     key, value = torch.randn(B, S, 2, H, D).to(dtype).permute(2, 0, 3, 1, 4)
@@ -69,7 +69,7 @@ def test_attention_and_its_gradients_are_those_of_plain_operators(sizes: Any, dt
 def test_dropout_in_attention_drops_the_same_weights_backward() -> None:
     B, H, T, S = 2, 3, 20, 32
     query, key, _, bias = numbers(B, H, T, S, S, torch.float32)
-    one = torch.eye(S).expand(B, H, S, S)  # values that show the weights
+    one = torch.eye(S).expand(B, H, S, S)  # with these values, the output is the weights
     torch.manual_seed(3)
     dropped = kernels.attend(query.requires_grad_(), key, one, bias, 0.4).detach()
     factors = torch.where(dropped == 0, 0.0, 1 / 0.6).double()
@@ -80,7 +80,7 @@ def test_dropout_in_attention_drops_the_same_weights_backward() -> None:
     )
     for each, other in zip(found, expected, strict=True):
         assert_close(each.double(), other, **CLOSE[torch.float32])
-    real = factors[1]  # nothing is barred there
+    real = factors[1]  # no key is masked there
     assert (real == 0).double().mean().item() == pytest.approx(0.4, abs=5 * (0.24 / real.numel()) ** 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Interpolated modified Kneser-Ney against a slow model of dictionaries, asked word by word, alone and together."""
+"""Interpolated modified Kneser-Ney against a slow model of dictionaries, one word at a time and in batches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Corpus:
 
     @property
     def follow(self) -> list[Word]:
-        """What can follow: all but the begin."""
+        """All words that can follow, and the end. The begin cannot follow."""
         return [*range(self.words), END]
 
     def model(self, order: int) -> BackOff:
@@ -52,7 +52,7 @@ class Corpus:
 
 
 def drawn(seed: int, rows: int, words: int, longest: int) -> Corpus:
-    """Frequent words and rare ones, each at least once, and a sequence of none."""
+    """Random sequences of frequent and rare words. Each word occurs at least once, and one sequence is empty."""
     generator = np.random.default_rng(seed)
     share = 1 / np.arange(1, words + 1)
     lengths = generator.integers(1, longest + 1, rows)
@@ -67,7 +67,7 @@ SMALL = [
     Corpus(((0, 0, 0, 0, 0, 0),), 1),
     Corpus(((0, 1), (0, 1), (1, 0), (2,), ()), 3),
     Corpus(((0, 1),), 3),  # a word that is never seen
-    Corpus(((2, 0), (2, 1, 1), (0,), (0,), (0, 1, 0, 0)), 3),  # by eq. 26 nothing would be taken of counts of 2
+    Corpus(((2, 0), (2, 1, 1), (0,), (0,), (0, 1, 0, 0)), 3),  # by eq. 26, the discount of counts of 2 would be 0
     *(drawn(seed, rows=2 + 2 * seed, words=2 + seed % 3, longest=5) for seed in range(4)),
 ]
 LARGE = drawn(5, rows=80, words=30, longest=9)  # each order has n-grams that occur once, twice, three and four times
@@ -77,7 +77,7 @@ LARGE = drawn(5, rows=80, words=30, longest=9)  # each order has n-grams that oc
 
 
 class Slow:
-    """Definitions, written down one by one: Chen and Goodman 1999, eq. 24 to 26, and Kneser-Ney's counts below."""
+    """The definitions one by one: Chen and Goodman 1999, eq. 24 to 26, and Kneser-Ney's counts for lower orders."""
 
     def __init__(self, corpus: Corpus, order: int) -> None:
         self.corpus, self.order = corpus, order
@@ -108,7 +108,7 @@ class Slow:
         return taken if min(taken) > 0 else (0.5, 0.5, 0.5)
 
     def after(self, history: Words) -> dict[Word, float]:
-        """p(word | history) of every word that can follow, whatever the history's length."""
+        """p(word | history) of every word that can follow. The history can have any length."""
         return self._after(history[max(len(history) - self.order + 1, 0) :])
 
     def _uncached(self, history: Words) -> dict[Word, float]:
@@ -126,7 +126,7 @@ class Slow:
 
 
 def walked(model: BackOff, corpus: Corpus, sequences: Sequence[Words]) -> Tensor:
-    """[E]: what is remembered of each sequence's words from its begin."""
+    """The states [E] after each sequence, read from its begin."""
     history_E = torch.full((len(sequences),), model.begun)
     for place in range(max(map(len, sequences))):
         going = [e for e, words in enumerate(sequences) if len(words) > place]
@@ -136,14 +136,14 @@ def walked(model: BackOff, corpus: Corpus, sequences: Sequence[Words]) -> Tensor
 
 
 def answers(model: BackOff, corpus: Corpus, history_E: Tensor) -> Tensor:
-    """[E, words + 1]: log p of every word that can follow."""
+    """log p [E, words + 1] of every word that can follow."""
     word_W = torch.tensor([corpus.number(word) for word in corpus.follow])
     log_prob: Tensor = model(history_E.repeat_interleave(len(word_W)), word_W.repeat(len(history_E)))[0]
     return log_prob.view(len(history_E), len(word_W))
 
 
 def check(corpus: Corpus, order: int, sequences: Sequence[Words]) -> None:
-    """Every word after these, and that they add up to one."""
+    """Checks the probability of every word after these sequences, and that the probabilities sum to 1."""
     model, slow = corpus.model(order), Slow(corpus, order)
     histories = walked(model, corpus, sequences)
     found = answers(model, corpus, histories).exp()
@@ -159,7 +159,7 @@ def all_sequences(corpus: Corpus, longest: int) -> list[Words]:
 
 
 def some_sequences(corpus: Corpus, count: int) -> list[Words]:
-    """Parts of what was counted from its begin on, random ones, and such as begin as one and go on as another."""
+    """Prefixes of counted sequences, random sequences, and counted prefixes after a random beginning."""
     generator = np.random.default_rng(1)
     seen = [corpus.rows[i] for i in generator.choice(len(corpus.rows), count)]
     seen = [row[: generator.integers(0, len(row) + 1)] for row in seen]
@@ -171,8 +171,9 @@ def some_sequences(corpus: Corpus, count: int) -> list[Words]:
 
 
 def test_bigrams_by_hand() -> None:
-    """a b, a b, b. Of bigrams there are four kinds: one that ends with a, two with b, one with the end. Half of one is
-    taken of every count, and what is taken behind a history is shared out as the shorter one says."""
+    """The sequences are a b, a b and b. There are four kinds of bigrams: one ends with a, two with b, and one with the
+    end. The discount is a half, and the shorter history shares out the discounted mass.
+    """
     corpus = Corpus(((0, 1), (0, 1), (1,)), 2)
     a, b, end = ((count - 0.5) / 4 + 1.5 / 4 / 3 for count in (1, 2, 1))
     begun = [(2 - 0.5 + 1 * a) / 3, (1 - 0.5 + 1 * b) / 3, 1 * end / 3]
@@ -185,7 +186,7 @@ def test_bigrams_by_hand() -> None:
 @pytest.mark.parametrize("corpus", SMALL)
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_word_after_every_history(corpus: Corpus, order: int) -> None:
-    """Seen or not, and of more words than the model remembers."""
+    """Some histories are not seen, and some are longer than the model's order."""
     check(corpus, order, all_sequences(corpus, order + 1 if corpus.words < 3 else 4))
 
 
@@ -214,13 +215,13 @@ def test_nothing_is_followed_by_a_begin(order: int) -> None:
     assert log_prob_E.eq(-torch.inf).all()
 
 
-# ------------------------------------------------------------------ what is remembered
+# ------------------------------------------------------------------ states
 
 
 @pytest.mark.parametrize("corpus", SMALL)
 @pytest.mark.parametrize("order", ORDERS)
 def test_no_more_is_remembered_than_was_seen_before_something(corpus: Corpus, order: int) -> None:
-    """Sequences are one history where the longest such end of theirs is the same, and only there."""
+    """Two sequences have the same state exactly if their longest suffix that something follows is the same."""
     model, slow = corpus.model(order), Slow(corpus, order)
     sequences = all_sequences(corpus, 4)
     ends = []
@@ -298,6 +299,6 @@ def test_parts_of_a_text_are_counted_like_the_whole(rows: list[list[int]], order
 
 
 def _flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """The rows as prepared data have them: each id is 3 higher, and an id without meaning follows each row."""
+    """The rows in the form of prepared data: each id is 3 higher, and an id without meaning follows each row."""
     flat = [word + 3 for row in rows for word in (*row, -1)]
     return np.array(flat, np.uint16), np.cumsum([0, *(len(row) + 1 for row in rows)])

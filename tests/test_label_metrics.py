@@ -39,10 +39,10 @@ def breakdown(name: str, references: Sequence[str], predictions: Sequence[str]) 
 
 
 def test_labels_one_by_one() -> None:
-    """A: 2 right of 3 predicted and 4; B: 0 of 1 and 1; C: 1 of 1 and 1. One A is missing."""
+    """The label A has 2 right, 3 predicted and 4 true; B has 0, 1 and 1; C has 1, 1 and 1. One A is missing."""
     found = scores(["accuracy", "macro_f1"], REFERENCES, PREDICTIONS)
     assert found == {"accuracy": pytest.approx(50.0), "macro_f1": pytest.approx(100 * (4 / 7 + 0 + 1) / 3)}
-    assert scores(["accuracy", "macro_f1"], ["A"], ["A B"])["accuracy"] == 50.0  # one too many is wrong too
+    assert scores(["accuracy", "macro_f1"], ["A"], ["A B"])["accuracy"] == 50.0  # a label too many is wrong too
     assert scores(["accuracy", "macro_f1", "entity_f1"], [""], [""]) == dict.fromkeys(
         ["accuracy", "macro_f1", "entity_f1"], 100.0
     )
@@ -54,11 +54,11 @@ def test_the_nearest_reference_counts() -> None:
     for name in ("accuracy", "macro_f1"):
         assert evaluate([metric(name)], [Prediction("B A")], [example])[name] == 100.0
     (found,) = label_breakdowns([metric("accuracy")], [Prediction("A A")], [example])
-    assert found.confusions == {("A", "A"): 1, ("B", "A"): 1}  # the first of two as near
+    assert found.confusions == {("A", "A"): 1, ("B", "A"): 1}  # the first of two equally near references
 
 
 def test_labels_met_later_are_counted_from_there_on() -> None:
-    """Statistics of one metric, of two systems: what one of them never wrote counts 0 in it."""
+    """One metric measures two systems. A label that only the second system writes counts 0 for the first."""
     macro = metric("macro_f1")
     ours, theirs = (statistics([macro], *corpus(["A A", "B"], texts))[0] for texts in (["A A", "B"], ["A C", "D"]))
     assert (ours.width, theirs.width) == (6, 12)
@@ -69,7 +69,9 @@ def test_labels_met_later_are_counted_from_there_on() -> None:
 
 
 def test_two_metrics_that_met_labels_in_different_orders_are_not_compared() -> None:
-    """Their numbers are of different labels; in the same order, or where all were met by one, they are of the same."""
+    """If the orders differ, the same statistic belongs to different labels. If they agree, it belongs to the same
+    label.
+    """
 
     def met(*texts: str) -> Statistics:
         return statistics([metric("macro_f1")], *corpus(["A A", "B"], texts))[0]
@@ -124,12 +126,12 @@ def test_entities(labels: str, found: set[Any]) -> None:
 
 
 def begins(before: str, tag: str) -> bool:
-    """conlleval's rule for BIO, said in another way: an entity begins at B, and at I that goes on with none."""
+    """conlleval's rule for BIO in other words: an entity begins at B, and at an I that continues no entity."""
     return tag != "O" and (tag[0] == "B" or before == "O" or before[1:] != tag[1:])
 
 
 def brute(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """Every stretch of a sentence that opens, goes on and ends as an entity."""
+    """All entities of a sentence, found by a test of every span."""
     closed = ["O", *tags, "O"]
     return {
         (i, j, tags[i][2:])
@@ -165,7 +167,7 @@ def test_labels_that_mark_no_entity_are_told(tag: str) -> None:
         entities(f"O {tag}")
 
 
-# ------------------------------------------------------------------ what is shown
+# ------------------------------------------------------------------ display
 
 
 def judged(names: Sequence[str]) -> SystemResults:

@@ -1,4 +1,4 @@
-"""Models that label their sources, and the searches for labels: in float64, against all labels written out."""
+"""Models that label their sources, and the searches for labels, in float64 against an enumeration of all labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def model(family: str) -> Any:
 
 
 def spread(model: Any) -> Any:
-    """A chain whose neighbours matter as much as what it reads."""
+    """Enlarges the transitions of a chain, so that they matter as much as the source."""
     if hasattr(model, "ends"):
         with torch.no_grad():
             model.transition.mul_(12)
@@ -76,7 +76,7 @@ class Letters:
 
 @pytest.mark.parametrize("family", CHAINS, indirect=True)
 def test_penalties_of_labels(model: Any, family: str) -> None:
-    """The best are the best of all by log-probability minus the penalties of their labels."""
+    """The best hypotheses have the highest log-probability minus the penalties of their labels."""
     letters, (first, second, *_) = Letters(), LABELS
     penalties = {letters.entries[first]: 2.5, letters.entries[second]: -0.7}
     wanted = Viterbi(4, penalties).with_vocabularies(letters, letters)
@@ -125,7 +125,7 @@ def test_a_label_is_never_unknown(model: Any, family: str) -> None:
 
 
 def _likely_unknown(kept: Any, *arguments: Any) -> Any:
-    """What a model returns, with <unk> ten units more likely."""
+    """The model's result, with the score of <unk> increased by 10."""
     found = kept(*arguments)
     scores = found.unary if hasattr(found, "unary") else found
     scores[..., UNK] += 10
@@ -140,7 +140,7 @@ def close(one: Hypothesis, other: Hypothesis) -> bool:
 
 
 def test_score(model: Any, family: str) -> None:
-    """A hypothesis is worth what the model gives it when it is forced; its tokens sum to it."""
+    """A hypothesis has the log-probability of its forced labels, which is the sum over its tokens."""
     source = sources(LENGTHS)
     for row, hypotheses in enumerate(search(family, 3)(model, source)):
         assert len({h.tokens for h in hypotheses}) == len(hypotheses) == 3
@@ -151,7 +151,7 @@ def test_score(model: Any, family: str) -> None:
 
 
 def test_company(model: Any, family: str) -> None:
-    """Alone or in any batch, in any order, with junk in the padding: the same hypotheses."""
+    """The hypotheses are the same alone and in any batch and order, with junk in the padding."""
     source, order = sources(all_lengths(family)), [3, 6, 0, 5, 2, 4, 1]
     wide = sources(all_lengths(family), width=9)
     junk = Padded(wide.values.masked_fill(~wide.mask, 7), wide.lengths)
@@ -165,8 +165,9 @@ def test_company(model: Any, family: str) -> None:
 
 @pytest.mark.parametrize("family", CHAINS, indirect=True)
 def test_the_loss_of_a_chain(model: Any) -> None:
-    """It is the forced log-probability; of a batch it is the sum of its rows', and so are the gradients, if it has
-    any."""
+    """The loss is the negative forced log-probability. The loss of a batch is the sum over its rows, and so are the
+    gradients, if there are any.
+    """
     together = batch(LENGTHS, LENGTHS)
     loss, _ = ChainLikelihood()(model, together)
     forced = Viterbi().force(model, together.source, together.target)
@@ -184,7 +185,7 @@ def test_the_loss_of_a_chain(model: Any) -> None:
 
 @pytest.mark.parametrize("family", CHAINS, indirect=True)
 def test_a_chain_sums_to_one(model: Any) -> None:
-    """Over all label sequences, those with padding in them too, which no search finds."""
+    """The sum is over all label sequences. Some of them contain padding, which no search finds."""
     source = sources([3])
     labels = [[*pair, EOS] for pair in itertools.product(range(FACTS.target_vocabulary), repeat=2)]
     forced = Viterbi().force(model, pick(source, [0] * len(labels)), padded_targets(labels))
@@ -193,7 +194,7 @@ def test_a_chain_sums_to_one(model: Any) -> None:
 
 @pytest.mark.parametrize("family", CHAINS, indirect=True)
 def test_posterior_labels(model: Any) -> None:
-    """In each place the label that most of the probability goes through, whatever sequence that makes."""
+    """Each position gets the label with the highest total probability over all sequences."""
     source = sources([4])
     every = [[*labels, EOS] for labels in itertools.product(range(FACTS.target_vocabulary), repeat=3)]
     forced = Viterbi().force(model, pick(source, [0] * len(every)), padded_targets(every))
@@ -249,7 +250,7 @@ def test_bad_input() -> None:
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max"])
 def test_pooling(pooling: str) -> None:
-    """What is pooled is what the encoder leaves, position by position."""
+    """The classifier pools the encoder's states: the last state, their mean or their maximum."""
     table = FAMILIES["classifier, gru, last state"] | {"pooling": pooling}
     model, source = build(table), sources(LENGTHS)
     memory = model.encoder(source)

@@ -1,4 +1,4 @@
-"""Labels before a text: the units, their vocabularies, and what becomes of them in preparation."""
+"""Labels before a text: the units, their vocabularies, and their preparation."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_label_is_a_symbol_and_the_text_is_as_it_was(unit):
 
 
 def test_units_within_units_are_saved_and_extended(tmp_path):
-    """A language and a genre in front of features in front of a word: ids and text survive the file."""
+    """The unit has two labels, features, another label and letters. A saved tokenizer can be loaded and extended."""
     unit = Labelled(Features(Labelled(Characters())), labels=2)
     tokenizer = unit.learn(["en\tnoir\tV;PST\tA\tsang"])
     tokenizer.save(tmp_path / "nested.json")
@@ -157,7 +157,7 @@ def test_labels_go_through_preparation(tmp_path):
     prepared = prepare(data, tmp_path / "cache")
     rows = prepared.train.batch([0, 1, 2]).source
     read = [prepared.source_tokenizer.decode(row.tolist()) for row in rows.values]
-    assert read == ["good\tab", "bad\tab", "good\t"]  # the text may be empty, the source is not
+    assert read == ["good\tab", "bad\tab", "good\t"]  # the text may be empty, but the source has its label
     assert prepared.facts.source_vocabulary == 4 + 2 + 2
     prepared.tokenizers.save(tmp_path)
     assert Tokenizers.load(tmp_path).source.fingerprint == prepared.source_tokenizer.fingerprint

@@ -1,4 +1,4 @@
-"""Language models: a decoder with nothing to read, and data of targets alone, from Python and from the command line."""
+"""Language models: a decoder without a source, and data with targets alone, from Python and from the command line."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_targets_alone_are_prepared_with_a_source_of_nothing(text: Path, tmp_pat
     batch = prepared.train.batch([0, 1])  # type: ignore[arg-type]
     assert batch.source.values.tolist() == [[2], [2]]
     assert prepared.target_tokenizer.decode(batch.target.values[0].tolist()) == "abab"
-    found = examples(data, "test", tmp_path / "cache")  # not references of one another
+    found = examples(data, "test", tmp_path / "cache")  # the lines are not references of one source
     assert [(each.source, each.references) for each in found] == [("", (line,)) for line in LINES]
 
 
@@ -187,7 +187,7 @@ def test_it_is_used_from_the_command_line(run: Path, text: Path, call: Call) -> 
     found = json.loads(out)["metrics"]
     tokens = sum(len(line) + 1 for line in LINES)
     assert (status, found["perplexity"]) == (0, pytest.approx(math.exp(-sum(scores) / tokens), rel=1e-5))
-    assert 60 < found["token_accuracy"] < 100  # "b" follows "a" after two, and what is odd cannot be known
+    assert 60 < found["token_accuracy"] < 100  # some letters can be predicted, and some cannot
     assert call("evaluate", run, "--split", "valid")[0] == 0
 
 
@@ -208,7 +208,7 @@ def test_text_is_surveyed(text: Path, tmp_path: Path, call: Call) -> None:
 
 
 def test_it_is_mixed_with_a_model_that_has_a_source(run: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
-    """Shallow fusion: whichever comes first, the source is the other's; the vocabulary written must be one."""
+    """Shallow fusion: the source belongs to the other model, in either order. Target vocabularies must be the same."""
     pairs = [(line[::-1] + "c", line) for line in LINES]
     changes = {key: value for key, value in tiny.items() if key not in ("data.origin", "data.cache")}
     changes |= {"data.units": {"source": "characters", "target": "characters"}}

@@ -1,4 +1,4 @@
-"""The laws of DESIGN: what every model and every search must hold to. All in float64 unless said."""
+"""The laws that every model and every search must obey. Tests use float64 unless they say otherwise."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def model(family: str) -> Any:
 
 
 def parts(value: Any, key: str = "model") -> set[tuple[str, Any]]:
-    """Every type and every other choice among names in a resolved table, by the key that chooses it."""
+    """Every type and every other named choice in a resolved table, with the key that chooses it."""
     if isinstance(value, dict):
         found = {(key, value["type"])} if "type" in value else set()
         return found.union(*(parts(inner, inner_key) for inner_key, inner in value.items() if inner_key != "type"))
@@ -64,7 +64,7 @@ def test_the_fast_families_have_every_part() -> None:
 
 @pytest.fixture
 def trainable(family: str, model: Any) -> Any:
-    """The model, if it has gradients everywhere: counts exclude some tokens, whose smoothed loss is infinite."""
+    """The model. Skips families with counts: they exclude some tokens, whose smoothed loss is infinite."""
     if family in COUNTED or LAWFUL[family]["type"] == "with-counts":
         pytest.skip("counted, without gradients")
     return model
@@ -86,8 +86,9 @@ def padded_targets(rows: list[list[int]]) -> Padded:
 
 @pytest.mark.parametrize("grad", [True, False])
 def test_chunk(model: Any, grad: bool) -> None:
-    """Wherever the target is cut, with the state threaded through: the same logits; with gradients, which search never
-    asks for, at some places only."""
+    """The logits do not depend on where the target is cut, if the state is handed on. Only some cuts are tested with
+    gradients, which a search never needs.
+    """
     source, tokens_BT = sources(LENGTHS), targets(3, 7)
     cuts = list(itertools.combinations(range(1, 7), 2))[:: 4 if grad else 1]
     with torch.set_grad_enabled(grad):
@@ -101,14 +102,14 @@ def test_chunk(model: Any, grad: bool) -> None:
 
 
 def test_candidates(model: Any) -> None:
-    """A readout of some columns is those columns of the readout."""
+    """The readout of some columns equals these columns of the whole readout."""
     output, _ = model.extend(targets(3, 4), model.start(sources(LENGTHS)))
     wanted = torch.tensor([7, 2, 5])
     assert_close(model.readout(output, wanted), model.readout(output)[..., wanted])
 
 
 def test_row(model: Any) -> None:
-    """Rows selected before the model, between its steps or after it: the same."""
+    """The logits are the same if rows are selected before the model, between its steps or after it."""
     source, tokens_BT, rows = sources(LENGTHS), targets(3, 6), [2, 0, 0]
     whole = logits(model, tokens_BT, source)
     assert_close(logits(model, tokens_BT[rows], pick(source, rows)), whole[rows])
@@ -118,7 +119,7 @@ def test_row(model: Any) -> None:
 
 
 def test_hypotheses_share_their_source(model: Any) -> None:
-    """K rows of each source, with what is shared kept once: as if the source had been given K times."""
+    """K rows share the state of each source. The result is as if the source had been given K times."""
     source, tokens = sources(LENGTHS), targets(6, 5)
     output, state = model.extend(tokens[:, :2], tree.repeat(model.start(source), 2))
     order = torch.tensor([1, 0, 2, 2, 5, 4])  # within each source's own rows
@@ -128,7 +129,7 @@ def test_hypotheses_share_their_source(model: Any) -> None:
 
 
 def test_padding(model: Any) -> None:
-    """More padding changes nothing, whatever stands in it."""
+    """Neither more padding nor its values change the result."""
     tokens_BT = targets(3, 6)
     narrow = sources(LENGTHS)
     wide = sources(LENGTHS, width=9)
@@ -139,7 +140,9 @@ def test_padding(model: Any) -> None:
 
 @pytest.mark.parametrize("grad", [True, False])
 def test_stagger(model: Any, grad: bool) -> None:
-    """Rows at different positions and of unequal sources, joined in one batch, go on as each would alone."""
+    """Rows at different positions and with sources of different lengths can be joined in one batch. Each continues as
+    it would alone.
+    """
     with torch.set_grad_enabled(grad):
         source, tokens_BT, more_BT = sources(LENGTHS), targets(3, 6), targets(3, 2, seed=5)
         states, expected = [], []
@@ -156,11 +159,11 @@ def test_stagger(model: Any, grad: bool) -> None:
 
 
 def test_fork(model: Any) -> None:
-    """A forked state goes on undisturbed by what the original is extended with."""
+    """A forked state does not change when the original is extended."""
     source, tokens_BT = sources(LENGTHS), targets(3, 6)
     with torch.inference_mode():
         _, state = model.extend(tokens_BT[:, :3], model.start(source))
-        _, state = model.extend(tokens_BT[:, 3:4], state)  # now in a buffer with room to spare
+        _, state = model.extend(tokens_BT[:, 3:4], state)  # the buffer now has spare room
         copy = tree.fork(state)
         model.extend(targets(3, 1, seed=8), state)
         output, _ = model.extend(tokens_BT[:, 4:], copy)
@@ -194,7 +197,7 @@ def test_exact(model: Any) -> None:
 
 
 def test_score(model: Any, search: Any) -> None:
-    """A hypothesis' log-probability, in all and token by token, is the model's own of it."""
+    """The log-probabilities of a hypothesis, in total and token by token, are the model's own."""
     source = sources(LENGTHS)
     for row, hypotheses in enumerate(search(model, source)):
         assert hypotheses
@@ -210,7 +213,7 @@ def test_score(model: Any, search: Any) -> None:
 
 
 def test_company(model: Any, family: str, search: Any) -> None:
-    """Alone or in any batch, in any order: the same hypotheses."""
+    """The hypotheses are the same alone and in any batch and order."""
     source = sources(all_lengths(family))
     together = search(model, source)
     order = [3, 6, 0, 5, 2, 4, 1]
@@ -223,7 +226,7 @@ def test_company(model: Any, family: str, search: Any) -> None:
 
 
 def sources_alone(source: Padded, row: int) -> Padded:
-    """One row without the padding it had in company."""
+    """One row without the padding of its batch."""
     length = int(source.lengths[row])
     return Padded(source.values[row : row + 1, :length], source.lengths[row : row + 1])
 
@@ -253,8 +256,9 @@ def test_greedy(model: Any, family: str) -> None:
 
 
 def test_full_beam_is_exact(model: Any) -> None:
-    """A beam with room for everything finds the most probable output of all, as enumeration does; narrower ones
-    nothing better."""
+    """A beam with room for everything finds the most probable output of all, as enumeration does. Narrower beams find
+    nothing better.
+    """
     source, longest = sources([3, 4]), 3
     middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
     every = [[*body, EOS] for length in range(longest) for body in itertools.product(middle, repeat=length)]
@@ -279,8 +283,8 @@ def batch(lengths: list[int], target_lengths: list[int]) -> Batch:
 
 
 def test_accumulate(trainable: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loss of a batch is the sum of its rows' losses, and so are the gradients: padding has no part in them. The
-    rows are read out two positions at a time, which changes nothing.
+    """The loss of a batch is the sum of its rows' losses, and so are the gradients: padding does not count. Reading out
+    two positions at a time changes nothing.
     """
     model = trainable
     together = batch(LENGTHS, [6, 3, 4])
@@ -307,13 +311,13 @@ def test_accumulate(trainable: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_passes_agree_where_there_is_no_dropout(trainable: Any) -> None:
-    """R-Drop puts each row beside its own copy: what is left is cross-entropy, in value and in gradients."""
+    """R-Drop puts each row beside its own copy. Without dropout, value and gradients are plain cross-entropy."""
     model = trainable
     together = batch(LENGTHS, [6, 3, 4])
     plain, _ = CrossEntropy(smoothing=0.1)(model, together)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     expected = torch.autograd.grad(plain.total, trained, allow_unused=True)
-    model.training = True  # its parts are not
+    model.training = True  # only this flag: its parts stay in evaluation mode
     twice, _ = RDrop(smoothing=0.1)(model, together)
     model.training = False
     assert_close(twice.total, plain.total)
@@ -324,7 +328,7 @@ def test_two_passes_agree_where_there_is_no_dropout(trainable: Any) -> None:
 
 @torch.no_grad()
 def test_forcing(model: Any) -> None:
-    """With the same draws, n passes choose the first n words as token by token; with as many as there are, all."""
+    """The first n words of n parallel passes equal the words chosen token by token with the same draws."""
     together = batch(LENGTHS, [6, 3, 4])
     gold_BT, state = shifted(together.target), model.start(together.source)
     generator = torch.Generator().manual_seed(4)
@@ -339,7 +343,7 @@ def test_forcing(model: Any) -> None:
 
 
 def test_spec(family: str) -> None:
-    """A model built from its written-down configuration is the same model."""
+    """A model that is built from its written configuration is the same model."""
     resolved = config.resolve(LAWFUL[family], Model, facts(LAWFUL[family]))
     again = config.parse(config.write(resolved).encode(), "test")
     assert again == resolved
@@ -348,7 +352,7 @@ def test_spec(family: str) -> None:
 
 
 def test_float32_company(family: str) -> None:
-    """In float32 a line may differ in other company only where two hypotheses lie within 1e-4."""
+    """An output in float32 may depend on the batch only if two hypotheses score within 1e-4."""
     model = build(LAWFUL[family], dtype=torch.float32)
     source = sources(all_lengths(family))
     together = Beam(3, 3, max_length=6)(model, source)

@@ -1,4 +1,4 @@
-"""Finished rows leave a batch by halves, and nothing changes by it."""
+"""Finished rows leave a batch in halves, and the results do not change."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from transduce.search.sampling import Sampling
 from transduce.search.step import batch_size, remaining
 from transduce.types import Padded
 
-FAMILY = "luong, general"  # whose weights of seed 0 write outputs of many lengths
+FAMILY = "luong, general"  # its weights of seed 0 write outputs of many lengths
 LENGTHS = all_lengths(FAMILY) * 3
 
 
 class Counted:
-    """A model, and how many rows it was asked for in each step."""
+    """A model that notes the number of rows of each step."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -56,7 +56,7 @@ def test_steps_have_few_sizes_and_rows_are_as_alone(model: Any, search: Any) -> 
     together = search(counted, source)
     each = getattr(search, "size", 1)
     assert counted.rows[-1] < len(LENGTHS) * each  # some have left
-    if not isinstance(search, Sampling):  # whose rows are of a source's samples, which halve too
+    if not isinstance(search, Sampling):  # its rows include the samples of a source, whose number halves too
         assert all(rows // each in (len(LENGTHS), 1, 2, 4, 8, 16) for rows in counted.rows[1:])
     for row, found in enumerate(together):
         (alone,) = search(model, tree.select(source, torch.tensor([row])))
@@ -65,7 +65,7 @@ def test_steps_have_few_sizes_and_rows_are_as_alone(model: Any, search: Any) -> 
 
 
 def test_an_observer_sees_no_source_that_is_done(model: Any) -> None:
-    """What it is told of a source in company is what it is told of it alone."""
+    """An observer sees the same steps of a source in a batch as of the source alone."""
     source = sources(LENGTHS)
     for row in (0, 4):
         together, alone = _seen(model, source, row), _seen(model, tree.select(source, torch.tensor([row])), 0)

@@ -1,4 +1,4 @@
-"""Phrases as text and as automata over tokens: found where a regular expression finds them, however text is cut."""
+"""Phrases as automata over tokens. They find a phrase where a regular expression finds it, however the text is cut."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PHRASES = ["cat", "a", "at a", "sat.", ", a", '"cat"', "(", "aa", "cät", "tac, 
 
 
 def stands(unit: str, phrase: str, text: str) -> bool:
-    """By the definition."""
+    """Returns whether a phrase is in the text, by the definition for the unit."""
     if unit == "symbols":
         return f" {phrase} " in f" {text} "
     if unit in ("characters", "bytes"):
@@ -40,7 +40,7 @@ def stands(unit: str, phrase: str, text: str) -> bool:
 
 
 def finished(unit: str, phrases: Sequence[str], ids: Sequence[int]) -> list[bool]:
-    """Which phrases of several an automaton has finished, each on its own, with the end."""
+    """Which phrases are finished after these ids, the end included. Each phrase has its own automaton."""
     patterns = [LEXICONS[unit].pattern(phrase) for phrase in phrases]
     automata = Automata.of([[[pattern]] for pattern in patterns])
     tokens_BT = torch.tensor([ids] * len(phrases))
@@ -58,7 +58,7 @@ def known(unit: str) -> list[str]:
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_a_phrase_is_found_in_any_tokens_that_spell_it(unit: str, data: st.DataObject) -> None:
-    """Tokens at random, many of them from within phrases, rarely as a tokenizer would cut a text."""
+    """The tokens are random, and many of them come from phrases. A tokenizer would rarely cut a text like this."""
     tokenizer, lexicon = TOKENIZERS[unit], LEXICONS[unit]
     phrases = known(unit)
     likely = sorted({edge[1] for phrase in phrases for edge in lexicon.pattern(phrase).edges if edge[1] >= 0})
@@ -87,7 +87,9 @@ def test_text_as_it_is_cut(unit: str) -> None:
     ids=["symbols", "words", "bpe"],
 )
 def test_a_word_waits_only_for_tokens_that_can_go_on_with_it(tokenizer: TextTokenizer, open_: bool) -> None:
-    """Where every token begins a word, the last of a forbidden one is never written, or the output would end there."""
+    """If every token begins a word, the last token of a forbidden word is ruled out. Otherwise, a later token may still
+    make it another word.
+    """
     lexicon = Lexicon(tokenizer)
     pattern = lexicon.pattern("cat")
     assert (pattern.waiting is not None) is open_
@@ -102,7 +104,7 @@ def test_a_word_waits_only_for_tokens_that_can_go_on_with_it(tokenizer: TextToke
 
 
 def test_what_a_tokenizer_makes_nothing_of_is_no_phrase() -> None:
-    assert TOKENIZERS["bpe"].encode(["▁"])[0][:-1]  # the mark of a space, and nothing behind it
+    assert TOKENIZERS["bpe"].encode(["▁"])[0][:-1]  # a space mark with nothing behind it
     for ask in (LEXICONS["bpe"].pattern, LEXICONS["bpe"].text):
         with pytest.raises(ValueError, match="a phrase is '▁': some text was expected, and the tokenizer finds none"):
             ask("▁")

@@ -1,4 +1,4 @@
-"""The linear layer's two ways to the same product."""
+"""The linear layer has two ways to compute the same product."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ onednn_is_there = pytest.mark.skipif(
 
 @pytest.fixture
 def onednn_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a processor on which oneDNN is the faster."""
+    """Chooses oneDNN, as on a processor for which it is faster."""
     monkeypatch.setattr(linear, "ONEDNN", True)
 
 
@@ -33,7 +33,7 @@ def onednn_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_product_is_the_same_however_it_is_computed(rows: tuple[int, ...], bias: bool) -> None:
     layer, x = Linear(12, 20, bias), torch.randn(*rows, 12)
     assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias))
-    parts = torch.randn(*rows, 24)[..., 6:18]  # of a larger tensor
+    parts = torch.randn(*rows, 24)[..., 6:18]  # a part of a larger tensor
     assert_close(layer(parts), nn.functional.linear(parts, layer.weight, layer.bias))
     chunk = layer.weight.chunk(2)[1]
     assert_close(linear.linear(x, chunk), nn.functional.linear(x, chunk))
@@ -43,7 +43,7 @@ def test_a_product_is_the_same_however_it_is_computed(rows: tuple[int, ...], bia
 @pytest.mark.usefixtures("onednn_is_faster")
 @torch.inference_mode()
 def test_onednn_sees_few_shapes_whatever_the_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each shape is a kernel, and a server has every number of rows."""
+    """oneDNN makes a kernel for each shape, and a server has batches of every size."""
     layer, seen, product, kernel = Linear(4, 3), set[int](), linear._product, OneDNNPacking()
     copy = kernel.pack(layer.weight, layer.bias)
     monkeypatch.setattr(linear, "_product", lambda x, *rest: (seen.add(x.shape[0]), product(x, *rest))[1])
@@ -79,7 +79,7 @@ def test_large_products_have_the_same_gradients(
     monkeypatch.setattr(linear, "MUCH", 0)
     monkeypatch.setattr(nn.functional, "linear", lambda *_: pytest.fail("not by oneDNN"))
     y = layer(x)
-    y += 0  # what follows may write into it
+    y += 0  # later code may write into the output
     assert_close(torch.autograd.grad((y * weights).sum(), inputs), expected)
     layer.requires_grad_(False)
     assert_close(torch.autograd.grad((layer(x) * weights).sum(), [x]), expected[:1])
@@ -88,7 +88,7 @@ def test_large_products_have_the_same_gradients(
 @onednn_is_there
 @pytest.mark.usefixtures("onednn_is_faster")
 def test_parts_of_wider_matrices_are_multiplied_as_fast() -> None:
-    """oneDNN takes a thousand times as long for a second factor that is a part of a wider matrix."""
+    """oneDNN takes a thousand times as long if the second factor is a part of a wider matrix."""
 
     def seconds(layer: Linear, rows: int, parts: bool) -> float:
         x, gradient = torch.randn(rows, 2 * layer.in_features), torch.randn(rows, 2 * layer.out_features)
@@ -139,7 +139,7 @@ def test_rows_of_zeros_under_autocast_change_no_gradient(rows: tuple[int, ...], 
         y = layer(x)
     assert y.dtype == torch.bfloat16
     assert_close(y, expected)
-    y += 0  # what follows may write into it
+    y += 0  # later code may write into the output
     assert_close(
         torch.autograd.grad((y * weights).sum(), inputs), torch.autograd.grad((expected * weights).sum(), inputs)
     )

@@ -1,4 +1,4 @@
-"""Links of a corpus: Pharaoh format, checks and symmetrisation, beside the heuristics as they are usually written."""
+"""Links of a corpus: Pharaoh format, checks, and symmetrisation against the usual form of the heuristics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drawn(seed: int, share: float, pairs: int = 150) -> list[Points]:
 
 
 def grown(forward: Points, backward: Points, heuristic: str) -> Points:
-    """One pair, one link at a time: the procedure of Koehn et al. (2003)."""
+    """Symmetrises one pair, one link at a time, by the procedure of Koehn et al. (2003)."""
     union, alignment = forward | backward, forward & backward
 
     def free(s: int, t: int) -> list[bool]:

@@ -1,4 +1,4 @@
-"""The cells written out step by step, against their papers' formulas read gate by gate and row by row; in float64."""
+"""Cells that are written out step by step, against their papers' formulas, gate by gate and row by row, in float64."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sigmoid, tanh = torch.sigmoid, torch.tanh
 
 
 def rows_of(linear: nn.Linear, parts: int) -> list[Callable[[Tensor], Tensor]]:
-    """A stacked product as functions, one a gate."""
+    """Splits a stacked linear layer into one function for each gate."""
     weights = linear.weight.split(linear.out_features // parts)
     if linear.bias is None:
         return [partial(torch.mv, weight) for weight in weights]
@@ -141,7 +141,7 @@ FORMULAS: dict[str, tuple[Any, int, Any]] = {
     "mut3": (MUT3, INPUTS, mut3),
     "ssru": (SSRU, INPUTS, ssru),
 }
-"""By name: the class, the width of its input, and its formula."""
+"""For each name: the class, the width of its input, and its formula."""
 
 
 @pytest.fixture(params=FORMULAS)
@@ -172,7 +172,7 @@ def some_state(cell: Any) -> Any:
 
 
 def read(cell: Any, formula: Any, x: Tensor, length: int) -> tuple[Tensor, Any]:
-    """One row [D] at a time through the formula: outputs [length, W] and the last state."""
+    """Applies the formula to the steps of one row. Returns the outputs [length, W] and the last state."""
     outputs, state = [], some_state(cell)
     state = tree.map(lambda leaf: leaf[0], state)
     for t in range(length):
@@ -189,7 +189,7 @@ def gradients(cell: nn.Module, total: Tensor) -> dict[str, Tensor]:
 
 
 def test_unroll_is_the_formula(name: str, cell: Any, x: Tensor) -> None:
-    """Outputs, states and the gradient of every parameter, each row as long as it is."""
+    """Outputs, states and the gradients of all parameters equal the formula's, for rows of different lengths."""
     formula = FORMULAS[name][2]
     start = tree.select(some_state(cell), torch.zeros(ROWS, dtype=torch.long))
     y, after = cell.unroll(x, start, LENGTHS)
@@ -234,14 +234,14 @@ def test_what_stands_in_the_padding_matters_to_nothing(cell: Any, x: Tensor) -> 
 
 
 def test_projection_is_linear(cell: Any, x: Tensor) -> None:
-    """Bahdanau's and Luong's wirings add to it the product of what else enters the cell."""
+    """Bahdanau's and Luong's wirings rely on this: they add the product of the cell's other inputs to it."""
     a, b = x[:, 0], x[:, 1]
     none = cell.project(torch.zeros_like(a))
     assert_close(cell.project(2 * a - 3 * b) - none, 2 * (cell.project(a) - none) - 3 * (cell.project(b) - none))
 
 
 def test_half_precision_keeps_its_state_whole(name: str) -> None:
-    """Under autocast the products are in bfloat16; what is remembered is not rounded by it."""
+    """Under autocast, the products are in bfloat16, but the cell's memory stays in float32."""
     constructor, inputs, _ = FORMULAS[name]
     torch.manual_seed(0)
     cell = constructor(inputs, WIDTH)
@@ -280,7 +280,7 @@ def test_without_peepholes_it_is_torchs_lstm() -> None:
 
 
 def test_the_two_grus_differ_in_the_reset_alone() -> None:
-    """With a reset gate that is always open they are one cell."""
+    """If the reset gate is always open, both GRUs are the same cell."""
     cell, oracle = GRUResetBefore(INPUTS, WIDTH).double(), GRU(INPUTS, WIDTH).double()
     with torch.no_grad():
         oracle.fused.bias_hh_l0.zero_()
