@@ -5,8 +5,9 @@
     python benchmarks/cells.py table SWEEPS [--out benchmarks/results/FILE.md] [--record FILE.json]
 
 The first command writes FOLDER/TASK/CELL.toml: the recipe cells-TASK with another cell. It chooses the width whose
-number of parameters is nearest to the recipe's own LSTM, and prints both. The last command reads results.csv of each
-sweep. It compares the order of two cells only if their gap in the paper is larger than our own spread over seeds.
+number of parameters is nearest to the recipe's own LSTM, and prints both. The recipes have the settings of --set.
+The last command reads results.csv of each sweep. It compares the order of two cells only if their gap in the paper is
+larger than our own spread over seeds.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def fitting(task: str, cell: config.Table | str, facts: Facts, wanted: int) -> t
 def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
     if others := [each for each in settings if not each.startswith("data.")]:
         raise SystemExit(
-            f"--set {others[0]}: what is set here is of the data (data.); set the rest where recipes are trained"
+            f"--set {others[0]}: only settings of the data (data.…) go into the recipes; give the others to the sweep"
         )
     table = api.change(recipes.read(f"cells-{task}"), settings)
     data = config.build(table["data"], Data, path="data")
@@ -106,7 +107,9 @@ def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
     for name, cell in CELLS.items():
         width, count = fitting(task, cell, facts, wanted)
         print(f"{task}  {name}: width {width}, {count:,} parameters")
-        (folder / task / f"{name}.toml").write_text(config.write(recipe(task, cell, width)), encoding="utf-8")
+        (folder / task / f"{name}.toml").write_text(
+            config.write(api.change(recipe(task, cell, width), settings)), encoding="utf-8"
+        )
 
 
 # ----------------------------------------------------------------------- table

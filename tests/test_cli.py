@@ -140,6 +140,17 @@ def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> No
     assert "no recipe 'revers'; did you mean" in told(call("recipes", "revers"))
 
 
+def test_recipes_shows_a_file_with_the_settings_of_its_base(call: Call, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('# My recipe.\nbase = "reverse"\n[training]\nsteps = 7\n')
+    status, out, _ = call("recipes", own)
+    assert status == 0
+    assert out.startswith("# My recipe.\n\n")
+    assert config.parse(out.encode(), "shown") == recipes.read(own)
+    assert "steps = 7" in out
+    assert "none.toml: there is no such file" in told(call("recipes", tmp_path / "none.toml"))
+
+
 def test_recipes_are_shown_with_what_they_should_score(call: Call) -> None:
     status, out, _ = call("recipes")
     assert status == 0

@@ -8,15 +8,22 @@ import typer
 
 
 def recipes(
-    name: Annotated[str | None, typer.Argument(help="Show this recipe with all its settings.", metavar="NAME")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Show this recipe, or this .toml file, with all its settings: its own and its base's.",
+            metavar="RECIPE",
+        ),
+    ] = None,
 ) -> None:
     """List the recipes in the package: the expected score, the time and the data of each; or show one recipe."""
     from transduce import config
     from transduce import recipes as package
 
     if name is not None:
+        settings = config.write(package.read(name))
         print("".join(f"# {line}".rstrip() + "\n" for line in package.describe(name).splitlines()))
-        print(config.write(package.read(name)), end="")
+        print(settings, end="")
         return
     for each in package.names():
         description = package.describe(each)

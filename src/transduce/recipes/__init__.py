@@ -91,11 +91,13 @@ def without_budget(table: config.Table) -> config.Table:
     return {**table, "training": {key: value for key, value in training.items() if key not in BUDGET}}
 
 
-def describe(name: str) -> str:
-    """The comment at the beginning of a recipe of the package, without its # marks. Raises ConfigError for an unknown
-    name.
+def describe(recipe: str) -> str:
+    """The comment at the beginning of a recipe, without its # marks. ``recipe`` is a name or the path of a .toml file.
+
+    Raises ConfigError for an unknown name, and OSError if the .toml file cannot be read.
     """
-    lines = itertools.takewhile(lambda line: line.startswith("#"), _bytes(name).decode().splitlines())
+    text = Path(recipe).read_bytes() if _is_file(recipe) else _bytes(recipe)
+    lines = itertools.takewhile(lambda line: line.startswith("#"), text.decode(errors="replace").splitlines())
     return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in lines).strip()
 
 
