@@ -149,8 +149,8 @@ def test_drawn_runs_have_a_geometric_distribution() -> None:
     assert float((share - expected).abs().max()) < 0.04
 
 
-def test_a_run_learns_to_write_the_text_without_noise(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """A whole run: the settings build the objective, which gets the decoder. Training and validation use it."""
+def test_a_run_has_the_objective_of_its_settings(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """The settings build the objective, which gets the decoder. Training and validation run with it to the end."""
     (tmp_path / "a.tsv").write_text("the dog barks. a cat sleeps.\n" * 8)
     kept = {key: value for key, value in tiny.items() if key.startswith("training") and "search" not in key}
     changes = {
