@@ -63,15 +63,17 @@ def compare(
 
     Several seeds of one model, joined by commas, are one system: its scores are their means.
     """
-    from transduce.evaluation.comparison import check_names
+    from transduce.evaluation.comparison import check_names, check_seeds
     from transduce.evaluation.comparison import compare as compared
     from transduce.evaluation.recording import record_systems
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
+    from transduce.runs.layout import seeds
 
     baselines = [str(path) for path in baseline or []]
     check_names([str(path) for path in systems], baselines)
+    check_seeds({str(path): len(seeds(path)) for path in systems})
     check_report(report)
     check_record(record)
     first, examples = first_model(systems, corpus, loading, measured)

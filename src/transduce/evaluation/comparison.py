@@ -173,9 +173,7 @@ def compare(
     resampling = resampling or Resampling()
     names = [system.name for system in systems]
     check_names(names, baselines)
-    if len({len(system.seeds) for system in systems}) > 1:
-        counted = ", ".join(f"{system.name} has {max(1, len(system.seeds))}" for system in systems)
-        raise UserError(f"{counted}: give the same number of seeds of each system")
+    check_seeds({system.name: max(1, len(system.seeds)) for system in systems})
     metrics, omitted = _comparable_metrics(systems)
     if not metrics:
         reasons = "; ".join(f"{name}: {why}" for name, why in omitted.items())
@@ -220,6 +218,13 @@ def check_names(systems: Sequence[str], baselines: Sequence[str] = ()) -> None:
         raise UserError(f"{given}: name two or more different systems to compare")
     if unknown := [name for name in baselines if name not in systems]:
         raise UserError(f"the baseline {unknown[0]} is none of the systems; expected one of {', '.join(systems)}")
+
+
+def check_seeds(counts: Mapping[str, int]) -> None:
+    """Raises UserError if systems have different numbers of seeds. ``counts`` has the number for each system's name."""
+    if len(set(counts.values())) > 1:
+        counted = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise UserError(f"{counted}: give the same number of seeds of each system")
 
 
 def _comparable_metrics(systems: Sequence[System]) -> tuple[list[str], dict[str, str]]:
