@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from report import Report, add_options, gain_rows, machine
+from report import Report, gain_rows, machine, parse
 
 import transduce
 from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
@@ -131,8 +131,7 @@ def main() -> None:
     parser.add_argument("--recipe", default="multi30k-de-en-gru")
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if max(given.pairs) > FIRST:
         parser.error(f"--pairs: at most {FIRST}, because the text of the target side begins after them")
     torch.set_num_threads(given.threads)

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from torch import Tensor, nn
 
 from transduce import names
@@ -111,8 +111,7 @@ def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(1)
     found = measured(given.rounds)
     told = [

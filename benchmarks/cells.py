@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce import api, config, recipes
 from transduce.data.preparation import prepare
@@ -233,8 +233,7 @@ def main() -> None:
     writing.add_argument("--set", dest="settings", action="append", default=[])
     reading = commands.add_parser("table")
     reading.add_argument("sweeps", type=Path)
-    add_options(reading)
-    arguments = parser.parse_args()
+    arguments = parse(parser, command=reading)
     if arguments.command == "recipes":
         write_recipes(arguments.task, arguments.folder, arguments.settings)
         return

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from engines import searches
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.engines.manifest import Manifest
@@ -100,8 +100,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN[=EXPORT]")
     parser.add_argument("--limit", type=int, help="only the first sources of the test split")
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    asked = parser.parse_args()
+    asked = parse(parser)
     torch.set_num_threads(asked.threads)
     report, found, measured = Report.asked(asked), list[list[str]](), list[Path]()
     for given in asked.runs:

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.answers.completion import Completer
@@ -77,8 +77,7 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--shown", type=int, default=5)
-    add_options(parser)
-    arguments = parser.parse_args()
+    arguments = parse(parser)
     torch.set_num_threads(1)
     rows = [measured(run, arguments.text, arguments.lines, arguments.shown) for run in arguments.runs]
     lines = [

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from torch import Tensor, nn
 
 from transduce.modules.cells.elman import Elman
@@ -196,8 +196,7 @@ def measured(kind: Kind, rounds: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(1)
     head = ["layer", "time by length", "time by width", "memory by length", "steps by length", "path by length"]
     rows = [measured(kind, given.rounds) for kind in KINDS]

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce.data.corpora import lines
 from transduce.metrics.base import metric
@@ -95,8 +95,7 @@ def main() -> None:
     for split in ("train", "valid", "test"):
         parser.add_argument(f"--{split}", type=Path, nargs="+", required=True)
     parser.add_argument("--pairs", type=Path)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     found = {split: read(getattr(given, split)) for split in ("train", "valid", "test")}
     held_out = {text for split in ("valid", "test") for pair in found[split] for text in pair}
     found["train"] = [pair for pair in found["train"] if not held_out.intersection(pair)]

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from report import Report, add_options, cell, machine
+from report import Report, cell, machine, parse
 
 import transduce
 from transduce.data.corpora import Splits, lines
@@ -181,8 +181,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=3000)
     parser.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS)
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     given.runs.mkdir(parents=True, exist_ok=True)
     every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())

@@ -30,7 +30,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from stopwatch import alone
 
 import transduce
@@ -210,8 +210,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1])
     parser.add_argument("--limit", type=int, help="sentences, of the test split's beginning")
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if given.clock == "processor" and max(given.workers) > 1:
         parser.error("--clock processor counts the seconds of one process, of all its threads: give --workers 1")
     told = [

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from statistics import median
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from torch import Tensor
 
 from transduce.objectives.consistency import divergence
@@ -33,8 +33,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     for name, value in (("--rows", 2000), ("--words", 8000), ("--rounds", 10)):
         asked.add_argument(name, type=int, default=value)
-    add_options(asked)
-    given = asked.parse_args()
+    given = parse(asked)
     torch.set_num_threads(1)
     logits = [torch.randn(given.rows, given.words, requires_grad=True) for _ in range(2)]
     ways = {"by autograd": by_autograd, "of its own": divergence}

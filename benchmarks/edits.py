@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tomli_w
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce import recipes
@@ -129,8 +129,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     lines = ["# Edit transducers on little data", "", machine(), ""]
     report = Report.asked(given)
     if given.pronunciation:

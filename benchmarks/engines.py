@@ -38,7 +38,7 @@ from typing import Any
 import torch
 from peers.programs.translator import translate
 from peers.sizes import LONGEST
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.compute.precision import Precision
@@ -267,8 +267,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--engines", default=",".join(ENGINES), help="apart from PyTorch")
     parser.add_argument("--exports", type=Path, metavar="DIR")
-    add_options(parser)
-    asked = parser.parse_args()
+    asked = parse(parser)
     torch.set_num_threads(asked.threads)
     report, before, every = Report.asked(asked), os.getloadavg()[0], dict[str, Measured]()
     for run in asked.runs:

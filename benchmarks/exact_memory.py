@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from torch import Tensor, nn
 
 from transduce import config
@@ -57,9 +57,8 @@ def main() -> None:
     parser.add_argument("--sources", type=int, nargs="+", default=[32, 128])
     parser.add_argument("--expansions", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    add_options(parser)
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     if given.alone:
         print(*measured(given.sources[0], given.expansions[0]))

@@ -32,7 +32,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce import config
 from transduce.engines.ctranslate2 import open_ctranslate2
@@ -195,8 +195,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--scale", type=int, default=16, help="of the widths")
-    add_options(parser)
-    asked = parser.parse_args()
+    asked = parse(parser)
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
     families = importlib.import_module("families")
     every: dict[str, config.Table] = {}

@@ -18,7 +18,7 @@ from statistics import mean
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce import config, recipes
@@ -77,8 +77,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--positions", nargs="+", default=[*ADDED, *INSIDE], choices=[*ADDED, *INSIDE])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     with tempfile.TemporaryDirectory() as work:
         data = config.build(recipes.read("g2p-attention")["data"], Data, path="data")

@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from stopwatch import Block, Stopwatch, alone
 
 import transduce
@@ -129,8 +129,7 @@ def main() -> None:
     parser.add_argument("--beam", type=int, nargs="*", default=[1, 5], help="none: training alone")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if given.clock == "processor" and given.threads > 1:
         parser.error("--clock processor counts the seconds of all threads together: give --threads 1")
     torch.set_num_threads(given.threads)

@@ -30,7 +30,7 @@ import numpy as np
 import statsmodels
 import torch
 from numpy.typing import NDArray
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
@@ -173,9 +173,8 @@ def main() -> None:
     parser.add_argument("--split", default="test", choices=["valid", "test"])
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    add_options(parser)
     parser.add_argument("--picture", type=Path, help="draw the last window of each series")
-    given = parser.parse_args()
+    given = parse(parser)
     if any(each.startswith("training.seed") for each in given.settings):
         parser.error("--set training.seed: --seeds says which")
     torch.set_num_threads(given.threads)

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce import api, config
 from transduce.compute.precision import Precision, autocast
@@ -231,8 +231,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lines", type=int, default=256)
     parser.add_argument("--seconds", type=float, default=5, help="of each way to compute a gradient")
     parser.add_argument("--device", type=torch.device, default=torch.device("cuda"), metavar="cuda | cpu")
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if given.device.type == "cuda" and not torch.cuda.is_available():
         raise SystemExit("PyTorch finds no GPU here, so nothing has run; --device cpu only tests the benchmark itself")
     return given

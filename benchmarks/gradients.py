@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from torch import Tensor, nn
 
 import transduce
@@ -56,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="FILE", help="draw the curves of the trained runs and their starts"
     )
-    add_options(parser)
-    given = parser.parse_args(arguments)
+    given = parse(parser, arguments)
     heads = ["run", "token accuracy", "trained", *STARTS]
     lines = [
         "# Half-lives of gradients in tokens",

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.runs.run import Run
@@ -71,8 +71,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1])
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     models = {name: prepared(name, given.runs, given.folder, given.threads) for name in MODELS}
     first = Run.open(next(given.runs.glob("*/config.toml")).parent)

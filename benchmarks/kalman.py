@@ -45,7 +45,7 @@ import pandas as pd
 import statsmodels
 import torch
 from forecasting import REFERENCE, SEASON, STEPS, Floats, Task, line
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 from torch import Tensor
@@ -334,8 +334,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=8000, help="simulated series of each model")
     parser.add_argument("--split", default="test", choices=["valid", "test"])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     lines = ["# Intervals of forecasts: the Kalman filter beside ETS, an autoregression and networks", "", machine()]
     for paragraph in (__doc__ or "").replace("``", "`").strip().split("\n\n")[2:]:

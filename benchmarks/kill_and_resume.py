@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 STEPS = 200
 
@@ -67,8 +67,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    add_options(parser)
-    arguments = parser.parse_args()
+    arguments = parse(parser)
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as folder:
         peace, war = Path(folder) / "peace", Path(folder) / "war"

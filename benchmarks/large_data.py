@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce.data.preparation import prepare
 from transduce.pages.plots import figure, save
@@ -46,8 +46,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg")
     parser.add_argument("--part", choices=("prepare", "train"), help=argparse.SUPPRESS)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if given.part is not None:
         run_part(given.part, given.work)
         return

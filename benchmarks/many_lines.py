@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce.answers.output_file import journal_of
 from transduce.pages import plots
@@ -48,8 +48,7 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=4096)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the peaks: .png, .svg or .pdf")
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     sources = [example.source for example in Run.open(given.run).examples("valid")]
     told = [
         f"# Memory of `predict` for many lines: {given.run.name}",

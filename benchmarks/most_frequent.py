@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.metrics.base import metric
@@ -59,8 +59,7 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="+", default=[])
     parser.add_argument("--split", default="test")
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     table = ["# Beside the most frequent output", "", machine(), ""]
     table += ["| run | metric | model | most frequent |", "|---|---|---|---|"]

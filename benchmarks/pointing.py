@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import mean
 
 from PIL import Image
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce import config
@@ -45,8 +45,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path, nargs="?")
     parser.add_argument("--pictures", type=int, default=500)
     parser.add_argument("--checkpoint", default="best")
-    add_options(parser)
-    args = parser.parse_args()
+    args = parse(parser)
     transducer = transduce.load(args.run, args.checkpoint)
     pairs = args.pairs or test_pairs(transducer.settings, args.run)
     looked = [(signal_attention(transducer, path), objects) for path, objects in islice(scenes(pairs), args.pictures)]

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.inspect.pruning import importances, plot, pruning_curve
@@ -26,8 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--sentences", type=int, default=200, help="validation sentences for the importance")
     parser.add_argument("--plot", type=Path, metavar="FILE")
-    add_options(parser)
-    given = parser.parse_args(arguments)
+    given = parse(parser, arguments)
     run, transducer = Run.open(given.run), transduce.load(given.run, device="cpu")
     pairs = [(each.source, each.references[0]) for each in run.examples("valid")[: given.sentences]]
     found = sorted(importances(transducer, pairs), key=lambda each: each.gradient)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.inspect.rank import RankResiduals, rank_residuals
@@ -25,8 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--sentences", type=int, default=50)
     parser.add_argument("--plot", type=Path, metavar="FILE")
-    add_options(parser)
-    given = parser.parse_args(arguments)
+    given = parse(parser, arguments)
     run, transducer = Run.open(given.run), transduce.load(given.run, device="cpu")
     examples = run.examples("test")
     every = [rank_residuals(transducer, each.source).curves for each in examples[: given.sentences]]

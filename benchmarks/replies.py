@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.metrics.base import metric
@@ -90,8 +90,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--beam", type=int, default=50)
     parser.add_argument("--temperature", type=float, default=0.7)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(1)
     model, prior = (transduce.load(run, device="cpu") for run in (given.run, given.prior))
     sampled = model.changed({"search.type": "sampling", "search.temperature": given.temperature}).changed(

@@ -15,17 +15,36 @@ from typing import Any
 import torch
 
 from transduce.compute.processor import model_name
+from transduce.errors import UserError
 from transduce.metrics.significance import Resampling, middle
 from transduce.metrics.statistics import Statistics, mean_of_seeds
+from transduce.records import provenance
 from transduce.records.making import new_record, trained_model
-from transduce.records.provenance import command_line, commit, today
+from transduce.records.provenance import check_committed, command_line, today
 from transduce.records.record import PrintedTable, Record
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Adds --out and --record, which ``Report.asked`` reads."""
-    parser.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
-    parser.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
+def parse(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None = None,
+    command: argparse.ArgumentParser | None = None,
+) -> argparse.Namespace:
+    """Adds --out, --record and --uncommitted, which ``Report.asked`` reads, and returns the parsed arguments. A
+    ``command`` of the parser gets the options if only this one writes a report.
+
+    If the code is not committed, --record alone ends the program with an error, before anything is measured.
+    """
+    own = command or parser
+    own.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
+    own.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
+    own.add_argument("--uncommitted", action="store_true", help="also if the code is not committed; marks the record")
+    given = parser.parse_args(arguments)
+    if getattr(given, "record", None) is not None:
+        try:
+            check_committed(given.uncommitted)
+        except UserError as error:
+            parser.error(str(error))
+    return given
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,7 @@ class Report:
 
     @classmethod
     def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
-        """Reads the options of ``add_options``."""
+        """Reads the options of ``parse``."""
         return cls(given.out, given.record, split)
 
     def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
@@ -104,9 +123,10 @@ def command() -> str:
 
 def machine() -> str:
     """One line with the date, the machine, the versions, the commit and the command of a measurement."""
+    commit = provenance.code().commit
     return (
         f"{today()}, {model_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
-        f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit()[0]}; `{command()}`"
+        f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit}; `{command()}`"
     )
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from report import Report, add_options, cell, machine
+from report import Report, cell, machine, parse
 
 import transduce
 from transduce.metrics.base import metric
@@ -74,8 +74,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     given.runs.mkdir(parents=True, exist_ok=True)
     forcing = {

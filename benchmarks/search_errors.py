@@ -19,7 +19,7 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.protocols import Search
@@ -108,8 +108,7 @@ def main() -> None:
     parser.add_argument("--expansions", type=int, default=10_000)
     parser.add_argument("--checkpoint", default="best")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     transducer = transduce.load(given.run, given.checkpoint, "cpu")
     sources = [example.source for example in Run.open(given.run).examples("test")][: given.sentences]

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from load_clients import Connection, Outcome, Question, load, question
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.data.preparation import examples
@@ -52,8 +52,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--requests", type=int, default=0, help="count of requests for the memory over time")
     parser.add_argument("--batch-size", type=int, default=64)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     sentences = [example.source for example in _examples(given.run)]
     rate, texts, scores = predicted(given, sentences)
     told = [

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 from transduce.data.corpora import lines
 from transduce.metrics.base import metric
@@ -57,8 +57,7 @@ def row(name: str, system: str, outputs: Sequence[str], records: Sequence[dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+")
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     table = [
         "# Summaries without a model",
         "",

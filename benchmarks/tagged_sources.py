@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.data.corpora import lines
@@ -113,8 +113,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, help="the budget of each system, instead of minutes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     given.runs.mkdir(parents=True, exist_ok=True)
     prepare(transduce.load(given.tagger, device="cpu"), given.runs, given.folder, given.pairs)

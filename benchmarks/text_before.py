@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.metrics.base import metric
@@ -50,8 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    arguments = parser.parse_args()
+    arguments = parse(parser)
     torch.set_num_threads(arguments.threads)
     paths = [[Path(part) for part in name.split("+")] for name in arguments.runs]
     lines = ["# Perplexity with the text before a line, and without", "", machine(), ""]

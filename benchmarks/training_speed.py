@@ -35,7 +35,7 @@ from typing import Any
 import torch
 from peers.programs import marian
 from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from stopwatch import Block, Stopwatch, alone
 
 from transduce import api, config, recipes
@@ -273,8 +273,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int, help="compare the validation loss after so many updates")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if given.data is None:
         if "TRANSDUCE_DATA" not in os.environ:
             parser.error("no data: give --data FOLDER, or set TRANSDUCE_DATA to the folder that holds multi30k")

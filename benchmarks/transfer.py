@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import Report, add_options, gain_rows, machine
+from report import Report, gain_rows, machine, parse
 
 import transduce
 from transduce import recipes
@@ -153,8 +153,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     if max(given.pairs) > FIRST:
         parser.error(f"--pairs: at most {FIRST}, because the text for pretraining begins after them")
     torch.set_num_threads(given.threads)

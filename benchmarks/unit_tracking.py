@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.inspect.cells import trace
@@ -24,8 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("text", type=Path, metavar="TEXT")
     parser.add_argument("--properties", nargs="+", default=["quotes"], choices=list(PROPERTIES))
     parser.add_argument("--characters", type=int, default=60_000)
-    add_options(parser)
-    given = parser.parse_args(arguments)
+    given = parse(parser, arguments)
     text = given.text.read_text(encoding="utf-8")[: given.characters]
     found = trace(transduce.load(given.run, device="cpu"), text)
     lines = [

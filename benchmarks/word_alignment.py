@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 
 import transduce
 from transduce.answers.attention_weights import AttentionChoice
@@ -185,8 +185,7 @@ def main() -> None:
     parser.add_argument("--folder", help="a local copy of the gold links")
     parser.add_argument("--captions", help="a local copy of Multi30k")
     parser.add_argument("--threads", type=int, default=1)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     torch.set_num_threads(given.threads)
     lines = ["# Word alignment: models of this package, other programs, and attention", "", machine()]
     for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from report import Report, add_options
+from report import Report, parse
 
 from transduce.vectors.analogies import analogies, read_questions
 from transduce.vectors.correlation import Estimate
@@ -88,8 +88,7 @@ def main() -> None:
     parser.add_argument("--similarity", type=Path, nargs="+", required=True)
     parser.add_argument("--analogies", type=Path, required=True)
     parser.add_argument("--misspellings", type=Path, required=True)
-    add_options(parser)
-    given = parser.parse_args()
+    given = parse(parser)
     opened = {path.name: load(path) for path in given.vectors}
     vectors = {**opened, "random": random_vectors(next(iter(opened.values())))}
     lines = [

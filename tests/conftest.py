@@ -16,7 +16,7 @@ import torch
 
 from transduce import api, names
 from transduce.cli import app as cli
-from transduce.records import machine
+from transduce.records import machine, provenance
 
 # A busy machine must not fail a test: hypothesis would refuse examples that are slow to draw.
 hypothesis.settings.register_profile(
@@ -132,6 +132,12 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return status, out, err
 
     return calling
+
+
+@pytest.fixture(autouse=True)
+def committed_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records are made as if the code were committed, because tests run while it is changed."""
+    monkeypatch.setattr(provenance, "code", lambda: provenance.Code("0123456789"))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import runpy
 import shutil
 import subprocess
@@ -151,20 +152,70 @@ def test_the_command_is_quoted() -> None:
 
 
 def test_the_commit_and_whether_the_code_is_as_it_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> tuple[str | None, bool | None]:
+        code = provenance.Code.find()
+        return code.commit, code.clean
+
     monkeypatch.setattr(provenance, "SOURCE", tmp_path)
-    assert provenance.commit() == (None, None)
+    assert found() == (None, None)
     (tmp_path / "code.py").write_text("1\n")
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     for arguments in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "first"]):
         subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
-    name, clean = provenance.commit()
+    name, clean = found()
     assert name is not None
     assert clean is True
     (tmp_path / "benchmarks" / "results").mkdir(parents=True)
     (tmp_path / "benchmarks" / "results" / "new.json").write_text("{}")
-    assert provenance.commit() == (name, True)  # a record is no change of the code
+    assert found() == (name, True)  # a record is no change of the code
     (tmp_path / "code.py").write_text("2\n")
-    assert provenance.commit() == (name, False)
+    assert found() == (name, False)
+    (tmp_path / "benchmarks" / ".gitignore").write_text("*\n")
+    monkeypatch.setattr(provenance, "SOURCE", tmp_path / "benchmarks")  # installed in another checkout
+    assert found() == (None, None)
+
+
+UNCOMMITTED = [
+    (provenance.Code("0123", ("a.py", "b.py", "c.py", "d.py")), r"not as commit 0123 has it \(a.py, b.py, c.py, …\)"),
+    (provenance.Code(), "no git checkout: no commit has this code"),
+]
+
+
+@pytest.mark.parametrize(("code", "message"), UNCOMMITTED)
+def test_no_record_is_made_of_code_that_is_not_committed(
+    code: provenance.Code,
+    message: str,
+    trained: Path,
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By commands and by benchmarks, before anything is measured. --uncommitted writes a record that is marked."""
+    monkeypatch.setattr(provenance, "code", lambda: code)
+    file = tmp_path / "r.json"
+    asked = ("evaluate", trained, "--metric=exact", "--beam=1", "--device=cpu", f"--record={file}")
+    status, out, err = call(*asked)
+    assert (status, out) == (2, "")
+    assert re.search(message, err)
+    assert "or give --uncommitted too" in err
+    assert len(err.splitlines()) == 1
+    assert call(*asked, "--uncommitted")[0] == 0
+    assert Record.read(file).clean is code.clean
+    assert Record.read(file).commit == code.commit
+
+    report = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "report.py"))
+    with pytest.raises(SystemExit):
+        report["parse"](argparse.ArgumentParser(), ["--record", "x.json"])
+    assert re.search(message, capsys.readouterr().err)
+    given = report["parse"](argparse.ArgumentParser(), ["--record", "x.json", "--uncommitted"])
+    assert given.record == Path("x.json")
+
+
+def test_a_mark_without_a_record_is_refused(trained: Path, call: Call) -> None:
+    status, _, err = call("evaluate", trained, "--uncommitted")
+    assert status == 2
+    assert "--uncommitted marks a record: give --record FILE.json too" in err
 
 
 def test_fingerprints_are_of_the_content(tmp_path: Path) -> None:
@@ -364,9 +415,9 @@ def test_a_benchmark_keeps_the_tables_that_it_prints(
     script = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "report.py"))
     monkeypatch.setattr("sys.argv", ["benchmarks/speed.py", "/home/me/run", "--record", "x"])
     parser = argparse.ArgumentParser()
-    script["add_options"](parser)
     folder = tmp_path / "records"
-    report = script["Report"].asked(parser.parse_args(["--out", str(tmp_path / "x.md"), "--record", str(folder)]))
+    given = script["parse"](parser, ["--out", str(tmp_path / "x.md"), "--record", str(folder)])
+    report = script["Report"].asked(given)
     report.write(PAGE.splitlines()[:4])
     report.write(PAGE.splitlines(), [trained])  # once more, with more rows: the same file
     (file,) = folder.iterdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,6 +33,15 @@ from transduce.types import Facts
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 FACTS = Facts(33, 43)
+MARKED = {  # records of code that was not committed; the page says so of each
+    *("code-conala", "company", "compression-without-a-model", "engines-edits", "gradients", "inflection-medium"),
+    *("large-data", "mnist-vit", "ocr-handwriting", "ptb-lstm-medium", "ptb-lstm-medium+ptb-ngram", "ptb-transformer"),
+    *("text-before-line", "translation", "translation-transformer"),
+}
+ABSENT = {  # records whose commit is not in the history
+    *("back-translation-short", "company-native-int8", "families-inflection", "many-lines", "spelling-library"),
+    "tagged-sources",
+}
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +77,16 @@ def model(recipe: str = "g2p-joint", seed: int = 1, **changes: Any) -> TrainedMo
 def record(*systems: MeasuredSystem, **changes: Any) -> Record:
     machine = Machine("AMD EPYC", 2, 1, ("avx2",), 98.3, 213.8)
     return replace(
-        Record("transduce evaluate x", "2026-11-24", "test", machine, Versions("3", "2", "0"), systems, clean=True),
+        Record(
+            "transduce evaluate x",
+            "2026-11-24",
+            "test",
+            machine,
+            Versions("3", "2", "0"),
+            systems,
+            commit="0123",
+            clean=True,
+        ),
         **changes,
     )
 
@@ -107,6 +126,27 @@ def test_the_template_has_no_figures_of_its_own() -> None:
     assert not re.findall(r"\d+\.\d+", template)
 
 
+def test_no_record_is_of_code_that_nobody_can_check_out(publish: ModuleType) -> None:
+    """Each record names a commit of this history, and its code was as committed."""
+    records = {file.stem: Record.read(file) for file in sorted((BENCHMARKS / "results" / "records").glob("*.json"))}
+    unclean = {name for name, found in records.items() if not found.clean}
+    assert not unclean - MARKED, f"{sorted(unclean - MARKED)}: commit the code, and measure again"
+    assert not MARKED - unclean, f"{sorted(MARKED - unclean)}: measured again, so MARKED needs no such name"
+    if git("rev-parse", "--is-shallow-repository") != "false":
+        pytest.skip("this checkout has no whole history, so it cannot know all commits")
+    history = git("rev-list", "HEAD").split()
+    absent = {
+        name for name, found in records.items() if not any(each.startswith(found.commit or "-") for each in history)
+    }
+    assert absent == ABSENT, f"{sorted(absent)}: their commits are not in the history of HEAD; measure again"
+
+
+def git(*arguments: str) -> str:
+    """The output of git in this checkout; nothing outside of a checkout."""
+    done = subprocess.run(["git", *arguments], cwd=BENCHMARKS, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 # --------------------------------------------------------------------------- rows
 
 
@@ -125,8 +165,46 @@ def test_seeds_share_a_row_and_changes_are_told(publishing: dict[str, Any]) -> N
     one, changed = publishing["rows_of_record"](Path("a.json"), record(*seeds, other, clean=False))
     assert one.scores == {"per": "6.50 (6.08 to 6.71; seeds 6.00 to 7.00)"}
     assert one.notes == ("seeds 1, 2", "code not as committed")
+    assert one.doubt == "code not as committed"
     assert (one.shipped, changed.shipped) == (True, False)
     assert "changed: training.epochs 20.0 → 3.0" in changed.notes
+
+
+@pytest.mark.parametrize(
+    ("commit", "clean", "doubt"),
+    [("0123", True, ""), ("0123", False, "code not as committed"), (None, None, "code of no known commit")],
+)
+def test_code_that_is_not_committed_is_told_wherever_its_figure_stands(
+    commit: str | None, clean: bool | None, doubt: str, publishing: dict[str, Any], tmp_path: Path
+) -> None:
+    printed = (PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),)
+    found = MeasuredDifference("per", "one", "other", -0.6, -0.9, 1.25, 0.1, 0.2, 0.4)
+    both = [replace(system(), name=name) for name in ("one", "other")]
+    records = {
+        "scores": record(system(), commit=commit, clean=clean),
+        "both": record(*both, differences=(found,), commit=commit, clean=clean),
+        "speed": record(tables=printed, commit=commit, clean=clean),
+    }
+    for mark in ("scores per | g2p-*", "summary g2p-joint", "differences both", "tables speed"):
+        results = publishing["Results"].read(folder(tmp_path, f"{{{{{mark}}}}}", **records))
+        shown = results._filled(mark)
+        assert ("code " in shown.lower()) == bool(doubt), mark
+        assert doubt in shown.lower(), mark
+    header = publishing["header"]("g2p-joint", "# Score: x\n", results.of_recipe("g2p-joint"), True)
+    assert ("code" in header) == bool(doubt)
+    assert doubt in " ".join(header.replace("#", "").split())
+
+
+def test_a_busy_machine_is_told(publishing: dict[str, Any], tmp_path: Path) -> None:
+    """Two rows differ in the work of training and in the machine, so each row names both."""
+    machine = Machine("AMD EPYC", 2, 1, ("avx2",), 98.3, 213.8, 8.74)
+    busy = record(system(found=model()), machine=machine)
+    told = "AMD EPYC, 1 thread, 98 GFLOP/s (214 in bfloat16), load 8.7 on 2 cores"
+    for mark, found in (
+        ("scores per | g2p-*", busy),
+        ("tables a", replace(busy, tables=(PrintedTable("", ("a",), ()),))),
+    ):
+        assert told in publishing["Results"].read(folder(tmp_path, "", a=found))._filled(mark)
 
 
 def test_a_model_that_was_trained_elsewhere_is_told(publishing: dict[str, Any]) -> None:
@@ -286,15 +364,20 @@ def families(publish: ModuleType, tmp_path: Path) -> tuple[ModuleType, Any, dict
 def test_families_are_ranked_by_their_share_of_the_best_score(
     families: tuple[ModuleType, Any, dict[str, Record]],
 ) -> None:
-    """The counted family has the newest record of its recipe as shipped."""
+    """The counted family has the newest record of its recipe as shipped. A cell has the work and the machine."""
     module, compared, records = families
+    machine = replace(records["newer"].machine, processor="Intel", instructions=("avx2", "amx_bf16"))
+    records["newer"] = replace(records["newer"], machine=machine, clean=False)
+    work = "12 passes, 0.5 minutes; 1.3 M"
     assert module.table(compared, records).splitlines() == [
         "| family | words right | BLEU | a second, fastest engine |",
         "| --- | --- | --- | --- |",
-        "| fast | 80.00 (79.00 to 81.00); 0.5 min; 1.3 M | not measured | 1,654 words, native int8 |",
-        "| counted | 75.00 (74.00 to 76.00); 0.5 min; 1.3 M | – | not measured |",
-        "| slow | 50.00 (49.00 to 51.00); 0.5 min; 1.3 M | 30.00 (29.00 to 31.00); 0.5 min; 1.3 M | not measured |",
+        f"| fast | 80.00 (79.00 to 81.00); {work}; A | not measured | 1,654 words, native int8 |",
+        f"| counted | 75.00 (74.00 to 76.00); {work}; B; code not as committed | – | not measured |",
+        f"| slow | 50.00 (49.00 to 51.00); {work}; A | 30.00 (29.00 to 31.00); {work}; A | not measured |",
         "| new | not measured | not measured | not measured |",
+        "",
+        "Machines: A: AMD EPYC, avx2; B: Intel, amx_bf16.",
     ]
 
 

@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from report import Report, add_options, machine
+from report import Report, machine, parse
 from stopwatch import alone
 from training_speed import Setting, limits, loss_lines, losses, operations
 
@@ -125,8 +125,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=150, help="updates before the loss is compared")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--torch", default=TORCH, help="the requirement for the peers' PyTorch")
-    add_options(parser)
-    asked = parser.parse_args(given)
+    asked = parse(parser, given)
     if asked.data is None:
         if "TRANSDUCE_DATA" not in os.environ:
             parser.error("no data: give --data FOLDER, or set TRANSDUCE_DATA to the folder that holds multi30k")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from publishing.rows import effort_in_words, written_scores
+from publishing.rows import effort_in_words, trained_elsewhere, written_scores
+from transduce.records.machine import Machine
 from transduce.records.record import MeasuredDifference, MeasuredSystem, PrintedTable, Record
 
 
@@ -22,8 +23,8 @@ def _table(record: Record, metric: str) -> PrintedTable:
     rows = []
     for name in dict.fromkeys([*(each.one for each in found), *subtracted]):
         seeds = [systems[seed] for seed in ([name] if name in systems else name.split(","))]
-        scores = written_scores([seed.scores[metric] for seed in seeds])
-        rows.append((name, _work(seeds[0]), scores, *(cells.get((name, other), "–") for other in subtracted)))
+        work, scores = _work(seeds[0], record.machine), written_scores([seed.scores[metric] for seed in seeds])
+        rows.append((name, work, scores, *(cells.get((name, other), "–") for other in subtracted)))
     columns = ("system", "work", metric, *(f"difference from {other}" for other in subtracted))
     return PrintedTable(metric, columns, tuple(rows))
 
@@ -34,5 +35,7 @@ def _cell(difference: MeasuredDifference) -> str:
     return f"{difference.value:+.2f} ({interval}), {p}"
 
 
-def _work(system: MeasuredSystem) -> str:
-    return " + ".join(effort_in_words(each) for each in system.models) or "–"
+def _work(system: MeasuredSystem, machine: Machine) -> str:
+    """The work of training, and its processor if the record was made on another one."""
+    work = " + ".join(effort_in_words(each) for each in system.models)
+    return "; ".join(filter(None, (work, trained_elsewhere(system.models, machine)))) or "–"

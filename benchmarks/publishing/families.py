@@ -2,17 +2,19 @@
 benchmarks/results/families.toml names.
 
 A cell shows the record of the family's recipe for the task, as shipped. If there is none, it shows the family's system
-in the record ``families-TASK.json`` of benchmarks/compare_families.py.
+in the record ``families-TASK.json`` of benchmarks/compare_families.py. It has the updates of training and a letter for
+the machine, because the records are from several machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
+from string import ascii_uppercase
 
-from publishing.rows import other_search, written_scores
+from publishing.rows import doubt_of, effort_in_words, other_search, written_scores
 from transduce import config
 from transduce.pages.drawing import Drawing, line, text
 from transduce.pages.markup import Markup, element
@@ -64,13 +66,24 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A system and the record that it is from."""
+
+    system: MeasuredSystem
+    record: Record
+
+    def figure(self, task: Task) -> Figure:
+        return self.system.scores[task.metric]
+
+
+@dataclass(frozen=True)
 class Ranked:
     """A family and its systems by task. ``share`` is the mean, over these tasks, of its score divided by the best
     score.
     """
 
     family: Family
-    measured: Mapping[str, MeasuredSystem]
+    measured: Mapping[str, Measured]
     share: float
 
 
@@ -78,17 +91,13 @@ def ranked(compared: Comparison, records: Mapping[str, Record]) -> list[Ranked]:
     """The families, best first. Families without a record are last."""
     found = {family.name: _measured(family, compared.tasks, records) for family in compared.families}
     best = {
-        task.name: max(
-            (_figure(each[task.name], task).value for each in found.values() if task.name in each), default=1
-        )
+        task.name: max((each[task.name].figure(task).value for each in found.values() if task.name in each), default=1)
         for task in compared.tasks
     }
 
-    def share(measured: Mapping[str, MeasuredSystem]) -> float:
+    def share(measured: Mapping[str, Measured]) -> float:
         shares = [
-            _figure(measured[task.name], task).value / best[task.name]
-            for task in compared.tasks
-            if task.name in measured
+            measured[task.name].figure(task).value / best[task.name] for task in compared.tasks if task.name in measured
         ]
         return fmean(shares) if shares else 0.0
 
@@ -97,15 +106,18 @@ def ranked(compared: Comparison, records: Mapping[str, Record]) -> list[Ranked]:
 
 
 def table(compared: Comparison, records: Mapping[str, Record]) -> str:
-    """The table in Markdown."""
+    """The table in Markdown, and below it the machines that its letters stand for."""
+    rows = ranked(compared, records)
+    machines = _machines(each.record for row in rows for each in row.measured.values())
     lines = [
         ["family", *(task.heading for task in compared.tasks), "a second, fastest engine"],
         ["---"] * (len(compared.tasks) + 2),
     ]
-    for row in ranked(compared, records):
-        cells = [_cell(row, task) for task in compared.tasks]
+    for row in rows:
+        cells = [_cell(row, task, machines) for task in compared.tasks]
         lines.append([row.family.name, *cells, _fastest(row.family, records)])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    shown = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"{shown}\n\nMachines: {'; '.join(f'{letter}: {name}' for name, letter in machines.items())}."
 
 
 def filled(page: str, shown: str) -> str:
@@ -117,15 +129,32 @@ def filled(page: str, shown: str) -> str:
     return f"{before}{begin}\n\n{shown}\n\n{end}{after}"
 
 
-def _cell(row: Ranked, task: Task) -> str:
+def _machines(measured: Iterable[Record]) -> dict[str, str]:
+    """A letter for each kind of machine, by its description, in alphabetical order."""
+    return dict(zip(sorted({_machine(record) for record in measured}), ascii_uppercase, strict=False))
+
+
+def _machine(record: Record) -> str:
+    """The processor with its widest instructions for products."""
+    machine = record.machine
+    return f"{machine.processor}, {machine.instructions[-1]}" if machine.instructions else machine.processor
+
+
+def _cell(row: Ranked, task: Task, machines: Mapping[str, str]) -> str:
     if task.name in row.family.unsuited:
         return UNSUITED
     if task.name not in row.measured:
         return MISSING
-    system = row.measured[task.name]
-    minutes = sum(model.effort.minutes for model in system.models if model.effort is not None)
-    parameters = sum(model.parameters for model in system.models)
-    return f"{written_scores([_figure(system, task)])}; {minutes:.1f} min; {parameters / 1e6:.1f} M"
+    found = row.measured[task.name]
+    models = found.system.models
+    parts = [
+        written_scores([found.figure(task)]),
+        " + ".join(effort_in_words(each, tokens=False) for each in models),
+        f"{sum(model.parameters for model in models) / 1e6:.1f} M",
+        machines[_machine(found.record)],
+        doubt_of(found.record),
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def _fastest(family: Family, records: Mapping[str, Record]) -> str:
@@ -151,7 +180,7 @@ def _engine_rows(run: str, records: Mapping[str, Record]) -> Iterator[tuple[Sequ
 # -------------------------------------------------------------------- measured
 
 
-def _measured(family: Family, tasks: Sequence[Task], records: Mapping[str, Record]) -> dict[str, MeasuredSystem]:
+def _measured(family: Family, tasks: Sequence[Task], records: Mapping[str, Record]) -> dict[str, Measured]:
     found = {
         task.name: _of_recipe(family.recipes.get(task.name, ""), records) or _of_comparison(family, task, records)
         for task in tasks
@@ -159,10 +188,10 @@ def _measured(family: Family, tasks: Sequence[Task], records: Mapping[str, Recor
     return {name: system for name, system in found.items() if system is not None}
 
 
-def _of_recipe(recipe: str, records: Mapping[str, Record]) -> MeasuredSystem | None:
+def _of_recipe(recipe: str, records: Mapping[str, Record]) -> Measured | None:
     """The newest system of a recipe as shipped, on test, by its own search."""
     found = [
-        (record.date, system)
+        (record.date, Measured(system, record))
         for record in records.values()
         for system in record.systems
         if record.split == "test"
@@ -173,14 +202,12 @@ def _of_recipe(recipe: str, records: Mapping[str, Record]) -> MeasuredSystem | N
     return max(found, key=lambda each: each[0])[1] if recipe and found else None
 
 
-def _of_comparison(family: Family, task: Task, records: Mapping[str, Record]) -> MeasuredSystem | None:
+def _of_comparison(family: Family, task: Task, records: Mapping[str, Record]) -> Measured | None:
     record = records.get(f"{OWN}{task.name}")
-    systems = record.systems if record and record.split == "test" else ()
-    return next((system for system in systems if family.system and system.name == family.system), None)
-
-
-def _figure(system: MeasuredSystem, task: Task) -> Figure:
-    return system.scores[task.metric]
+    if record is None or record.split != "test":
+        return None
+    named = (system for system in record.systems if family.system and system.name == family.system)
+    return next((Measured(system, record) for system in named), None)
 
 
 # --------------------------------------------------------------------- picture
@@ -205,9 +232,7 @@ def picture(compared: Comparison, records: Mapping[str, Record]) -> str:
 
 
 def _panel(left: float, task: Task, rows: Sequence[Ranked], bottom: float) -> Iterator[Markup]:
-    highest = max(
-        (_figure(row.measured[task.name], task).value for row in rows if task.name in row.measured), default=1
-    )
+    highest = max((row.measured[task.name].figure(task).value for row in rows if task.name in row.measured), default=1)
     step = 10 if highest <= 50 else 25
     end = step * (highest // step + 1)
 
@@ -224,7 +249,7 @@ def _panel(left: float, task: Task, rows: Sequence[Ranked], bottom: float) -> It
             said = UNSUITED if task.name in row.family.unsuited else MISSING
             yield text(left + 4, y, said, class_="faint")
             continue
-        figure = _figure(row.measured[task.name], task)
+        figure = row.measured[task.name].figure(task)
         high = figure.value if figure.high is None else figure.high
         if figure.low is not None:
             yield line(across(figure.low), y, across(high), y, style=f"stroke: {MARK}; stroke-width: 3")

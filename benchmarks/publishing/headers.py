@@ -44,7 +44,7 @@ def _score_lines(name: str, rows: Sequence[ResultRow], others: bool) -> list[str
     for row in rows:
         kind = f" (older recipe: {row.older})" if row.older else ""
         scores = ", ".join(f"{metric} {value}" for metric, value in row.scores.items())
-        where = "; ".join(filter(None, (row.work, row.machine, row.data)))
+        where = "; ".join(filter(None, (row.work, row.machine, row.data, row.doubt)))
         sentences.append(f"# Score{kind}: {scores} on {row.split}; {where}.")
     sentences[-1] += f" {budget(name)}"
     return [line for sentence in sentences for line in _wrapped(sentence)]

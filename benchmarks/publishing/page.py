@@ -17,7 +17,7 @@ from pathlib import Path
 
 from publishing import families
 from publishing.differences import difference_tables
-from publishing.rows import ResultRow, rows_of_record
+from publishing.rows import ResultRow, rows_of_record, source_of
 from transduce.records.record import PrintedTable, Record
 
 MARK = re.compile(r"\{\{(.*?)\}\}")
@@ -108,7 +108,7 @@ class Results:
         row = found[0]
         names = [name for name in _listed(metrics) if name in row.scores] or list(row.scores)
         scores = ", ".join(f"{name} {row.scores[name]}" for name in names)
-        return f"{row.model} | {scores} | {row.work} | {row.source}"
+        return f"{row.model} | {scores} | {row.work} | {'; '.join(filter(None, (row.source, row.doubt)))}"
 
     def _printed(self, kind: str, name: str) -> str:
         if name not in self.records:
@@ -118,8 +118,7 @@ class Results:
         if not tables:
             raise TemplateError(f"{{{{{kind} {name}}}}}: the record {name}.json has no {kind}")
         self.used.add(name)
-        source = f"[Record](../benchmarks/results/records/{name}.json), {record.date}: `{record.command}`"
-        return "\n\n".join([*map(_markdown, tables), source])
+        return "\n\n".join([*map(_markdown, tables), source_of(name, record)])
 
 
 def _listed(text: str) -> list[str]:

@@ -26,7 +26,8 @@ class ResultRow:
 
     ``data`` names the training data if the recipe leaves them open. ``shipped`` is True if the model is one run of
     ``recipe`` with the recipe's own settings. Then the recipe's header may show the score. ``older`` names the settings
-    that the recipe has changed since. ``record`` is the name of the record's file.
+    that the recipe has changed since. ``doubt`` says that no commit has the code behind the figure. ``record`` is the
+    name of the record's file.
     """
 
     recipe: str
@@ -41,6 +42,7 @@ class ResultRow:
     data: str = ""
     shipped: bool = False
     older: str = ""
+    doubt: str = ""
     date: str = ""
     record: str = ""
 
@@ -68,8 +70,8 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
         f"searched with {search}" if search else "",
         _data(models),
         f"seeds {', '.join(map(str, seeds))}" if len(systems) > 1 else "",
-        _trained_elsewhere(models, record.machine),
-        "" if record.clean else "code not as committed",
+        trained_elsewhere(models, record.machine),
+        doubt_of(record),
     )
     machine = machine_in_words(record.machine)
     return ResultRow(
@@ -85,6 +87,7 @@ def _row(file: Path, record: Record, systems: Sequence[MeasuredSystem]) -> Resul
         data=_data(models),
         shipped=len(models) == 1 and as_shipped(models[0]) and record.split == "test" and not search,
         older=older,
+        doubt=doubt_of(record),
         date=record.date,
         record=file.stem,
     )
@@ -114,7 +117,7 @@ def _data(models: Iterable[TrainedModel]) -> str:
     return f"trained on {', '.join(files)}" if files else ""
 
 
-def _trained_elsewhere(models: Iterable[TrainedModel], machine: Machine) -> str:
+def trained_elsewhere(models: Iterable[TrainedModel], machine: Machine) -> str:
     """The processors on which models were trained, if the record was made on another one."""
     named = dict.fromkeys(each.processor for found in models for each in found.trainings if each.processor)
     others = [processor for processor in named if processor != machine.processor]
@@ -128,6 +131,20 @@ def older_recipe(model: TrainedModel) -> str:
 
 
 # ----------------------------------------------------------------------- words
+
+
+def doubt_of(record: Record) -> str:
+    """Why a figure may not be repeated, in words: no commit has the code that made it. Empty if its commit has it."""
+    if record.clean:
+        return ""
+    return "code of no known commit" if record.commit is None else "code not as committed"
+
+
+def source_of(name: str, record: Record) -> str:
+    """The link to a record, with its date, machine, command, and doubt."""
+    parts = [f"[Record](../benchmarks/results/records/{name}.json), {record.date}", machine_in_words(record.machine)]
+    marked = f" **{doubt_of(record).capitalize()}.**" if doubt_of(record) else ""
+    return f"{'; '.join(parts)}: `{record.command}`.{marked}"
 
 
 def changes_in_words(changes: Mapping[str, Change]) -> str:
@@ -149,24 +166,24 @@ def written_scores(figures: Sequence[Figure]) -> str:
     return f"{_number(fmean(values))} ({brackets})" if brackets else _number(values[0])
 
 
-def effort_in_words(model: TrainedModel) -> str:
-    """The updates, the target tokens and the minutes. Work comes before time, because machines differ fourfold."""
+def effort_in_words(model: TrainedModel, tokens: bool = True) -> str:
+    """The updates, the target ``tokens`` and the minutes. Work comes before time, because machines differ fourfold."""
     effort = model.effort
     if effort is None:
         return "not known"
     counted = can(names.find("Model", model.configuration["model"]["type"]), Counted)
     unit = ("pass" if effort.updates == 1 else "passes") if counted else "updates"
-    tokens = "" if effort.tokens is None else f", {_count(effort.tokens)} target tokens"
-    return f"{effort.updates:,} {unit}{tokens}, {effort.minutes:.1f} minutes"
+    read = "" if effort.tokens is None or not tokens else f", {_count(effort.tokens)} target tokens"
+    return f"{effort.updates:,} {unit}{read}, {effort.minutes:.1f} minutes"
 
 
 def machine_in_words(machine: Machine) -> str:
-    """The processor, the threads, the measured speed of products, and whether other work slowed it down."""
+    """The processor, the threads, the measured speed of products, and the load, which slows a busy machine down."""
     threads = f"{machine.threads} thread{'s' * (machine.threads > 1)}"
-    busy = machine.load is not None and machine.load > machine.cores + 1
+    load = "" if machine.load is None else f", load {machine.load:.1f} on {machine.cores} cores"
     return (
         f"{machine.processor}, {threads}, {machine.float32_gflops:.0f} GFLOP/s "
-        f"({machine.bfloat16_gflops:.0f} in bfloat16)" + (", busy with other work" if busy else "")
+        f"({machine.bfloat16_gflops:.0f} in bfloat16){load}"
     )
 
 

@@ -19,11 +19,9 @@ from transduce.cli.options import (
     LoadingOptions,
     Plugins,
     Precision,
-    RecordPath,
+    RecordOptions,
     ResamplingOptions,
     Threads,
-    check_record,
-    keep_record,
 )
 from transduce.errors import UserError
 
@@ -158,6 +156,7 @@ def align(
     trained: ModelOptions,
     how: AlignerOptions,
     resampled: ResamplingOptions,
+    recorded: RecordOptions,
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -177,7 +176,6 @@ def align(
     out: Annotated[Path | None, typer.Option(help="Draw one pair's links in a file (.html, .png, .svg, .pdf).")] = None,
     pair: Annotated[int, typer.Option(min=1, help="The pair to draw, by its line.")] = 1,
     batch_size: BatchSize = 64,
-    record: RecordPath = None,
 ) -> None:
     """Write which source word each target word comes from, one line for each pair, or score these links against gold
     links.
@@ -190,8 +188,8 @@ def align(
         scores_by_head,
     )
 
-    _check_options(format, gold, by_head, out, record)
-    check_record(record)
+    _check_options(format, gold, by_head, out, recorded.record)
+    recorded.check()
     run, files = _run_and_files(paths or [])
     pairs = read_pairs(files)
     known = None if gold is None else read_gold(gold, len(pairs))
@@ -199,7 +197,7 @@ def align(
     if by_head and known is not None:
         heads = scores_by_head(model, pairs, known, batch_size)
         print("\n".join(heads.lines()))
-        keep_record(record, lambda command: record_heads(command, str(gold), heads, trained.models(run)))
+        recorded.keep(lambda command: record_heads(command, str(gold), heads, trained.models(run)))
         return
     found = model.align(pairs, how.chosen_direction, how.choice, batch_size)  # type: ignore[arg-type]
     if known is not None:
@@ -212,8 +210,7 @@ def align(
     else:
         scores = AlignmentScores.of(trained.name(run), found.links, known, resampled.resampling)
         print("\n".join(scores.lines()))
-        keep_record(
-            record,
+        recorded.keep(
             lambda command: record_scores(
                 command, _split_of(run, gold), scores, pairs, trained.settings(run) | how.given, trained.models(run)
             ),

@@ -9,7 +9,7 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import CorpusOptions
-from transduce.cli.options import BatchSize, BeamSize, RecordPath, RunOptions, check_record, keep_record
+from transduce.cli.options import BatchSize, BeamSize, RecordOptions, RunOptions
 from transduce.errors import UserError
 
 PARTS = ("predict", "latency", "train")
@@ -18,6 +18,7 @@ PARTS = ("predict", "latency", "train")
 def benchmark(
     trained: RunOptions,
     corpus: CorpusOptions,
+    recorded: RecordOptions,
     part: Annotated[
         list[str] | None, typer.Option(help="What to measure: predict, latency or train. Default: the first two.")
     ] = None,
@@ -27,7 +28,6 @@ def benchmark(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of predict; the median counts.")] = 3,
     requests: Annotated[int, typer.Option(min=1, help="Requests of latency, one after the other.")] = 200,
     seconds: Annotated[float, typer.Option(min=1, help="How long to train.")] = 30,
-    record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Measure how fast a run predicts and trains on this machine, and its share of the machine's own speed."""
@@ -42,7 +42,7 @@ def benchmark(
     for each in parts:
         if each not in PARTS:
             raise UserError(f"--part {each!r}: expected {', '.join(PARTS)}")
-    check_record(record)
+    recorded.check()
     transducer = trained.load(beam)
     sources = [example.source for example in corpus.read(transducer, trained.runs[0])][:sentences]
     # training first: it is refused at once if it cannot be
@@ -54,8 +54,7 @@ def benchmark(
         name, Machine.here(), trained.precision, throughput, latency, training, peak_memory(), float32_limit()
     )
     print(formats.as_json(report.as_record(), indent=1) if as_json else "\n".join(report.lines()))
-    keep_record(
-        record,
+    recorded.keep(
         lambda command: replace(
             new_record(command, corpus.name, tables=[report.table()]),
             models=tuple(trained_model(run) for run in trained.runs),

@@ -13,12 +13,10 @@ from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import (
     LoadingOptions,
     MetricOptions,
-    RecordPath,
+    RecordOptions,
     Report,
     ResamplingOptions,
-    check_record,
     check_report,
-    keep_record,
 )
 from transduce.errors import UserError
 
@@ -43,6 +41,7 @@ def compare(
     resampled: ResamplingOptions,
     measured: MetricOptions,
     loading: LoadingOptions,
+    recorded: RecordOptions,
     baseline: Annotated[
         list[Path] | None,
         typer.Option(
@@ -50,7 +49,6 @@ def compare(
         ),
     ] = None,
     report: Report = None,
-    record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Test which differences between systems are significant. A system is a run, or a file of outputs, one line per
@@ -75,14 +73,13 @@ def compare(
     check_names([str(path) for path in systems], baselines)
     check_seeds({str(path): len(seeds(path)) for path in systems})
     check_report(report)
-    check_record(record)
+    recorded.check()
     first, examples = first_model(systems, corpus, loading, measured)
     metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))
     every = [evaluated(each, loading, measured, examples, metrics) for each in systems]
     found = compared(every, examples, corpus.name, resampled.resampling, baselines)
     print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))
-    keep_record(
-        record,
+    recorded.keep(
         lambda command: record_systems(
             command,
             corpus.name,

@@ -15,13 +15,11 @@ from transduce.cli.compare import evaluated
 from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import (
     MetricOptions,
-    RecordPath,
+    RecordOptions,
     Report,
     ResamplingOptions,
     RunOptions,
-    check_record,
     check_report,
-    keep_record,
 )
 from transduce.cli.shards import ShardOptions, answer_on_cluster, shards_of
 from transduce.errors import UserError
@@ -38,6 +36,7 @@ def evaluate(
     resampled: ResamplingOptions,
     measured: MetricOptions,
     sharded: ShardOptions,
+    recorded: RecordOptions,
     bins: Annotated[
         int | None, typer.Option(min=1, help="Results by length, rarest word, seen or new, in this many groups.")
     ] = None,
@@ -51,7 +50,6 @@ def evaluate(
         Path | None, typer.Option(help="Test the difference to another run, or to a file of outputs.", metavar="RUN")
     ] = None,
     report: Report = None,
-    record: RecordPath = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Evaluate a model on a split of its data, or on files. The page of --report has all results, and examples.
@@ -73,7 +71,7 @@ def evaluate(
     if of_shards and (calibration or against is not None or report is not None):
         raise UserError("--calibration, --against and --report need all examples at a time: give a file as --pairs")
     check_report(report)
-    check_record(record)
+    recorded.check()
     if sharded.cluster is not None and corpus.pairs is not None and sharded.out is not None:
         answer_on_cluster(sharded.cluster, shards_of(corpus.pairs, sharded.out, sharded.shard), sharded.out)
     transducer, resampling = measured.in_context(trained.load(measured.beam)), resampled.resampling
@@ -103,8 +101,7 @@ def evaluate(
     else:
         print("\n".join([*results.lines(), *(() if compared is None else ("", *compared.differences()))]))
     intervals = {own.name: results.intervals}
-    keep_record(
-        record,
+    recorded.keep(
         lambda command: record_systems(command, corpus.name, [own], intervals, examples, trained.checkpoint),  # type: ignore[arg-type]
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written

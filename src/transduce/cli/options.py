@@ -38,10 +38,6 @@ Precision = Annotated[
     ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Processor threads; all cores if not given.")]
-RecordPath = Annotated[
-    Path | None,
-    typer.Option("--record", help="Write the scores with everything needed to repeat them.", metavar="FILE.json"),
-]
 Report = Annotated[Path | None, typer.Option(help="Write a page for the browser.", metavar="FILE.html")]
 AttentionName = Annotated[
     str | None, typer.Option("--attention", help="Align by this attention; by default the mean of all.", metavar="NAME")
@@ -210,6 +206,46 @@ class MetricOptions:
 
 
 @dataclass(frozen=True)
+class RecordOptions:
+    """Options for keeping a record of the scores."""
+
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Write the scores with everything needed to repeat them.", metavar="FILE.json"),
+    ] = None
+    uncommitted: Annotated[
+        bool, typer.Option("--uncommitted", help="Write the record of code that is not committed; it is marked.")
+    ] = False
+
+    def check(self) -> None:
+        """Raises OSError if no record can be written at ``record``: a .json file, or a folder that gets the file.
+        Raises UserError if the code is not committed and ``uncommitted`` is False, and for ``uncommitted`` alone.
+
+        Call it before the work that the record is about.
+        """
+        if self.record is None:
+            if self.uncommitted:
+                raise UserError("--uncommitted marks a record: give --record FILE.json too, or leave it out")
+            return
+        from transduce.records.provenance import check_committed
+
+        path = self.record.absolute()
+        _check_writable("--record", self.record, path.parent if path.suffix == ".json" else path)
+        check_committed(self.uncommitted)
+
+    def keep(self, made: Callable[[str], Record]) -> None:
+        """Writes the record of this command, and prints the path of the written file on standard error. Does nothing if
+        no record is wanted.
+
+        ``made`` returns the record. It is given the command line as text.
+        """
+        if self.record is not None:
+            from transduce.records.provenance import command_line
+
+            typer.echo(f"{made(command_line('transduce', sys.argv[1:])).write(self.record)}", err=True)
+
+
+@dataclass(frozen=True)
 class ResamplingOptions:
     """Options for confidence intervals and significance tests."""
 
@@ -233,27 +269,6 @@ def check_report(report: Path | None) -> None:
     if report.is_dir():
         raise IsADirectoryError(f"--report {report} is a folder: name a file in it, such as {report / 'report.html'}")
     _check_writable("--report", report, report.absolute().parent)
-
-
-def check_record(record: Path | None) -> None:
-    """Raises OSError if no record can be written at ``record``: a .json file, or a folder that gets the file.
-
-    Call it before the work that the record is about.
-    """
-    if record is not None:
-        _check_writable("--record", record, record.absolute().parent if record.suffix == ".json" else record.absolute())
-
-
-def keep_record(path: Path | None, made: Callable[[str], Record]) -> None:
-    """Writes the record of this command to ``path``, and prints the path of the written file on standard error. Does
-    nothing if ``path`` is None.
-
-    ``made`` returns the record. It is given the command line as text.
-    """
-    if path is not None:
-        from transduce.records.provenance import command_line
-
-        typer.echo(f"{made(command_line('transduce', sys.argv[1:])).write(path)}", err=True)
 
 
 def _check_writable(option: str, path: Path, folder: Path) -> None:

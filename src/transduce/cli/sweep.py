@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device, Plugins, RecordPath, SetOption, check_record, keep_record
+from transduce.cli.options import Device, Plugins, RecordOptions, SetOption
 from transduce.errors import UserError
 
 
 def sweep(
+    recorded: RecordOptions,
     recipe: Annotated[
         str | None, typer.Argument(help="A recipe or a .toml file; leave it out with --vary recipe=a,b.")
     ] = None,
@@ -37,7 +38,6 @@ def sweep(
         typer.Option(help="Measure on valid, to choose a model, or on test; by default as before, at first on test."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete cells with other settings.")] = False,
-    record: RecordPath = None,
     plugin: Plugins = None,
 ) -> None:
     """Train a grid of models, each with several seeds, and compare them in a table and a picture.
@@ -50,7 +50,7 @@ def sweep(
     from transduce.sweeps.recording import record_sweep
     from transduce.sweeps.sweep import sweep as compare
 
-    check_record(record)
+    recorded.check()
     logging.getLogger("transduce.sweep").setLevel(logging.INFO)  # a line on standard error for each run that ends
     given = [grid.values(text) for text in vary or []]
     if len(dict(given)) < len(given):
@@ -74,7 +74,7 @@ def sweep(
         raise typer.Exit(130) from None
     print(tables.table(results))
     typer.echo(f"{results.out / 'results.md'}", err=True)
-    keep_record(record, lambda command: record_sweep(command, results))
+    recorded.keep(lambda command: record_sweep(command, results))
     if results.unfinished:
         raise typer.Exit(1)
 

@@ -14,9 +14,10 @@ from safetensors import safe_open
 from transduce.data.corpora import DataError
 from transduce.data.preparation import locate
 from transduce.files import current_folder
+from transduce.records import provenance
 from transduce.records.changes import nearest_recipe
 from transduce.records.machine import Machine
-from transduce.records.provenance import command_line, commit, fingerprint_of_files, today, versions, without_folders
+from transduce.records.provenance import command_line, fingerprint_of_files, today, versions, without_folders
 from transduce.records.record import (
     Effort,
     Fingerprint,
@@ -47,7 +48,7 @@ def new_record(
     """A record that describes this machine and this code. Measures the machine, which takes about a second. Folders of
     absolute paths in ``split`` are left out.
     """
-    name, clean = commit()
+    code = provenance.code()
     return Record(
         command=command,
         date=today(),
@@ -57,8 +58,8 @@ def new_record(
         systems=tuple(systems),
         differences=tuple(differences),
         tables=tuple(tables),
-        commit=name,
-        clean=clean,
+        commit=code.commit,
+        clean=code.clean,
     )
 
 

@@ -8,7 +8,9 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,13 @@ import torch
 import transduce
 from transduce.data.corpora import Files, format_of, lines
 from transduce.data.rows import read
+from transduce.errors import UserError
 from transduce.records.record import Change, Fingerprint, Versions
 from transduce.types import Example
 
 SOURCE = Path(__file__).resolve().parent
 WITHOUT_CODE = (":(exclude,top)benchmarks/results", ":(exclude,top)docs")  # a new record does not change the code
+NAMED = 3  # changed files that an error names at most
 ABSOLUTE = re.compile(r"(?<![\w.~])/(?:[^/\s\"',+=\]}]+/)+")  # the folders of an absolute path
 
 
@@ -54,13 +58,47 @@ def without_folders(value: Any) -> Any:
     return [without_folders(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def commit() -> tuple[str | None, bool | None]:
-    """The short name of the commit of the package's source, and whether the checkout is unchanged since. Records and
-    docs do not count. (None, None) outside of a git checkout.
+@dataclass(frozen=True)
+class Code:
+    """The code that makes a figure: the short name of its ``commit``, and the files that differ from it. ``commit`` is
+    None outside of a git checkout of the package.
     """
-    name = _git("rev-parse", "--short=10", "HEAD")
-    changed = _git("status", "--porcelain", "--", ":(top)", *WITHOUT_CODE)
-    return (None, None) if name is None else (name, changed == "")
+
+    commit: str | None = None
+    changed: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool | None:
+        return None if self.commit is None else not self.changed
+
+    @classmethod
+    def find(cls) -> Code:
+        """The code of the package's source. Records and docs do not count as code."""
+        name = _git("rev-parse", "--short=10", "HEAD")
+        changed = _git("status", "--porcelain", "--", ":(top)", *WITHOUT_CODE)
+        if name is None or changed is None or not _git("ls-files"):  # installed inside of another project's checkout
+            return cls()
+        return cls(name, tuple(line[2:].strip() for line in changed.splitlines()))
+
+
+@cache
+def code() -> Code:
+    """The code as this process found it at the first call. A later commit or change is not the code that runs."""
+    return Code.find()
+
+
+def check_committed(uncommitted: bool = False) -> None:
+    """Raises UserError if no commit has the code of this process, unless ``uncommitted`` allows such a record. Call it
+    before anything is measured.
+    """
+    found = code()
+    if uncommitted or found.clean:
+        return
+    ways = "or give --uncommitted too, which marks the record"
+    if found.commit is None:
+        raise UserError(f"--record: {SOURCE.parent} is no git checkout: no commit has this code; use a clone, {ways}")
+    names = ", ".join(found.changed[:NAMED]) + (", …" if len(found.changed) > NAMED else "")
+    raise UserError(f"--record: the code is not as commit {found.commit} has it ({names}); commit first, {ways}")
 
 
 def fingerprint_of_files(files: Files) -> Fingerprint:

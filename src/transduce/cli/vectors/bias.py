@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import RecordPath, Report, check_record, check_report, keep_record
+from transduce.cli.options import RecordOptions, Report, check_report
 from transduce.cli.vectors.options import AsJson, VectorOptions, show, show_json
 from transduce.errors import UserError
 
@@ -25,6 +25,7 @@ Direction = Annotated[str, typer.Option("--direction", help="pca or mean, of the
 
 def bias(
     opened: VectorOptions,
+    recorded: RecordOptions,
     pairs: Pairs,
     after: Annotated[
         list[Path] | None, typer.Option(help="Other vectors to measure beside, such as debiased ones.")
@@ -45,7 +46,6 @@ def bias(
     ] = None,
     kind: Direction = "pca",
     report: Report = None,
-    record: RecordPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure bias along a direction: occupations, their analogies and WEAT; several vectors side by side.
@@ -56,7 +56,7 @@ def bias(
     from transduce.vectors.direction import direction
 
     check_report(report)
-    check_record(record)
+    recorded.check()
     questions = _questions(pairs, kind, occupations, weat or [], similarity or [])
     tasks = _tasks(analogies, sentences)
     words = None if tasks.words is None else questions.words | tasks.words
@@ -81,12 +81,12 @@ def bias(
 
         write(report, bias_page(results))
         typer.echo(f"{report}", err=True)
-    if record is not None:
+    if recorded.record is not None:
         from transduce.records.making import new_record
         from transduce.records.record import PrintedTable
 
         printed = PrintedTable("Bias of word vectors", tuple(rows[0]), tuple(map(tuple, rows[1:])))
-        keep_record(record, lambda command: new_record(command, "test", tables=[printed]))
+        recorded.keep(lambda command: new_record(command, "test", tables=[printed]))
 
 
 def debias(

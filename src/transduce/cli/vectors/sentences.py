@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import LoadingOptions, RecordPath, check_record, keep_record
+from transduce.cli.options import LoadingOptions, RecordOptions
 from transduce.cli.vectors.options import AsJson, show, show_json, written
 from transduce.errors import UserError
 
@@ -36,7 +36,7 @@ def sentences(
     train: Annotated[Path, typer.Option(help="Pairs: number, sentence, sentence, relatedness 1 to 5, label (TSV).")],
     valid: Annotated[Path, typer.Option(help="Pairs that choose the strength of the regressions.")],
     test: Annotated[Path, typer.Option(help="Pairs to measure on.")],
-    record: RecordPath = None,
+    recorded: RecordOptions,
 ) -> None:
     """Measure sentence vectors on pairs: relatedness, entailment by logistic regression, and retrieval of paraphrases.
 
@@ -46,20 +46,20 @@ def sentences(
     """
     from transduce.representations.pairs import PairSets, measure_majority, measure_overlap, read_sick
 
-    check_record(record)
+    recorded.check()
     sets = PairSets(read_sick(train), read_sick(valid), read_sick(test))
     results = [measure_majority(sets), measure_overlap(sets)]
     for path in systems:
         results += _of_run(loading, path, sets) if path.is_dir() else _of_words(path, sets)
     rows = [list(TITLES), *map(_row, results)]
     show(rows, ["Intervals are for 95 %. Strengths of the regressions are chosen on the validation pairs."])
-    if record is not None:
+    if recorded.record is not None:
         from transduce.records.making import new_record, trained_model
         from transduce.records.record import PrintedTable
 
         table = PrintedTable("Sentence vectors on pairs of sentences", TITLES, tuple(map(tuple, rows[1:])))
         runs = tuple(trained_model(path) for path in systems if path.is_dir())
-        keep_record(record, lambda command: replace(new_record(command, test.name, tables=[table]), models=runs))
+        recorded.keep(lambda command: replace(new_record(command, test.name, tables=[table]), models=runs))
 
 
 def nearest(
