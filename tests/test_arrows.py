@@ -32,6 +32,8 @@ LAYERS: list[set[str]] = [
         "config",
         "files",
         "schedules",
+        "contents",
+        "text_files",
     },
     {"pages", "compute"},
     {"data", "modules"},

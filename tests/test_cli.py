@@ -263,10 +263,17 @@ def test_predict_goes_on_from_a_prefix(trained: Path, tmp_path: Path, call: Call
     )
 
 
-def test_no_line_is_lost_for_bytes_that_are_no_text(trained: Path, call: Call) -> None:
-    status, out, _ = call("predict", trained, "--device=cpu", "--format=jsonl", stdin=b"a\xff\nb\n")
-    assert status == 0
-    assert [json.loads(line)["source"] for line in out.splitlines()] == ["a\ufffd", "b"]
+def test_bytes_that_are_no_text_are_refused(trained: Path, tmp_path: Path, call: Call) -> None:
+    """At their line of standard input, with the answers before it; of a file before any answer."""
+    asked = ["predict", trained, "--device=cpu", "--batch-size=1", "--window=1"]
+    status, out, err = call(*asked, stdin=b"ab\nb\xff\n")
+    assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
+    assert "standard input:2: byte 0xff at 1 is not UTF-8" in err
+    (tmp_path / "lines").write_bytes(b"ab\nb\xff\n")
+    assert f"{tmp_path / 'lines'}:2: byte 0xff at 1" in told(call(*asked, tmp_path / "lines"))
+    zipped = call(*asked, stdin=gzip.compress(b"ab\n"))
+    assert zipped == call(*asked, stdin=b"ab\n")
+    assert "standard input is text in UTF-16" in told(call(*asked, stdin="ab\n".encode("utf-16")))
 
 
 def test_predict_reads_files_in_turn(
@@ -442,11 +449,13 @@ def test_score(trained: Path, pair: list[str], answers: list[transduce.Output], 
 
 
 def test_score_answers_every_line(trained: Path, tmp_path: Path, call: Call) -> None:
-    (tmp_path / "source").write_bytes(b"a\n\xff\n\n")
+    (tmp_path / "source").write_bytes(b"a\nb\n\n")
     (tmp_path / "target").write_bytes(b"a\nb\n\n")
     files = [f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"]
     status, out, _ = call("score", trained, *files, "--device=cpu")
     assert (status, out.count("\n")) == (0, 3)
+    (tmp_path / "source").write_bytes(b"a\n\xff\n\n")
+    assert f"{tmp_path / 'source'}:2: byte 0xff at 0 is not UTF-8" in told(call("score", trained, *files))
 
 
 def test_evaluate_files(trained: Path, pair: list[str], call: Call) -> None:

@@ -70,7 +70,7 @@ def test_bad_input(tmp_path: Path) -> None:
     (row,) = read(Files(path=str(tmp_path / "b.conll")))
     assert row.source == "caf�"
     assert row.problem is not None
-    assert row.problem.detail == "byte 0xe9 at 3 is not UTF-8"
+    assert row.problem.detail == "byte 0xe9 at 3 is not UTF-8; as WINDOWS-1252 the text is 'café'"
     with pytest.raises(DataError, match=r"no column 'upos': its columns have numbers, from 0"):
         list(read(files, ColumnNames(source=0, target="upos")))
     with pytest.raises(DataError, match=r"no column 'pos': its columns are 'id', 'form'"):

@@ -355,7 +355,7 @@ def test_bad_lines_are_skipped_counted_and_placed(dirty, cache):
     assert report.lines()[:5] == [
         "train: 3 pairs",
         f"  2 empty (skip): {path}:4, {path}:5",
-        f"  1 undecodable (skip): {path}:6",
+        f"  1 undecodable (skip): {path}:6 (byte 0xff at 1 is not UTF-8; as WINDOWS-1252 the text is 'bÿ')",
         f"  1 malformed (skip): {path}:7 (1 tab-separated column found, at least 2 expected for columns 0, 1)",
         f"  2 overlong (skip): {path}:8, {path}:9",
     ]

@@ -10,6 +10,10 @@ class UserError(ValueError):
     """
 
 
+class DataError(UserError):
+    """The data or their settings are wrong: a file, a line, a column, a value of a setting, or an id."""
+
+
 class RequestError(UserError):
     """A mistake in a request to a model. A server reports it as the client's mistake (status 4xx)."""
 

@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 Heuristic = Literal["intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"]
 NEIGHBOURS = np.array([(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)])  # target, source
 NEVER = np.iinfo(np.int64).max
-_LINK = re.compile(r"([0-9]+)([-p])([0-9]+)", re.ASCII)
+_LINK = re.compile(r"([0-9]{1,6})([-p])([0-9]{1,6})", re.ASCII)  # a longer sentence would be a line beyond any limit
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ class Gold:
                 found = _LINK.fullmatch(text)
                 if found is None:
                     raise UserError(
-                        f"line {pair + 1}: {text!r} is no link; links such as 0-2 were expected, or 0p2 for possible "
-                        "ones: the numbers of a source word and a target word, from 0, separated by spaces"
+                        f"line {pair + 1}: {text[:60]!r} is no link; links such as 0-2 were expected, or 0p2 for "
+                        "possible ones: the numbers of a source word and a target word, from 0, separated by spaces"
                     )
                 rows.append((pair, int(found[1]), int(found[3])))
                 sure.append(found[2] == "-")

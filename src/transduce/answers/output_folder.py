@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 
 from transduce.errors import UserError
 from transduce.files import make_folder, write_lines, write_text
+from transduce.text_files import read_text
 
 CLAIMS = ".claims"  # in the folder of outputs: the settings, and a lock file for each shard
 SETTINGS = "settings.json"
@@ -32,7 +33,7 @@ def write_shards(
     """
     text = json.dumps(settings, indent=1, sort_keys=True)
     make_folder(out / CLAIMS, lambda scratch: write_text(scratch / SETTINGS, text))
-    if (out / CLAIMS / SETTINGS).read_text(encoding="utf-8") != text:
+    if read_text(out / CLAIMS / SETTINGS) != text:
         raise UserError(
             f"{out} was begun with another run or other options, as {out / CLAIMS / SETTINGS} shows: repeat the "
             "command as it was, or choose another folder"

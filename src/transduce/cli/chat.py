@@ -55,6 +55,8 @@ def _talk(
     """Replies to each line on standard output, and obeys the commands. ``reply`` returns the pieces of the next turn.
     ``prompt`` is printed on standard error before a line is read.
     """
+    from transduce.metrics.units import one_line
+
     conversation = start
     while True:
         typer.echo(prompt, nl=False, err=True)
@@ -74,7 +76,7 @@ def _talk(
             answer = ""
             for piece in reply(conversation):
                 answer += piece
-                print(" ".join(piece.splitlines()), end="", flush=True)
+                print(one_line(piece), end="", flush=True)
             print(flush=True)
             conversation = conversation.with_turn(answer)
 

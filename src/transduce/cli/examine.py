@@ -11,6 +11,7 @@ from transduce.cli import formats
 from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import BatchSize, BeamSize, Report, RunOptions, check_report
 from transduce.errors import UserError
+from transduce.text_files import read_text
 
 
 def examine(
@@ -45,7 +46,7 @@ def examine(
     check_report(report)
     if occupations is not None and gender is None:
         raise UserError("--occupations is for --gender: add --gender de, fr, es or it")
-    people = OCCUPATIONS if occupations is None else occupations.read_text(encoding="utf-8").split("\n")
+    people = OCCUPATIONS if occupations is None else read_text(occupations).split("\n")
     transducer = trained.load(beam)
     corpus_examples = corpus.read(transducer, trained.runs[0])
     chosen = [corpus_examples[number] for number in drawn(corpus_examples, seed, limit)]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from stat import S_ISREG
 from typing import IO, TYPE_CHECKING
 
 from transduce.errors import UserError
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[str]:
     """The lines of the files in order, or of standard input if there are none.
 
-    Bytes that are not UTF-8 become U+FFFD. Raises DataError at a line of more than ``longest`` bytes (default
-    ``corpora.LONGEST_LINE``).
+    Raises DataError for what is not UTF-8 text: before the first line if it is in a file, and at its line otherwise.
+    Raises it, too, at a line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
     """
     return (line for _, line in _numbered_lines(files, longest))
 
@@ -120,9 +121,8 @@ def examples_of(
     targets as references.
 
     If ``signal`` is True, a source is a path relative to the folder of its file, and becomes relative to the working
-    directory. ``columns`` names the columns of a single file with both sides. No line is left out: bytes that are not
-    UTF-8 are replaced, and a malformed line is an error. So is a line of more than ``longest`` bytes (default
-    ``corpora.LONGEST_LINE``).
+    directory. ``columns`` names the columns of a single file with both sides. No line is left out: one that is not
+    UTF-8, is malformed or has more than ``longest`` bytes (default ``corpora.LONGEST_LINE``) raises DataError.
     """
     from transduce.data.corpora import LONGEST_LINE
     from transduce.data.preparation import examples
@@ -130,7 +130,7 @@ def examples_of(
     from transduce.data.tokenizers.text import Characters
 
     # If a line were left out, later answers would be compared with the wrong lines.
-    lines = Lines(undecodable="replace", malformed="error", max_bytes=longest or LONGEST_LINE)
+    lines = Lines(undecodable="error", malformed="error", max_bytes=longest or LONGEST_LINE)
     units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
     data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)
     found = examples(data, "test", Path("."))
@@ -146,20 +146,22 @@ def _standard_input() -> IO[bytes]:
 def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
     """Pairs (place, line). The place is for messages: the file and the number of the line, counted from 1.
 
-    A missing file raises FileNotFoundError before the first line.
+    A missing file raises FileNotFoundError before the first line, and a file that is not UTF-8 DataError.
     """
     from transduce.data import corpora
+    from transduce.text_files import STDIN, bounded_lines, check_utf8, texts
 
     longest = longest or corpora.LONGEST_LINE
-    for path in files or []:
-        path.stat()  # a missing file is reported before the lines of any other are answered
+    for path in files or []:  # each problem is reported before the lines of any file are answered
+        if S_ISREG(path.stat().st_mode):  # a pipe can be read only once
+            check_utf8(path)
     if files:
-        each = [(f"{path}, line", corpora.lines(path, longest)) for path in files]
+        each = [(f"{path}, line", corpora.text_lines(path, longest)) for path in files]
     else:
-        each = [("line", corpora.bounded_lines(_standard_input(), "standard input", longest))]
+        each = [("line", texts(bounded_lines(_standard_input(), STDIN, longest), STDIN))]
     for where, found in each:
         for number, line in enumerate(found, 1):
-            yield f"{where} {number}", line.decode(errors="replace")
+            yield f"{where} {number}", line
 
 
 def _tab_separated(numbered: Iterable[tuple[str, str]], columns: int) -> Iterator[tuple[str, str]]:

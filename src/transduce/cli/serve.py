@@ -12,6 +12,7 @@ import typer
 
 from transduce.cli.options import LoadingOptions
 from transduce.errors import MissingPackageError, UserError
+from transduce.text_files import read_text
 
 if TYPE_CHECKING:
     from transduce.serving.limits import Limits
@@ -58,7 +59,7 @@ class ServerOptions:
         """The key: the file's text without white space around it, or the environment's; None if neither is given.
         Raises UserError for an empty key.
         """
-        given = os.environ.get(KEY) if self.key_file is None else self.key_file.read_text(encoding="utf-8")
+        given = os.environ.get(KEY) if self.key_file is None else read_text(self.key_file)
         if given is not None and not given.strip():
             raise UserError(f"{self.key_file or KEY} is empty: a key was expected; leave it out to serve everybody")
         return None if given is None else given.strip()

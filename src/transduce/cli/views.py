@@ -13,6 +13,7 @@ from transduce.cli import formats
 from transduce.cli.options import BeamSize, RunOptions
 from transduce.errors import UserError
 from transduce.pages.page import write
+from transduce.text_files import read_text
 
 if TYPE_CHECKING:
     from transduce.transducer import Transducer
@@ -326,7 +327,7 @@ def _show_cells(asked: Asked) -> None:
     if asked.options.track is None and asked.options.unit is None:
         raise UserError("--cells shows one unit: add --unit NUMBER, or --track PROPERTY to find one")
     path = Path(asked.source)
-    found = trace(load(asked.trained), path.read_text(encoding="utf-8") if path.is_file() else asked.source)
+    found = trace(load(asked.trained), read_text(path) if path.is_file() else asked.source)
     tracking = None if asked.options.track is None else track(found, asked.options.track)
     unit = asked.options.unit if asked.options.unit is not None or tracking is None else tracking.best
     assert unit is not None

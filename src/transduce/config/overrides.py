@@ -132,7 +132,7 @@ def _parse_value(text: str, setting: str) -> Any:
         parsed = tomllib.loads(f"value = {text}")
     except RecursionError:
         raise too_deep(setting[:60]) from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # not TOML, or a number of too many digits
         if text[:1] in ("[", "{", '"', "'"):
             raise ConfigError("", f"cannot set {setting!r}: the value is not TOML: {error}") from error
         return text

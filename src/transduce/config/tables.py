@@ -46,7 +46,7 @@ def parse(toml: bytes, where: str) -> Table:
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ConfigError(where, f"not UTF-8 at line {line}; save the file as UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # not TOML, or a number of too many digits
         raise ConfigError(where, f"not TOML: {error}") from error
     except RecursionError:
         raise too_deep(where) from None

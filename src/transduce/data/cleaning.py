@@ -151,8 +151,8 @@ def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
     for row in rows:
         problem = row.problem
         if problem is not None:
-            malformed = problem.kind == "malformed"
-            if not account.stays(problem.kind, problem.place, problem.detail, why=malformed):
+            why = problem.kind == "malformed" or problem.kind not in account.tally.findings  # the encoding, once
+            if not account.stays(problem.kind, problem.place, problem.detail, why):
                 continue
         empty: list[Side] = [side for side in SIDES if (text := getattr(row, side)) is not None and not text.strip()]
         if empty:

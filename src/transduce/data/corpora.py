@@ -8,21 +8,19 @@ line ("\\r\\n" is accepted). U+2028, form feeds and similar characters are text.
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISCHR, S_ISFIFO
-from typing import IO, Literal
+from typing import Literal
 
 from transduce.data.addresses import Address, Stored, matching, stored
-from transduce.errors import UserError
+from transduce.errors import DataError as DataError
+from transduce.text_files import LONGEST_LINE as LONGEST_LINE
+from transduce.text_files import bounded_lines, texts
 
 Side = Literal["source", "target"]
 Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees", "parquet"]
-LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -33,10 +31,6 @@ FORMATS: dict[str, Format] = {
     ".trees": "trees",
     ".parquet": "parquet",
 }
-
-
-class DataError(UserError):
-    """The data or their settings are wrong: a file, a line, a column, a value of a setting, or an id."""
 
 
 class LineError(DataError):
@@ -261,7 +255,7 @@ def identity(path: Stored) -> tuple[str, int, int | str]:
         try:
             return path.identity()
         except OSError as error:
-            raise _unreadable(path, 0, error) from error
+            raise _unreadable(path, error) from error
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -286,70 +280,26 @@ def format_of(path: str) -> Format:
     return FORMATS[suffix[0]]
 
 
-# --------------------------------------------------------------------- bytes
-
-
-def _open(path: Stored) -> IO[bytes]:
-    file = path.open() if isinstance(path, Address) else path.open("rb")
-    return _Unzipped(file) if path.suffix.lower() == ".gz" else file  # type: ignore[return-value]
-
-
-class _Unzipped(gzip.GzipFile):
-    """Reads the gzip data of an open file, and closes both together."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(fileobj=file, mode="rb")
-        self._zipped = file
-
-    def close(self) -> None:
-        super().close()
-        self._zipped.close()
+# --------------------------------------------------------------------- lines
 
 
 def lines(path: Stored, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Yields the lines of a file, as bytes without line ends and without the file's byte order mark. A .gz file is
-    decompressed.
-
-    Raises DataError if the file is missing or damaged, or if a line has more than ``longest`` bytes.
-    """
-    number = 0
+    """Yields the lines of a file as ``text_files.bounded_lines`` does. Raises DataError, too, if it is missing."""
     try:
-        with _open(path) as file:
-            for line in bounded_lines(file, str(path), longest):
-                number += 1
-                yield line
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, number, error) from error
+        with path.open() if isinstance(path, Address) else path.open("rb") as file:
+            yield from bounded_lines(file, str(path), longest, path.suffix.lower() == ".gz")
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-def bounded_lines(file: IO[bytes], name: str, longest: int = LONGEST_LINE) -> Iterator[bytes]:
-    """Yields the lines of an open file, as bytes without line ends and without the file's byte order mark.
-
-    Holds at most one line in memory. Raises DataError at a line of more than ``longest`` bytes, not counting its line
-    end, before the rest of it is read. ``name`` stands for the file in that message.
-    """
-    number = 0
-    while line := file.readline(longest + len(codecs.BOM_UTF8) + len(b"\r\n")):
-        number += 1
-        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        text = text.removesuffix(b"\n").removesuffix(b"\r")
-        if len(text) > longest:
-            raise _too_long(name, number, longest)
-        yield text
+def text_lines(path: Stored, longest: int = LONGEST_LINE) -> Iterator[str]:
+    """Yields the lines of a file as text. Raises DataError as ``lines`` does, and at a line that is not UTF-8."""
+    return texts(lines(path, longest), str(path))
 
 
-def _too_long(name: str, number: int, longest: int) -> DataError:
-    return DataError(
-        f"{name}:{number}: the line has more than {longest:,} bytes; divide it into several lines, remove it, or raise "
-        "the limit, data.lines.max_bytes"
-    )
-
-
-def _unreadable(path: Stored, lines: int, error: Exception) -> DataError:
+def _unreadable(path: Stored, error: OSError) -> DataError:
     if isinstance(error, FileNotFoundError):
         return DataError(f"no such file: {path}")
     if isinstance(error, IsADirectoryError):
         return DataError(f"{path}: this is a folder, and a file was expected")
-    if isinstance(error, gzip.BadGzipFile | EOFError | zlib.error):
-        return DataError(f"{path}: the gzip data break off or are damaged after line {lines} ({error}): fetch it again")
     return DataError(f"cannot read {path}: {error}")

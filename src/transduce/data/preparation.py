@@ -33,6 +33,7 @@ from transduce.data.tokenizers.base import Sourced, Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
+from transduce.text_files import read_json
 from transduce.types import PAD, SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
@@ -323,7 +324,7 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
 
 
 def _load(folder: Path, train: Files) -> Prepared:
-    report = Report.from_json(json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    report = Report.from_json(read_json(folder / "report.json"))
     valid = Pairs.load(folder / "valid") if "valid" in report.splits else None
     weights = tuple(corpus.share for corpus in train.parts)
     return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report, weights)

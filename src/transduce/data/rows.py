@@ -18,6 +18,7 @@ from transduce import constituents
 from transduce.data import conll, parquet
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
+from transduce.text_files import undecodable
 
 TSV_COLUMNS = ColumnNames(source=0, target=1)
 JSON_COLUMNS = ColumnNames(source="source", target="target")
@@ -163,8 +164,8 @@ def _read_json_lines(files: Files, columns: ColumnNames, every: Iterator[bytes])
         # An escape such as \\ud800 is valid JSON but no character; it is treated like an undecodable byte.
         bad = _invalid(line)
         for row in _record_rows(files, columns, number, record):
-            undecodable = None if bad is None else _undecodable(files, "source", number, bad)
-            yield replace(row, problem=row.problem or undecodable)
+            problem = None if bad is None else _undecodable(files, "source", number, bad)
+            yield replace(row, problem=row.problem or problem)
 
 
 def _read_parquet(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
@@ -287,8 +288,7 @@ def _decoded(text: bytes | None, errors: str = "strict") -> str | None:
 
 
 def _undecodable(files: Files, side: Side, number: int, error: UnicodeDecodeError) -> Problem:
-    detail = f"byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8"
-    return Problem("undecodable", files.place(side, number), detail)
+    return Problem("undecodable", files.place(side, number), undecodable(error))
 
 
 def _invalid(line: bytes) -> UnicodeDecodeError | None:

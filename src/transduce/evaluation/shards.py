@@ -15,6 +15,7 @@ from transduce.evaluation.systems import System, evaluate_model
 from transduce.metrics.statistics import statistics
 from transduce.protocols import Metric
 from transduce.runs.layout import members
+from transduce.text_files import read_text
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
 
@@ -50,7 +51,7 @@ def measured_together(
     homes: dict[tuple[str, str], Path] = {}
     grouped = transducer.settings["data"]["group_references"]
     for own, path in shards:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]  # splitlines would split inside an output, at U+2028
+        lines = read_text(path).split("\n")[:-1]  # splitlines would split inside an output, at U+2028
         if len(lines) != len(own):
             raise UserError(
                 f"{path} has {len(lines):,} predictions for {len(own):,} examples: remove it, and repeat the command"

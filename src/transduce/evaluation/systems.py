@@ -100,7 +100,7 @@ def evaluate_file(path: Path, examples: Sequence[Example], metrics: Sequence[Met
 
     Raises UserError if the file has more or fewer lines than there are examples, and DataError if it cannot be read.
     """
-    lines = [line.decode(errors="replace") for line in corpora.lines(path)]
+    lines = list(corpora.text_lines(path))
     if len(lines) != len(examples):
         raise UserError(f"{path} has {len(lines):,} lines for {len(examples):,} examples: a line for each is expected")
     predictions = [Prediction(line) for line in lines]

@@ -12,6 +12,7 @@ from torch import Tensor
 from transduce.errors import UserError
 from transduce.importing.hugging_face import MOST_LAYERS, unpickled
 from transduce.importing.yaml_files import read_yaml
+from transduce.text_files import read_text
 
 CONFIG = "config.yaml"
 SIDES = {"encoder": "src", "decoder": "trg"}
@@ -123,7 +124,8 @@ def _check_file(path: Path) -> None:
 
 def _lines(path: Path) -> list[str]:
     _check_file(path)
-    return path.read_text(encoding="utf-8").splitlines()
+    text = read_text(path)
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def table(settings: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from transduce.foreign.marian import ACTIVATIONS, BIAS, EMBEDDINGS, READOUT, SHA
 from transduce.importing.base import Foreign, Side
 from transduce.importing.hugging_face import checked_config
 from transduce.importing.yaml_files import parsed
+from transduce.text_files import read_text
 from transduce.types import EOS, PAD, SPECIALS, UNK
 
 YAML = "special:model.yml"  # the array whose bytes are the model's settings
@@ -119,7 +120,7 @@ def _check(settings: Mapping[str, Any], path: Path) -> None:
 
 
 def _vocabulary(path: Path) -> list[str]:
-    ids = parsed(path.read_text(encoding="utf-8"), str(path))
+    ids = parsed(read_text(path), str(path))
     try:
         tokens = sorted(map(str, ids), key=lambda token: int(ids[token]))
         if sorted(ids.values()) != list(range(len(ids))):
@@ -132,7 +133,7 @@ def _vocabulary(path: Path) -> list[str]:
 def _beam(folder: Path) -> int:
     """The beam size of decoder.yml, or Marian's own: 12."""
     path = folder / "decoder.yml"
-    found = parsed(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
+    found = parsed(read_text(path), str(path)) if path.is_file() else {}
     size = found.get("beam-size", 12) if isinstance(found, dict) else 12
     return size if isinstance(size, int) and size > 0 else 12
 

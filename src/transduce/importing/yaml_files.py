@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import MissingPackageError, UserError
+from transduce.text_files import read_text
 
 
 def parsed(text: str, origin: str) -> Any:
@@ -26,7 +27,7 @@ def parsed(text: str, origin: str) -> Any:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """The table in a YAML file. Raises UserError if it is none."""
-    found = parsed(path.read_text(encoding="utf-8"), str(path))
+    found = parsed(read_text(path), str(path))
     if not isinstance(found, dict):
         raise UserError(f"{path} is no table of settings; copy it again")
     return found

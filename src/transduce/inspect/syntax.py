@@ -53,7 +53,7 @@ def read_parsed(path: Path) -> list[Parsed]:
             number, problem = sentence.broken
             raise UserError(f"{path}, line {number}: {problem}; --conllu takes Universal Dependencies")
         forms, numbers, relations = (column.decode("utf-8", "replace").split(" ") for column in sentence.columns)
-        if not all(number.isdecimal() and int(number) <= len(forms) for number in numbers):
+        if not all(number.isdecimal() and len(number) < 10 and int(number) <= len(forms) for number in numbers):
             raise UserError(
                 f"{path}, line {sentence.number}: the column head has a value that is no word of the sentence; numbers "
                 f"from 0 to {len(forms)} were expected"

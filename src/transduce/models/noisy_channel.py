@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from transduce.data.corpora import LONGEST_LINE, lines
+from transduce.data.corpora import text_lines
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
 from transduce.recipes.origins.misspellings import english_counts
@@ -281,8 +281,8 @@ def _counts(path: Path) -> dict[str, float]:
     without words.
     """
     counts: dict[str, float] = {}
-    for number, line in enumerate(lines(path.expanduser(), LONGEST_LINE), 1):
-        word, tab, count = line.decode("utf-8", "replace").strip().partition("\t")
+    for number, line in enumerate(text_lines(path.expanduser()), 1):
+        word, tab, count = line.strip().partition("\t")
         try:
             value = float(count) if tab else 1.0
         except ValueError:

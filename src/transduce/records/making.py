@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ from transduce.records.record import (
 from transduce.runs.history import read_history
 from transduce.runs.layout import CHECKPOINTS, STATE, Checkpoint
 from transduce.runs.run import Run
+from transduce.text_files import read_json
 
 log = logging.getLogger("transduce")
 
@@ -125,7 +125,7 @@ def _training(entry: Mapping[str, Any]) -> Training:
 def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:
     """The table that a checkpoint's state.json has; empty if there is none."""
     file = current_folder(run / CHECKPOINTS / checkpoint) / STATE
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    found: dict[str, Any] = read_json(file) if file.exists() else {}
     return found
 
 

@@ -73,8 +73,8 @@ def read_sick(path: str | Path) -> list[SentencePair]:
     UserError, with the line, for another form, and for a file without pairs.
     """
     found = []
-    for number, raw in enumerate(corpora.lines(Path(path)), 1):
-        fields = raw.decode(errors="replace").split("\t")
+    for number, line in enumerate(corpora.text_lines(Path(path)), 1):
+        fields = line.split("\t")
         try:
             _, one, other, score, label = fields
             found.append(SentencePair(one, other, float(score), label))

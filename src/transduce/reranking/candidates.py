@@ -36,8 +36,8 @@ class CandidateLists:
         UserError for an empty file, and for any other line, which the message names.
         """
         scores: dict[str, dict[str, float]] = {}
-        for number, line in enumerate(corpora.lines(path), 1):
-            source, score, output = _parse_row(f"{path}, line {number}", line.decode(errors="replace"))
+        for number, line in enumerate(corpora.text_lines(path), 1):
+            source, score, output = _parse_row(f"{path}, line {number}", line)
             of_source = scores.setdefault(source, {})
             of_source[output] = max(score, of_source.get(output, -math.inf))
         if not scores:

@@ -20,6 +20,7 @@ from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder
 from transduce.models.weights import load_tensors, save_weights, set_weights
 from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE
+from transduce.text_files import read_json, read_text
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def best_rank(checkpoints: Path) -> Rank | None:
     path = checkpoints / "best" / STATE
     if not path.exists():
         return None
-    rank = json.loads(path.read_text(encoding="utf-8")).get("rank")
+    rank = read_json(path).get("rank")
     return None if rank is None else Rank(**rank)
 
 
@@ -122,7 +123,7 @@ def _checksums(folder: Path) -> dict[str, str]:
     path = folder / CHECKSUMS
     if not path.exists():
         return {}
-    pairs = (line.split("  ", 1) for line in path.read_text(encoding="utf-8").splitlines())
+    pairs = (line.split("  ", 1) for line in read_text(path).split("\n"))
     return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
 
 

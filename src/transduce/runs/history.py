@@ -16,6 +16,7 @@ import transduce
 from transduce.compute.processor import model_name
 from transduce.files import append_line
 from transduce.runs.layout import HISTORY
+from transduce.text_files import read_text
 
 
 def append_history(run: Path, step: int, device: str) -> None:
@@ -47,7 +48,7 @@ def read_history(run: Path) -> list[dict[str, Any]]:
     if not (run / HISTORY).exists():
         return []
     found = []
-    for line in (run / HISTORY).read_text(encoding="utf-8").splitlines():
+    for line in read_text(run / HISTORY).split("\n"):
         with suppress(ValueError):
             record = json.loads(line)
             found += [record] if isinstance(record, dict) else []

@@ -62,7 +62,7 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
         limits.check_texts("q", len(texts))
         if not 0 <= body.alternatives < limits.nbest:
             raise RequestError(f"alternatives = {body.alternatives}: 0 to {limits.nbest - 1} was expected")
-        lines = [line for text in texts for line in text.splitlines()]
+        lines = [line for text in texts for line in _lines(text)]
         limits.check_texts("the lines of q", max(1, len(lines)))
         for line in lines:
             limits.check_text("a line of q", line)
@@ -106,11 +106,16 @@ def _service(catalogue: Catalogue, source: str, target: str) -> Service:
     raise RequestError(f"{source[:20]} to {target[:20]} is not translated here. Known: {pairs or 'none'}")
 
 
+def _lines(text: str) -> list[str]:
+    """The lines of a text, divided as those of a file: not at U+2028, for example."""
+    return text.replace("\r\n", "\n").split("\n")
+
+
 def _joined(text: str, answers: Any, alternatives: int) -> tuple[str, Sequence[str]]:
     """The translation of a text and its alternatives. Takes an answer from ``answers`` for each line that is not empty.
     Empty lines stay empty. Only a text of one line has alternatives.
     """
-    lines = text.splitlines()
+    lines = _lines(text)
     found: list[Answer | None] = [next(answers) if line.strip() else None for line in lines]
     best = "\n".join("" if each is None else each.best.text for each in found)
     if len(lines) != 1 or found[0] is None:

@@ -33,6 +33,7 @@ from transduce.runs.layout import (
 )
 from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, digest, is_pack
 from transduce.sharing.card import Card, Score, parameters_of
+from transduce.text_files import read_json
 
 NOT_SCORES = ("step", "steps", "what", "from", "seconds", "tokens", "rank")  # in the state.json of a checkpoint
 OF_THIS_MACHINE = ("cache", "cluster")  # settings of the data
@@ -91,7 +92,7 @@ def copy_run(run: Path, folder: Path, checkpoint: Checkpoint) -> None:
         _copy(current_folder(run / TOKENIZERS) / f"{side}.json", folder / TOKENIZERS / f"{side}.json")
     best = folder / CHECKPOINTS / "best"
     _copy(weights, best / MODEL)
-    state = json.loads((weights.parent / STATE).read_text(encoding="utf-8"))
+    state = read_json(weights.parent / STATE)
     kept = {key: value for key, value in state.items() if key in ("step", "what", "from") or _is_score(key, value)}
     _write(best / STATE, json.dumps(kept, indent=1))
     _write(best / CHECKSUMS, "".join(f"{digest(best / name)}  {name}\n" for name in sorted((MODEL, STATE))))
@@ -149,7 +150,7 @@ def _is_score(key: str, value: Any) -> bool:
 
 
 def _card(run: Path, folder: Path, scores: Sequence[Score], address: str) -> Card:
-    state = json.loads((folder / CHECKPOINTS / "best" / STATE).read_text(encoding="utf-8"))
+    state = read_json(folder / CHECKPOINTS / "best" / STATE)
     return Card(
         run.resolve().name,
         config.read(folder / CONFIG),
@@ -165,7 +166,7 @@ def _card(run: Path, folder: Path, scores: Sequence[Score], address: str) -> Car
 def _effort(run: Path) -> dict[str, float]:
     """The updates, minutes and target tokens of the training, as the checkpoint ``last`` has them."""
     path = current_folder(run / CHECKPOINTS / "last") / STATE
-    state = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    state = read_json(path) if path.exists() else {}
     found = {
         "updates": state.get("step"),
         "minutes": state.get("seconds", 0) / 60,

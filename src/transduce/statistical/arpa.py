@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import numpy as np
 
 from transduce.errors import UserError
 from transduce.files import write_file
 from transduce.statistical.ngrams import Level, NGrams, ngrams_of, repeated
+from transduce.text_files import unpacked
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 LONGEST_LINE = 100_000  # bytes
@@ -30,7 +31,6 @@ MISSING = -100.0  # log10 p of <unk> in a file without it, as in KenLM
 IMPOSSIBLE = -99.0  # the convention for a probability of 0
 AT_A_TIME = 2**16  # n-grams that are written together
 LOG10 = math.log(10)
-GZIP = b"\x1f\x8b"
 _COUNT = re.compile(rb"ngram\s+(\d{1,9})\s*=\s*(\d{1,18})")
 
 
@@ -87,9 +87,7 @@ def read(path: Path) -> Arpa:
     probability above 1 or that is no number, and a word or n-gram that occurs twice. Memory grows with the n-grams in
     the file, not with the counts that it declares.
     """
-    with path.open("rb") as file:
-        zipped = file.read(2) == GZIP
-    with cast("IO[bytes]", gzip.open(path) if zipped else path.open("rb")) as lines:
+    with unpacked(path.open("rb")) as lines:
         try:
             return _Reader(path, lines).read()
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -28,6 +28,7 @@ from transduce.records.making import validation_scores
 from transduce.runs.layout import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE
 from transduce.runs.run import Run
 from transduce.sweeps.question import SPLITS
+from transduce.text_files import read_json, read_text
 from transduce.training.budget import CLOCKS
 from transduce.transducer import Transducer
 
@@ -99,7 +100,7 @@ class Measurement:
         """
         if not (run / MEASURED).exists():
             return None
-        record = json.loads((run / MEASURED).read_text(encoding="utf-8"))
+        record = read_json(run / MEASURED)
         record["lengths"] = [Bin(*each.values()) for each in record["lengths"]]  # older files have other names
         record["conditions"] = Conditions(**record["conditions"])
         record["intervals"] = {name: Interval(*each) for name, each in record.get("intervals", {}).items()}
@@ -137,7 +138,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
     if not all(each.needs_forcing for each in metrics):
         greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock)
     unit = unit_of(examples)
-    state = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
+    state = read_json(run / CHECKPOINTS / "last" / STATE)
     return Measurement(
         split=split,
         examples=len(examples),
@@ -168,7 +169,7 @@ def _validation(run: Path, settings: config.Table) -> dict[str, float]:
 
 
 def _tokens_per_second(run: Path) -> float:
-    events = map(json.loads, (run / METRICS).read_text().splitlines())
+    events = map(json.loads, filter(None, read_text(run / METRICS).split("\n")))
     return float(statistics.median(event["tokens_per_second"] for event in events if event["event"] == "update"))
 
 

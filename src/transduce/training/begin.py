@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -38,6 +37,7 @@ from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
 from transduce.runs.training_state import State, load_carry, load_training, resume_point
 from transduce.statistical.counted import Counted, CountedInParts, Counts
+from transduce.text_files import read_json
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.counting import Counting, count_parts
@@ -233,7 +233,7 @@ def _counted(run: Path, plan: Plan, callbacks: list[Callback]) -> Finished:
     Calls ``on_start`` and ``on_finish`` of the callbacks, and returns a ``Finished`` with the passes and the seconds of
     the checkpoint ``last``.
     """
-    about = json.loads((run / CHECKPOINTS / "last" / STATE).read_text(encoding="utf-8"))
+    about = read_json(run / CHECKPOINTS / "last" / STATE)
     _start(callbacks, Started(run, 0, about["step"], str(plan.where), "float32", ("counted already",)))
     finished = Finished(run, "budget", about["step"], about["step"], about["seconds"])
     for callback in callbacks:

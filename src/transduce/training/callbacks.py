@@ -12,6 +12,7 @@ from typing import Any
 
 from transduce.files import append_line, write_lines
 from transduce.runs.replacement import forget_replaced
+from transduce.text_files import read_text
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class JsonLines(Callback):
         self.path = path
 
     def on_start(self, started: Started) -> None:
-        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        lines = read_text(self.path).split("\n") if self.path.exists() else []
         kept = [line for line in lines if _is_complete(line) and json.loads(line)["step"] <= started.step]
         write_lines(self.path, kept[: started.events])
 

@@ -55,8 +55,7 @@ def read_questions(path: str | Path) -> dict[str, list[Question]]:
     """
     sections: dict[str, list[Question]] = {}
     current: list[Question] | None = None
-    for number, raw in enumerate(corpora.lines(Path(path)), 1):
-        line = raw.decode(errors="replace")
+    for number, line in enumerate(corpora.text_lines(Path(path)), 1):
         if line.startswith(":"):
             current = sections.setdefault(line[1:].strip(), [])
             continue

@@ -31,8 +31,7 @@ class Corpus:
 
     def __iter__(self) -> Iterator[list[str]]:
         for path in self.files:
-            for raw in corpora.lines(path):
-                line = raw.decode(errors="replace")
+            for line in corpora.text_lines(path):
                 words = split(line.lower() if self.lowercase else line, self.whole)
                 for start in range(0, len(words), LONGEST):
                     yield words[start : start + LONGEST]

@@ -6,7 +6,6 @@ fastText's .bin, which the library gensim reads as a whole.
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
 import struct
@@ -20,6 +19,7 @@ import numpy as np
 from transduce.data import corpora
 from transduce.errors import MissingPackageError, UserError
 from transduce.files import write_file
+from transduce.text_files import unpacked
 from transduce.vectors.table import Floats, Vectors
 
 Format = Literal["text", "binary", "fasttext"]
@@ -238,7 +238,7 @@ def fasttext_library() -> Any:
 
 
 def _open(path: Path) -> IO[bytes]:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return unpacked(path.open("rb"), path.suffix.lower() == ".gz")
 
 
 def _check_width(path: Path, width: int) -> None:

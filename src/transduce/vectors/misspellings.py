@@ -44,8 +44,8 @@ def read_misspellings(path: str | Path) -> list[tuple[str, str]]:
     another form, and for a file without pairs.
     """
     found = []
-    for number, raw in enumerate(corpora.lines(Path(path)), 1):
-        fields = raw.decode(errors="replace").split("\t")
+    for number, line in enumerate(corpora.text_lines(Path(path)), 1):
+        fields = line.split("\t")
         if len(fields) != 2:
             raise UserError(f"{path}:{number}: a misspelling, a tab and the right word were expected")
         found.append((fields[0], fields[1]))

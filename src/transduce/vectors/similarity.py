@@ -51,8 +51,7 @@ def read_pairs(path: str | Path) -> list[ScoredPair]:
     lines are left out. Raises UserError, with the line, for another form, and for a file without pairs.
     """
     found = []
-    for number, raw in enumerate(corpora.lines(Path(path)), 1):
-        line = raw.decode(errors="replace")
+    for number, line in enumerate(corpora.text_lines(Path(path)), 1):
         if not line.strip() or line.startswith("#"):
             continue
         try:

@@ -19,7 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from transduce.data.corpora import DataError, lines
+from transduce.data.corpora import DataError, text_lines
 from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.normalisation import Form, Normalised
@@ -286,11 +286,8 @@ class Symbols(TextUnit):
         return _counted(library, chain(texts, listed), self.minimum_count, self.size)
 
     def _words_in_file(self) -> Iterator[str]:
-        for number, line in enumerate([] if self.always_in is None else lines(self.always_in), 1):
-            try:
-                yield from (word for word in line.decode().split(maxsplit=1)[:1] if word != self.missing)
-            except UnicodeDecodeError as error:
-                raise DataError(f"always_in: {self.always_in}, line {number}: {error}; UTF-8 was expected") from error
+        for line in [] if self.always_in is None else text_lines(self.always_in):
+            yield from (word for word in line.split(maxsplit=1)[:1] if word != self.missing)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
-from transduce.data.corpora import DataError, Files, Splits, lines
+from transduce.data.corpora import DataError, Files, Splits, text_lines
 from transduce.dialogue import history
 from transduce.files import write_lines
 
@@ -59,7 +59,7 @@ class Plays:
                 "there are no plays to read: set data.origin.path to a text file with a speech on each line, such as "
                 "'HAMLET To be, or not to be'"
             )
-        read = (line.decode(errors="replace") for line in lines(Path(self.path).expanduser()))
+        read = text_lines(Path(self.path).expanduser())
         parts = [part for dialogue in dialogues(read) for part in _cut(dialogue)]
         if len(parts) < STRETCHES:
             raise DataError(

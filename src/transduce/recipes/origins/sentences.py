@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from transduce.data.base import SPLITS, Split
-from transduce.data.corpora import DataError, Splits, identity, lines
+from transduce.data.corpora import DataError, Splits, identity, text_lines
 from transduce.files import name_from
 from transduce.recipes.origins.base import Chance, chance_of, hashed_split, tsv_splits
 
@@ -80,8 +80,8 @@ class Sentences:
 
     def _sentences(self, path: Path) -> Iterator[str]:
         """Yields the sentences with single spaces; an empty one for an empty line, and for one that is left out."""
-        for raw in lines(path):
-            line = " ".join(raw.decode(errors="replace").split())
+        for text in text_lines(path):
+            line = " ".join(text.split())
             for sentence in END.sub(r"\1\n", line).split("\n") if self.divide else [line]:
                 yield sentence if len(sentence.split()) <= self.words else ""
 

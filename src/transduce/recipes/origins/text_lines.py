@@ -16,6 +16,7 @@ from transduce.recipes.origins.album import Bytes, Entry, albums, pillow
 from transduce.recipes.origins.base import Chance, chance_of, different, held_out, one
 from transduce.recipes.origins.fonts import font, fonts, lacking
 from transduce.recipes.origins.misspellings import frequent
+from transduce.text_files import read_text
 
 COMMON = 10_000  # most frequent English words
 MARKS = (".", ",", "!", "?", ";", ":")
@@ -85,7 +86,7 @@ class TextLines:
     def _words(self) -> list[str]:
         if self.text is None:
             return frequent()[:COMMON]
-        words = Path(self.text).expanduser().read_text(encoding="utf-8").split()
+        words = read_text(Path(self.text).expanduser()).split()
         if not words:
             raise DataError(f"text = {self.text!r} is empty: there is nothing to draw")
         return words
