@@ -108,7 +108,7 @@ def _service(catalogue: Catalogue, source: str, target: str) -> Service:
 
 def _lines(text: str) -> list[str]:
     """The lines of a text, divided as those of a file: not at U+2028, for example."""
-    return text.replace("\r\n", "\n").split("\n")
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
 def _joined(text: str, answers: Any, alternatives: int) -> tuple[str, Sequence[str]]:
