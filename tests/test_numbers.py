@@ -162,7 +162,7 @@ def test_a_missing_number_is_told_by_file_and_line(tmp_path):
 def test_no_number_is_an_unknown_token(tmp_path):
     """The id of unknown tokens is 3."""
     unscaled = Data(Units(joint=Numbers("none")), train=data(tmp_path, ["3 3\t3"]).train)
-    assert survey(unscaled, tmp_path).splits["train"].source.unknown == 0
+    assert survey(unscaled, tmp_path).splits["train"].tally.unknown["source"].tokens == 0
 
 
 # ----------------------------------------------------------------- embedding

@@ -10,6 +10,7 @@ from transduce.data.preparation import prepare
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.survey import Lengths, Sample, survey
 from transduce.data.tokenizers.text import Characters, Symbols
+from transduce.data.unknown import Unknown
 
 TRAIN = ["ab\tA B", "abc\tA B C", "ab\tA B", "\tA", "ab\tB A", "aaaaaaaa\tA"]
 VALID = ["ab\tA B", "ab\tX", "xy\tA"]
@@ -37,9 +38,9 @@ def test_what_a_run_would_see(data, tmp_path):
     assert (valid.duplicates, valid.seen_pairs, valid.seen_sources) == (0, 1, 2)
     assert train.source.characters == Lengths(mean=(2 + 3 + 2 + 2 + 8) / 5, median=2, p95=3, p99=3, longest=8)
     assert train.target.tokens.longest == 3 + 1  # EOS
-    assert train.source.unknown == 0
-    assert valid.source.unknown == 2 / 6  # "xy", of six characters
-    assert valid.target.unknown == 1 / 4
+    assert not train.tally.unknown["source"]
+    assert valid.tally.unknown["source"] == Unknown(2, 6, 3, 1, ("x", "y"))
+    assert valid.tally.unknown["target"] == Unknown(1, 4, 3, 1, ("X",))
     assert valid.samples[1] == Sample("ab", "X", ("a", "b", "</s>"), ("<unk>", "</s>"))
 
 
@@ -49,7 +50,7 @@ def test_it_can_be_read_by_people(data, tmp_path):
     assert "train: 4 pairs" in lines
     assert f"  1 overlong (skip): {tmp_path / 'train.tsv'}:6" in lines
     assert "  source characters: mean 3.4, median 2, 95 % 3, 99 % 3, longest 8" in lines
-    assert "  source unknown tokens: 33.33 %" in lines
+    assert "  source: 2 of 6 tokens (33 %) in 1 of 3 lines are unknown to the model: x y" in lines
     assert f"  target tokens for each source token, ends counted: {15 / 22:.3f}" in lines
     assert "  0 duplicate pairs; in the training set too: 1 pairs, 2 sources" in lines
     assert "    -> <unk> </s>" in lines
@@ -59,8 +60,8 @@ def test_a_test_split_is_surveyed_and_may_lack_targets(data, tmp_path):
     (tmp_path / "test.txt").write_text("ab\nqq\n")
     asked = Data(data.units, train=data.train, test=Files(source=str(tmp_path / "test.txt")))
     seen = survey(asked, tmp_path / "cache").splits["test"]
-    assert (seen.tally.kept, seen.seen_sources, seen.source.unknown) == (2, 1, 0.5)
-    assert seen.target.unknown == 0
+    assert (seen.tally.kept, seen.seen_sources, seen.tally.unknown["source"].share) == (2, 1, 0.5)
+    assert not seen.tally.unknown["target"]
 
 
 def test_no_lengths_are_zero():

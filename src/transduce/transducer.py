@@ -130,7 +130,7 @@ class Transducer(Pipeline):
             yield next(self.predict([source], search, prefix=prefix))[0].text
             return
         given, tokens = "", tuple[Any, ...]()
-        begun = self.prefix_ids(prefix)
+        begun = self.read_prefix(prefix)
         forced = self.padded([begun], torch.long) if begun else None
         decided = stream(search or self.search, self.model, self.padded([self.read_one(source)]), forced)
         while True:
@@ -216,5 +216,8 @@ class Transducer(Pipeline):
 
         If every metric needs only the scored references, nothing is searched. References are scored (teacher-forced) if
         a metric needs that, or if ``forcing`` is True. With a ``context`` the references are the lines of one text.
+        Logs a warning if sources or references have tokens that the model does not know (``Evaluation.shares``).
         """
-        return evaluate(self, examples, metrics, clock, search, batch_size, forcing)
+        found = evaluate(self, examples, metrics, clock, search, batch_size, forcing)
+        found.shares.tell()
+        return found

@@ -5,7 +5,6 @@ T target tokens, S source tokens, I = 1 + S: first the null word.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,8 +20,6 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.errors import UserError
 from transduce.protocols import Aligner, can
 from transduce.types import Padded
-
-log = logging.getLogger("transduce")
 
 EVERY = AttentionChoice()
 
@@ -87,19 +84,16 @@ class EncodedPair(NamedTuple):
 
 
 def encode_pairs(model: TextModel, pairs: Sequence[tuple[str, str]]) -> list[EncodedPair]:
-    """The pairs as ids, in order. Logs a warning for a source that is cut. Raises UserError if the model cannot
-    align.
+    """The pairs as ids, in order. Logs a warning for a source that is cut, and for unknown tokens. Raises UserError if
+    the model cannot align.
     """
     check_alignable(model)
-    sources = model.read([source for source, _ in pairs])
-    for number, read in enumerate(sources, 1):
-        if read.truncated is not None:
-            log.warning("pair %d %s", number, read.truncated)
-    targets = [target for _, target in pairs]
+    sources = model.read_told([source for source, _ in pairs], "sources")
+    rows = model.read_targets([target for _, target in pairs], what="targets")
     tokenizer, parts = model.target_tokenizer, parts_of_words(model.target_tokenizer)
     return [
-        EncodedPair(source, read.row, ids, read_side(tokenizer, target, range(len(ids)), len(ids), parts))
-        for (source, target), read, ids in zip(pairs, sources, tokenizer.encode(targets), strict=True)
+        EncodedPair(source, row, ids, read_side(tokenizer, target, range(len(ids)), len(ids), parts))
+        for (source, target), row, ids in zip(pairs, sources, rows, strict=True)
     ]
 
 

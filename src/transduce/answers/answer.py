@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from transduce.answers.request import Request
+from transduce.answers.shares import Shares, telling
+from transduce.data.unknown import Unknown
 from transduce.errors import UserError
 
 if TYPE_CHECKING:  # it imports PyTorch
@@ -109,13 +111,16 @@ class Answer:
     """The outputs for a request, best first.
 
     ``truncated`` is set if the source was too long and was cut. ``unsatisfied`` is set if no output satisfies the
-    constraints: then ``outputs`` has only the best of those found.
+    constraints: then ``outputs`` has only the best of those found. ``unknown`` counts the tokens of the source that are
+    not in the model's vocabulary, and ``unknown_target`` those of a target that was scored, or of the prefix.
     """
 
     request: Request
     outputs: Sequence[Output]
     truncated: Truncation | None = None
     unsatisfied: Unsatisfied | None = None
+    unknown: Unknown = field(default_factory=Unknown)
+    unknown_target: Unknown = field(default_factory=Unknown)
 
     @property
     def best(self) -> Output:
@@ -134,12 +139,23 @@ class Answer:
             messages.append(f"input {number}: {self.unsatisfied}")
         return messages
 
+    def log(self, number: int) -> None:
+        """Logs the ``warnings``."""
+        for message in self.warnings(number):
+            log.warning(message)
+
+    def add_to(self, shares: Shares) -> None:
+        """Adds this answer to ``shares``, in place."""
+        shares.input.add(self.unknown)
+        (shares.prefixes if self.request.target is None else shares.targets).add(self.unknown_target)
+
 
 def with_warnings(answers: Iterable[Answer], first: int = 1) -> Iterator[Answer]:
     """Yields the same answers, and logs each one's warnings, for callers that show only the outputs. The answers are
-    numbered from ``first``.
+    numbered from ``first``. At the end, it logs what must be told of all of them together (``Shares``).
     """
-    for number, answer in enumerate(answers, first):
-        for message in answer.warnings(number):
-            log.warning(message)
-        yield answer
+    with telling() as shares:
+        for number, answer in enumerate(answers, first):
+            answer.log(number)
+            answer.add_to(shares)
+            yield answer

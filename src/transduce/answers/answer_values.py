@@ -18,7 +18,9 @@ def answer_values(answer: Answer) -> dict[str, Any]:
     An output has "text", "tokens", "log_prob", "score" and "token_log_probs". It has "alignment" and "frames" if
     requested, and "missing" if it lacks required phrases. A forecast with a density has the "deviations" of its numbers
     and the ends "low" and "high" of their 90 % intervals. An output of a phrase-based model has the "features" of its
-    score and its "phrases"; its "log_prob" is None. The first object of "nbest" repeats the best output.
+    score and its "phrases"; its "log_prob" is None. The first object of "nbest" repeats the best output. "unknown", if
+    the source has tokens that the model does not know, has their number ("count"), the number of all tokens, and the
+    first few; "unknown_target" is the same for a scored target or a prefix.
     """
     nbest = [
         {
@@ -35,7 +37,13 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         }
         for output in answer.outputs
     ]
-    return {"source": answer.request.source, **nbest[0], "nbest": nbest}
+    edge = {"unknown": answer.unknown, "unknown_target": answer.unknown_target}
+    told = {
+        name: {"count": found.count, "tokens": found.tokens, "first": found.first}
+        for name, found in edge.items()
+        if found
+    }
+    return {"source": answer.request.source, **nbest[0], **told, "nbest": nbest}
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

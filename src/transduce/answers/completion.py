@@ -70,7 +70,9 @@ class Completer:
                     "whole words belong to the prefix"
                 )
         by_length: defaultdict[int, list[int]] = defaultdict(list)
-        ids = [self.text_model.prefix_ids(prefix.rstrip()) for prefix in prefixes]
+        ids = [
+            row[:-1] for row in self.text_model.read_targets([prefix.rstrip() for prefix in prefixes], what="prefixes")
+        ]
         for place, row in enumerate(ids):
             by_length[len(row)].append(place)
         found: list[list[Word]] = [[] for _ in prefixes]

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from transduce.answers.answer import Answer, Output, with_warnings
+from transduce.answers.answer import Answer, Output
 from transduce.answers.batches import windows
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
+from transduce.answers.shares import Shares
 from transduce.metrics.statistics import Statistics, references, statistics
 from transduce.protocols import Metric, Search
 from transduce.types import Example, Prediction
@@ -23,7 +24,7 @@ class Evaluation:
     ``seconds`` is the time from source texts to the outputs that were found; it is 0 if nothing was searched for, and
     scoring references does not count. ``lengths`` are the numbers of the sources' ids (EOS included) or steps, before
     any cut. ``forced`` has the first reference of each example with the model's log-probabilities; it is empty if
-    references were not scored.
+    references were not scored. ``shares`` are to be told to people, unless they know them.
     """
 
     statistics: list[Statistics]
@@ -31,6 +32,7 @@ class Evaluation:
     seconds: float
     lengths: list[int]
     forced: list[Output]
+    shares: Shares
 
     @property
     def scores(self) -> dict[str, float]:
@@ -56,7 +58,8 @@ def evaluate(
     searching = not all(metric.needs_forcing for metric in metrics)
     forcing = forcing or any(metric.needs_forcing for metric in metrics)
     found: list[Answer] = []
-    forced: list[Output] = []
+    scored: list[Answer] = []
+    shares = Shares()
     lengths: list[int] = []
     seconds = 0.0
     for window in windows(examples, pipeline.window_size(batch_size)):
@@ -69,15 +72,20 @@ def evaluate(
             seconds += clock() - began
         if forcing and pipeline.context is None:
             requests = [Request(example.source, target=references(example)[0]) for example in window]
-            scored = pipeline.answer_read(requests, sources, first, None, batch_size)
-            forced += (answer.best for answer in (scored if searching else with_warnings(scored)))
+            scored += pipeline.answer_read(requests, sources, first, None, batch_size)
         lengths += (source.length for source in sources)
+    for number, answer in enumerate(found or scored, 1):
+        answer.log(number)
+        shares.input.add(answer.unknown)
+    for example in examples:
+        shares.compare_with(pipeline.target_tokenizer, example.references, example.source)
+    forced = [answer.best for answer in scored]
     if forcing and pipeline.context is not None:
         forced = pipeline.score_text([references(example)[0] for example in examples], pipeline.context)
     context = "" if pipeline.context is None else pipeline.context.signature
-    best = [answer.best for answer in with_warnings(found)]
+    best = [answer.best for answer in found]
     predictions = [prediction(*both, context) for both in zip_longest(best, forced)]
-    return Evaluation(statistics(metrics, predictions, examples), predictions, seconds, lengths, forced)
+    return Evaluation(statistics(metrics, predictions, examples), predictions, seconds, lengths, forced, shares)
 
 
 def prediction(output: Output | None, scored: Output | None, context: str = "") -> Prediction:

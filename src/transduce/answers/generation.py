@@ -99,8 +99,8 @@ class Writer:
                 f"the prompt has {len(whole) + 1} lines, and the text ends with its line: give one line, or let the "
                 "text go on over the ends of lines (--lines)"
             )
-        rows = self.text_model.target_tokenizer.encode(whole) if whole else []
-        return [token for row in rows for token in row] + self.text_model.prefix_ids(last)
+        rows = self.text_model.read_targets([*whole, last], what="prompt")
+        return [token for row in rows for token in row][:-1]
 
     def _text(self, ids: list[int]) -> str:
         lines: list[list[int]] = [[]]

@@ -19,6 +19,7 @@ from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
 from transduce.data.tokenizers.base import encoded
+from transduce.data.unknown import Unknown, unknown_in
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search, TextContext
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
@@ -194,9 +195,20 @@ class Pipeline(TextModel):
 
     def _answer(self, request: Request, source: SourceRow, hypotheses: Found) -> Answer:
         outputs = [self.output(hypothesis, request.source) for hypothesis in hypotheses]
-        if not request.constraints:
-            return Answer(request, outputs, source.truncated)
-        return self._satisfying(Answer(request, outputs, source.truncated), request.constraints)
+        answer = Answer(
+            request,
+            outputs,
+            source.truncated,
+            unknown=source.unknown,
+            unknown_target=self._unknown_target(request, hypotheses[0].tokens),
+        )
+        return self._satisfying(answer, request.constraints) if request.constraints else answer
+
+    def _unknown_target(self, request: Request, tokens: Sequence[Any]) -> Unknown:
+        """The unknown tokens of the request's target, whose ids are ``tokens``, or of its prefix."""
+        if request.target is not None:
+            return unknown_in(self.target_tokenizer, tokens, request.target, request.source)
+        return unknown_in(self.target_tokenizer, self.prefix_ids(request.prefix), request.prefix)
 
     def _satisfying(self, answer: Answer, constraints: Constraints) -> Answer:
         """The answer with only the outputs that satisfy the constraints. If none does, it has only the best output, and

@@ -15,7 +15,8 @@ from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
 from transduce.compute.precision import Precision, autocast
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut
+from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut, encoded
+from transduce.data.unknown import Unknown, unknown_in
 from transduce.errors import RequestError
 from transduce.protocols import Autoregressive, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
@@ -29,11 +30,12 @@ UNFINISHED = "\ufffd"  # what a decoder makes of the first bytes of a character
 class SourceRow(NamedTuple):
     """A source as the model reads it: a row of ids or numbers that ends with EOS, or of a signal's steps.
 
-    ``truncated`` is None if the source was not cut.
+    ``truncated`` is None if the source was not cut. ``unknown`` counts the row's tokens that the model does not know.
     """
 
     row: Any
-    truncated: Truncation | None = None
+    truncated: Truncation | None
+    unknown: Unknown
 
     @property
     def length(self) -> int:
@@ -158,20 +160,47 @@ class TextModel:
             rows = self.source_tokenizer.encode(sources)
         except LineError as error:  # the tokenizer knows the line and not its number
             raise RequestError(f"input {first + list(sources).index(error.line)}: {error}") from error
-        return [self._truncated(row, number) for number, row in enumerate(rows, first)]
+        return [
+            self._read(row, text, number) for number, (row, text) in enumerate(zip(rows, sources, strict=True), first)
+        ]
+
+    def read_told(self, sources: Sequence[str], what: str = "input") -> list[Any]:
+        """The rows of the sources, for callers that return no ``Answer``. Logs a warning for each source that is cut,
+        and one for all unknown tokens; ``what`` names the sources in it.
+        """
+        unknown = Unknown()
+        read = self.read(sources)
+        for number, source in enumerate(read, 1):
+            if source.truncated is not None:
+                log.warning("%s %d %s", what, number, source.truncated)
+            unknown.add(source.unknown)
+        if unknown:
+            log.warning("%s: %s", what, unknown)
+        return [source.row for source in read]
 
     def read_one(self, text: str) -> Any:
-        """The row of one source; logs a warning if it is cut."""
-        (source,) = self.read([text])
-        if source.truncated is not None:
-            log.warning("input 1 %s", source.truncated)
-        return source.row
+        """The row of one source; logs a warning if it is cut, or if it has unknown tokens."""
+        return self.read_told([text])[0]
+
+    def read_targets(self, targets: Sequence[str], sources: Sequence[str] | None = None, what: str = "target") -> Any:
+        """The rows of given targets, for callers that return no ``Answer``. Logs a warning for unknown tokens."""
+        sources = [""] * len(targets) if sources is None else sources
+        rows, unknown = encoded(self.target_tokenizer, targets, sources), Unknown()
+        for row, target, source in zip(rows, targets, sources, strict=True):
+            unknown.read(self.target_tokenizer, row, target, source)
+        if unknown:
+            log.warning("%s: %s", what, unknown)
+        return rows
 
     def prefix_ids(self, text: str) -> list[int]:
         """The ids of a prefix of outputs, without EOS; empty for an empty text. The last word of the prefix is a whole
         word.
         """
         return self.target_tokenizer.encode([text])[0][:-1] if text else []
+
+    def read_prefix(self, text: str) -> list[int]:
+        """``prefix_ids``, for callers that return no ``Answer``. Logs a warning for unknown tokens."""
+        return list(self.read_targets([text], what="prefix")[0][:-1]) if text else []
 
     def target_row(self, target: Any, source: SourceRow) -> Any:
         """The row ``target``. If its source was cut and targets are token for token, the target is cut to the same
@@ -181,14 +210,18 @@ class TextModel:
             return target
         return cut(target, 1 + self.source_tokenizer.length(source.row), self.target_tokenizer)
 
-    def _truncated(self, row: Any, number: int) -> SourceRow:
-        """Returns the row as a SourceRow, cut to the length limit of training if it is longer, so that a line of a
-        megabyte does not take all memory.
+    def _read(self, row: Any, text: str, number: int) -> SourceRow:
+        row, truncated = self._truncated(row, number)
+        return SourceRow(row, truncated, unknown_in(self.source_tokenizer, row, text))
+
+    def _truncated(self, row: Any, number: int) -> tuple[Any, Truncation | None]:
+        """Returns the row, cut to the length limit of training if it is longer, so that a line of a megabyte does not
+        take all memory.
 
         Raises RequestError for a series of numbers that is too long, instead of cutting it.
         """
         if len(row) <= self.max_source_length:
-            return SourceRow(row)
+            return row, None
         signal = self.source_tokenizer.signal
         if self.source_tokenizer.numeric and not signal:  # the end of a series decides how it continues
             raise RequestError(
@@ -196,4 +229,4 @@ class TextModel:
                 f"({self.max_source_length}, EOS included): give the last of them"
             )
         shorter = cut(row, self.max_source_length, self.source_tokenizer)
-        return SourceRow(shorter, Truncation(len(row), self.max_source_length, "steps" if signal else "tokens"))
+        return shorter, Truncation(len(row), self.max_source_length, "steps" if signal else "tokens")

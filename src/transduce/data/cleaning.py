@@ -10,6 +10,7 @@ from transduce.data.corpora import DataError, Files, Side
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Lines
 from transduce.data.tokenizers.base import Tokenizer, cut
+from transduce.data.unknown import Unknown
 
 SIDES: tuple[Side, ...] = ("source", "target")
 PLACES = 5  # how many places of each kind are remembered
@@ -31,12 +32,13 @@ class Finding:
 @dataclass
 class Tally:
     """The result of a preparation for one split: the number of pairs ``kept``, and the findings by kind (empty,
-    overlong, unequal, undecodable, malformed, unreadable). A kind without any line is not among them.
+    overlong, unequal, undecodable, malformed, unreadable). A kind without any line is not among them. ``unknown`` are
+    the unknown tokens of the pairs kept, by side.
     """
 
     kept: int = 0
     findings: dict[str, Finding] = field(default_factory=dict)
-    unknown: dict[str, int] = field(default_factory=dict)  # by side: unknown tokens of the pairs kept
+    unknown: dict[str, Unknown] = field(default_factory=lambda: {side: Unknown() for side in SIDES})
 
     def note(self, kind: str, policy: str, place: str) -> None:
         """Counts one line with a problem. The place of one of the first ``PLACES`` lines of its kind is kept."""
@@ -52,18 +54,18 @@ class Tally:
             own = self.findings.setdefault(kind, Finding(0, found.policy, []))
             own.count += found.count
             own.places += found.places[: PLACES - len(own.places)]
-        for side, count in other.unknown.items():
-            self.unknown[side] = self.unknown.get(side, 0) + count
+        for side, unknown in other.unknown.items():
+            self.unknown[side].add(unknown)
 
     def lines(self, split: str) -> list[str]:
-        """The tally as text for people: a line for the split, then one for each kind of finding. ``split`` is the
-        split's name.
+        """The tally as text for people: a line for the split, one for each kind of finding, and one for each side that
+        has unknown tokens. ``split`` is the split's name.
         """
         text = [f"{split}: {self.kept:,} pairs"]
         for kind, finding in self.findings.items():
             more = ", …" if finding.count > len(finding.places) else ""
             text.append(f"  {finding.count:,} {kind} ({finding.policy}): {', '.join(finding.places)}{more}")
-        return text
+        return [*text, *(f"  {side}: {unknown}" for side, unknown in self.unknown.items() if unknown)]
 
 
 @dataclass(frozen=True)
@@ -75,35 +77,39 @@ class Report:
     def lines(self) -> list[str]:
         """The report as lines of text for people. The last lines warn of unknown tokens that training never has."""
         lines = [line for split, tally in self.splits.items() for line in tally.lines(split)]
-        return [*lines, *untrained_unknowns({split: tally.unknown for split, tally in self.splits.items()})]
+        return [*lines, *untrained_unknowns(self.splits)]
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:
         """Makes the report from the table that ``dataclasses.asdict`` of a report gives, also after a round trip
-        through JSON. An older table may lack ``unknown``.
+        through JSON.
         """
         return cls(
             {
                 split: Tally(
                     tally["kept"],
                     {kind: Finding(**found) for kind, found in tally["findings"].items()},
-                    tally.get("unknown", {}),
+                    {
+                        side: Unknown(**{**found, "first": tuple(found["first"])})
+                        for side, found in tally["unknown"].items()
+                    },
                 )
                 for split, tally in record["splits"].items()
             }
         )
 
 
-def untrained_unknowns(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Yields a warning for each side that has unknown tokens in another split, and a count of 0 in the training set.
+def untrained_unknowns(tallies: Mapping[str, Tally]) -> Iterator[str]:
+    """Yields a warning for each side that has unknown tokens in another split, and none in the training set.
+    ``tallies`` are by the name of the split.
 
-    ``counts[split][side]`` is a number of unknown tokens; it may be missing. A model never learns what ``<unk>`` means
-    if the training set has none.
+    A model never learns what ``<unk>`` means if the training set has none.
     """
     for side in SIDES:
-        others = {split: found[side] for split, found in counts.items() if split != "train" and found.get(side)}
-        if others and counts.get("train", {}).get(side) == 0:
-            found = " and ".join(f"{count:,} in {split}" for split, count in others.items())
+        others = {split: tally.unknown[side] for split, tally in tallies.items() if split != "train"}
+        others = {split: found for split, found in others.items() if found}
+        if others and not tallies["train"].unknown[side]:
+            found = " and ".join(f"{unknown.count:,} in {split}" for split, unknown in others.items())
             yield (
                 f"warning: {side} has unknown tokens ({found}) and none in train, so <unk> is not trained: raise "
                 f"minimum_count of data.units.{side} (of bpe: set alphabet), or choose units without unknown tokens"
@@ -169,7 +175,7 @@ def fitting(
     account: Account,
 ) -> Iterator[tuple[Any, Any]]:
     """Applies the policies for overlong and unequal lines to encoded pairs (source, target). Yields the pairs that
-    stay, and counts them in ``account`` as kept.
+    stay, and counts them and their unknown tokens in ``account``.
 
     ``rows`` are the rows of the same pairs, for messages. The policy "truncate" cuts both sides to their limits. The
     numbers of tokens on both sides are compared after that, and only if the policy ``unequal`` is not "keep". Raises
@@ -189,6 +195,8 @@ def fitting(
                 if not account.stays("unequal", place("source", row), detail):
                     continue
         account.tally.kept += 1
+        account.tally.unknown["source"].read(tokenizers[0], pair[0], row.source or "")
+        account.tally.unknown["target"].read(tokenizers[1], pair[1], row.target or "", row.source or "")
         yield pair
 
 

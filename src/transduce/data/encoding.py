@@ -22,7 +22,6 @@ from transduce.data.signals.base import Signal, SignalError
 from transduce.data.signals.tokenizer import channelled
 from transduce.data.tokenizers.base import Tokenizer, encoded
 from transduce.data.tokenizers.storage import load
-from transduce.types import UNK
 
 LINES = 4096  # lines of text per chunk
 CHARACTERS = 4_000_000  # most characters of these lines; a tokenizer needs about 400 bytes for each
@@ -104,9 +103,6 @@ def _encode(files: Files, lines: Lines, tokenizers: tuple[Tokenizer, Tokenizer],
     account = Account(files, lines)
     pairs = [pair for chunk in chunks(rows, tokenizers, account) for pair in chunk.fitting(tokenizers, account)]
     sides = [[pair[number] for pair in pairs] for number in range(len(SIDES))]
-    for side, rows_of_side, tokenizer in zip(SIDES, sides, tokenizers, strict=True):
-        if not tokenizer.numeric:
-            account.tally.unknown[side] = sum(row.count(UNK) for row in rows_of_side)
     source, target = (flattened(each, RowType.of(own)) for each, own in zip(sides, tokenizers, strict=True))
     return Encoded((source, target), account.tally)
 

@@ -38,7 +38,7 @@ from transduce.types import PAD, SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
 
-FORMAT = 3  # raise it when what is written changes, or the vocabularies that are learned
+FORMAT = 4  # raise it when what is written changes, or the vocabularies that are learned
 NOTHING = Characters()  # the unit of an absent source: only special tokens, and each row is one EOS
 
 

@@ -19,7 +19,7 @@ from transduce.data.encoding import Chunk, chunks
 from transduce.data.preparation import locate, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.types import SPECIALS, UNK
+from transduce.types import SPECIALS
 
 SAMPLES = 3
 
@@ -48,18 +48,15 @@ class SideSurvey:
     """Statistics of one side of a split: the lengths of its texts in ``characters`` and in ``tokens`` (ids, EOS
     included).
 
-    ``unknown`` is the share (0 to 1) of unknown tokens among all but EOS, and ``unknown_tokens`` their number.
-    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. These
-    three are 0 for numbers and signals. For a ``signal``, tokens are steps, and characters count the letters of paths,
+    ``special`` counts the texts that contain the name of a special token, such as "</s>", which is read as text. It is
+    0 for numbers and signals. For a ``signal``, tokens are steps, and characters count the letters of paths,
     which say nothing.
     """
 
     characters: Lengths
     tokens: Lengths
-    unknown: float
     signal: bool = False
     special: int = 0
-    unknown_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,10 +75,10 @@ class Sample:
 class SplitSurvey:
     """Statistics of one split.
 
-    ``tally`` counts the pairs kept and the problems found. All other numbers cover all readable lines, including
-    over-long ones. ``duplicates`` is the number of pairs that repeat an earlier pair of this split. ``seen_pairs`` and
-    ``seen_sources`` count the rows whose pair or source also occurs in the training set; both are 0 for the training
-    set itself. ``samples`` are the first ``SAMPLES`` pairs, or fewer.
+    ``tally`` counts the pairs kept, their unknown tokens, and the problems found. All other numbers cover all readable
+    lines, including over-long ones. ``duplicates`` is the number of pairs that repeat an earlier pair of this split.
+    ``seen_pairs`` and ``seen_sources`` count the rows whose pair or source also occurs in the training set; both are 0
+    for the training set itself. ``samples`` are the first ``SAMPLES`` pairs, or fewer.
     """
 
     tally: Tally
@@ -108,8 +105,6 @@ class SplitSurvey:
                 f"  {side} {unit}: mean {lengths.mean:.1f}, median {lengths.median}, 95 % {lengths.p95}, "
                 f"99 % {lengths.p99}, longest {lengths.longest}"
             )
-        if not survey.signal:
-            yield f"  {side} unknown tokens: {100 * survey.unknown:.2f} %"
         if survey.special:
             names = f"{', '.join(SPECIALS[:-1])} or {SPECIALS[-1]}"
             yield (
@@ -152,10 +147,7 @@ class Survey:
                 text.append(f"  target tokens for each source token, ends counted: {split.length_ratio:.3f}")
             for sample in split.samples:
                 text += [f"  {' '.join(sample.source_tokens)}", f"    -> {' '.join(sample.target_tokens)}"]
-        unknown = {
-            name: {side: getattr(split, side).unknown_tokens for side in sides} for name, split in self.splits.items()
-        }
-        return [*text, *untrained_unknowns(unknown)]
+        return [*text, *untrained_unknowns({name: split.tally for name, split in self.splits.items()})]
 
 
 def survey(data: Data, cache: Path) -> Survey:
@@ -227,23 +219,17 @@ class _SideGathering:
     tokenizer: Tokenizer
     characters: array[int] = field(default_factory=lambda: array("q"))
     tokens: array[int] = field(default_factory=lambda: array("q"))
-    unknown: int = 0
     special: int = 0
 
     def add(self, texts: Sequence[str], ids: Sequence[Any]) -> None:
         self.characters.extend(map(len, texts))
         self.tokens.extend(map(len, ids))
         if not self.tokenizer.numeric:  # where 3 is a number like another
-            self.unknown += sum(row.count(UNK) for row in ids)
             self.special += sum(any(name in text for name in SPECIALS) for text in texts)
 
     def result(self) -> SideSurvey:
         characters, tokens = np.array(self.characters, np.int64), np.array(self.tokens, np.int64)
-        spoken = int(tokens.sum()) - len(tokens)  # without EOS
-        unknown = self.unknown / max(1, spoken)
-        return SideSurvey(
-            Lengths.of(characters), Lengths.of(tokens), unknown, self.tokenizer.signal, self.special, self.unknown
-        )
+        return SideSurvey(Lengths.of(characters), Lengths.of(tokens), self.tokenizer.signal, self.special)
 
 
 def _hash(text: str) -> int:

@@ -19,6 +19,7 @@ from transduce.answers.request import Request
 from transduce.data.corpora import LineError
 from transduce.data.tokenizers.base import Sourced, Tokenizer, cut
 from transduce.data.tokenizers.storage import load as load_tokenizer
+from transduce.data.unknown import unknown_in
 from transduce.engines.manifest import MANIFEST, Manifest
 from transduce.engines.translation import PENALTIES, Options, Translator, open_translator
 from transduce.errors import RequestError, UserError
@@ -75,7 +76,8 @@ class LightTransducer:
             found = sorted_batches([(len(row), row) for row in rows], batch_size, self._search)
             for source, row, shortened, hypotheses in zip(window, rows, truncated, found, strict=True):
                 outputs = [self._output(each, source) for each in possible(row, hypotheses)]
-                yield Answer(Request(source), outputs, shortened)
+                unknown = unknown_in(self.source_tokenizer, row, source)
+                yield Answer(Request(source), outputs, shortened, unknown=unknown)
             first += len(window)
 
     def _read(self, sources: Sequence[str], first: int) -> tuple[list[Any], list[Truncation | None]]:

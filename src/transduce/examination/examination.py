@@ -8,6 +8,7 @@ from functools import partial
 from random import Random
 from statistics import median
 
+from transduce.answers.answer import with_warnings
 from transduce.answers.request import Request
 from transduce.errors import UserError
 from transduce.examination.changes import JOINED, PROBES, Probe, joined
@@ -69,7 +70,7 @@ class Examiner:
 
     def _answers(self, transducer: Transducer, sources: Sequence[str], examples: Sequence[Example] = ()) -> list[Said]:
         """The model's best output for each source, numbered from 1."""
-        answers = transducer.answer((Request(source) for source in sources), batch_size=self.batch_size)
+        answers = with_warnings(transducer.answer(map(Request, sources), batch_size=self.batch_size))
         references = [example.references for example in examples] or [()] * len(sources)
         return [
             Said(number, answer.request.source, answer.best, given, truncated=answer.truncated is not None)

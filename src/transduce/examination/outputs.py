@@ -84,7 +84,7 @@ def neglect(transducer: Transducer, said: Sequence[Said], batch_size: int) -> Fi
     meaning = "a quarter of the source tokens get less than a fifth of an equal share of attention"
     judged: list[tuple[Case, bool | None]] = []
     for batch in _batches(read, batch_size):
-        sources = [transducer.read_one(each.source) for each in batch]
+        sources = [source.row for source in transducer.read([each.source for each in batch])]
         weights = attention_weights(transducer, sources, [list(each.output.ids) for each in batch])
         mean_BTS = weights.chosen(EVERY)
         for row_TS, each, columns in zip(mean_BTS, batch, weights.columns, strict=True):

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from transduce.answers.attention_weights import attention_weights, check_attends
-from transduce.data.tokenizers.base import encoded
 from transduce.metrics.units import columns, padded, shown
 from transduce.pages.palette import FAINT, INK, PAPER
 from transduce.pages.plots import figure, save, shades
@@ -71,7 +70,7 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
     if target is None:
         target_ids = list(transducer.search_with(transducer.search, transducer.padded([source_ids]))[0][0].tokens)
     else:
-        (target_ids,) = encoded(transducer.target_tokenizer, [target], [source])
+        (target_ids,) = transducer.read_targets([target], [source])
     found = attention_weights(transducer, [source_ids], [target_ids])
     pieces = transducer.source_tokenizer.tokens(source_ids)
     return AttentionMap(

@@ -42,7 +42,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
         )
     recorder = _Recorder()
     padded = transducer.padded([transducer.read_one(source)])
-    ids = transducer.prefix_ids(prefix)
+    ids = transducer.read_prefix(prefix)
     forced = transducer.padded([ids], torch.long) if ids else None
     with transducer.computing():
         (found,) = replace(beam, observer=recorder)(transducer.model, padded, forced)

@@ -130,7 +130,7 @@ def _documents(text: str) -> Iterator[list[str]]:
 
 
 def _ids(transducer: Transducer, lines: list[str]) -> list[int]:
-    rows = transducer.target_tokenizer.encode(lines)
+    rows = transducer.read_targets(lines, what="input")
     for line, ids in zip(lines, rows, strict=True):
         if len(ids) != len(line) + 1:
             raise UserError(

@@ -91,7 +91,7 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
     model: Any = transducer.model
     if not can(type(model), Autoregressive):
         raise UserError(f"this {type(model).__name__} does not write token by token, so it has no state to go back to")
-    rows = transducer.target_tokenizer.encode([target for _, target in pairs])
+    rows = transducer.read_targets([target for _, target in pairs])
     kept = [(source, ids) for (source, _), ids in zip(pairs, rows, strict=True) if len(ids) > distance]
     if not kept:
         raise UserError(
@@ -100,7 +100,7 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
         )
     length = min(len(ids) for _, ids in kept)
     target = transducer.padded([ids[:length] for _, ids in kept], torch.long)
-    source = transducer.padded([transducer.read_one(source) for source, _ in kept])
+    source = transducer.padded(transducer.read_told([source for source, _ in kept]))
     norms_BTK = _norms(model, source, target, distance)
     return GradientReach(tuple(norms_BTK.mean((0, 1)).tolist()), norms_BTK.shape[0] * norms_BTK.shape[1])
 

@@ -96,7 +96,7 @@ def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> 
         raise UserError(
             f"this {type(model).__name__} does not read and write token by token, so its heads have no roles"
         )
-    source = transducer.padded([transducer.read_one(text) for text, _ in pairs])
+    source = transducer.padded([source.row for source in transducer.read([text for text, _ in pairs])])
     rows = transducer.target_tokenizer.encode([text for _, text in pairs])
     target = transducer.padded(rows, torch.long)
     with transducer.computing():
@@ -176,8 +176,8 @@ def head_roles(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_s
     """
     if not pairs:
         raise UserError("there are no pairs: give at least one source and its target")
-    frequency = Counter(token for source, _ in pairs for token in transducer.read_one(source))
-    written = Counter(token for ids in transducer.target_tokenizer.encode([text for _, text in pairs]) for token in ids)
+    frequency = Counter(token for row in transducer.read_told([text for text, _ in pairs]) for token in row)
+    written = Counter(token for ids in transducer.read_targets([text for _, text in pairs]) for token in ids)
     sums: dict[str, _Sums] = {}
     for batch in windows(pairs, batch_size):
         maps = attention_maps(transducer, batch)

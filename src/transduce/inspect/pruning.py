@@ -6,6 +6,7 @@ B sentences, H heads, T queries, S keys.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from transduce.answers.attention_weights import WEIGHTS
 from transduce.answers.batches import windows
+from transduce.answers.evaluation import evaluate
 from transduce.inspect.heads import attention_maps
 from transduce.pages.palette import FAINT, HUES, INK, RULE
 from transduce.pages.plots import figure, save
@@ -78,7 +80,7 @@ def importances(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_
 def _loss(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> tuple[Tensor, int]:
     """The sum of the losses of a batch's target tokens, with gradients, and their number."""
     model: Any = transducer.model
-    source = transducer.padded([transducer.read_one(text) for text, _ in pairs])
+    source = transducer.padded([source.row for source in transducer.read([text for text, _ in pairs])])
     target = transducer.padded(transducer.target_tokenizer.encode([text for _, text in pairs]), torch.long)
     features, _ = model.extend(shifted(target), model.start(source))
     logits_NV = model.readout(features)[target.mask]
@@ -137,7 +139,7 @@ def pruning_curve(
         for name, head in order[:count]:
             gates[name][head] = 0.0
         with gated(transducer.model, gates if count else {}):
-            score = transducer.evaluate(examples, [metric]).scores[metric.name]
+            score = evaluate(transducer, examples, [metric], time.perf_counter).scores[metric.name]
         told(count, score)
         curve.append((count, score))
     return curve

@@ -79,10 +79,10 @@ def rank_residuals(transducer: Transducer, text: str) -> RankResiduals:
     without both. The same follows for an untrained model of the same settings. Raises UserError if the model has no
     layers of a Transformer.
     """
-    curves = {}
+    curves, row = dict[str, Any](), _row(transducer, text)
     for prefix, one in (("", transducer), (UNTRAINED, untrained(transducer))):
         for name, (skips, feedforward) in PARTS.items():
-            curves[prefix + name] = _residuals(one, text, skips, feedforward)
+            curves[prefix + name] = _residuals(one, row, skips, feedforward)
     return RankResiduals(curves)
 
 
@@ -93,7 +93,12 @@ def residual(states_SW: Tensor) -> float:
     return float((states_SW - states_SW.mean(0)).norm()) / whole if whole else 0.0
 
 
-def _residuals(transducer: Transducer, text: str, skips: bool, feedforward: bool) -> tuple[float, ...]:
+def _row(transducer: Transducer, text: str) -> Any:
+    """The ids of the text that the layers read: a source, or a language model's target."""
+    return transducer.read_one(text) if transducer.conditional else transducer.read_targets([text], what="input")[0]
+
+
+def _residuals(transducer: Transducer, row: Any, skips: bool, feedforward: bool) -> tuple[float, ...]:
     model: Any = copy.deepcopy(transducer.model)
     for layer in _layers(model):
         if not feedforward:
@@ -103,10 +108,9 @@ def _residuals(transducer: Transducer, text: str, skips: bool, feedforward: bool
             layer.feedforward_residual = WithoutSkip(layer.feedforward_residual)
     with _recorded(model) as states, transducer.computing():
         if transducer.conditional:
-            model.start(transducer.padded([transducer.read_one(text)]))
+            model.start(transducer.padded([row]))
         else:
-            (ids,) = transducer.target_tokenizer.encode([text])
-            target = transducer.padded([ids], torch.long)
+            target = transducer.padded([row], torch.long)
             model.extend(shifted(target), model.start(transducer.padded([transducer.read_one("")])))
     if not states:
         raise UserError(

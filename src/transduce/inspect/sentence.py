@@ -113,7 +113,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
     if target is None:
         target_ids = list(transducer.search_with(transducer.search, transducer.padded([source_ids]))[0][0].tokens)
     else:
-        (target_ids,) = transducer.target_tokenizer.encode([target])
+        (target_ids,) = transducer.read_targets([target])
     text = transducer.target_tokenizer.decode(target_ids) if target is None else target
     heads, columns = dict[str, Tensor](), [(place, place + 1) for place in range(len(source_ids))]
     words = None

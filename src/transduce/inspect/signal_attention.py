@@ -118,7 +118,7 @@ def signal_attention(
     if target is None:
         ids = list(next(transducer.predict([source]))[0].ids)
     else:
-        (ids,) = transducer.target_tokenizer.encode([target])
+        (ids,) = transducer.read_targets([target])
     steps = transducer.read_one(source) if target is not None else transducer.read([source])[0].row
     found = attention_weights(transducer, [steps], [ids])
     real = len(found.columns[0])

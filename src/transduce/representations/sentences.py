@@ -11,6 +11,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.answers.batches import sorted_batches, windows
+from transduce.answers.shares import telling
 from transduce.data.tokenizers.base import cut
 from transduce.data.tokenizers.pairs import PairTokenizer
 from transduce.errors import RequestError, UserError
@@ -43,9 +44,12 @@ def sentence_vectors(
     tokenizer = transducer.source_tokenizer
     tokenizer = tokenizer.sentence if isinstance(tokenizer, PairTokenizer) else tokenizer
     limit = transducer.max_source_length
-    for window in windows(texts, transducer.window_size(batch_size)):
-        rows = [cut(row, limit, tokenizer) for row in tokenizer.encode(window)]
-        yield from sorted_batches([(len(row), row) for row in rows], batch_size, encode)
+    with telling() as shares:
+        for window in windows(texts, transducer.window_size(batch_size)):
+            rows = [cut(row, limit, tokenizer) for row in tokenizer.encode(window)]
+            for row, text in zip(rows, window, strict=True):
+                shares.input.read(tokenizer, row, text)
+            yield from sorted_batches([(len(row), row) for row in rows], batch_size, encode)
 
 
 def _encode(transducer: Transducer, pooling: Pooling) -> Callable[[Iterable[list[Any]]], Iterator[Floats]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 
+from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.compute.crew import ALONE, Crew
 from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
@@ -149,14 +151,18 @@ class Judge:
 
     def _scores(self, chosen: Sequence[Example]) -> dict[str, float]:
         if not self.crew.several or self.transducer.context is not None:  # lines of one text are read in order
-            return self.transducer.evaluate(chosen, self.metrics, batch_size=128).scores
+            return self._evaluated(chosen).scores
         rank, world = self.crew.rank, self.crew.world
-        own = self.transducer.evaluate(chosen[rank::world], self.metrics, batch_size=128).predictions
+        own = self._evaluated(chosen[rank::world]).predictions
         predictions: list[Any] = [None] * len(chosen)
         for place, theirs in enumerate(self.crew.gather(own)):
             predictions[place::world] = theirs
         found = statistics(self.metrics, predictions, chosen)
         return {each.name: each.score for each in found}
+
+    def _evaluated(self, chosen: Sequence[Example]) -> Evaluation:
+        """The evaluation of some examples. It tells nothing: training begins with a report on the data."""
+        return evaluate(self.transducer, chosen, self.metrics, time.perf_counter, batch_size=128)
 
     @torch.no_grad()
     def _loss(self, allowed: float, part: float) -> float:

@@ -1,0 +1,58 @@
+"""What must be told of many answers together, in one line for each kind. Nothing here imports PyTorch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.unknown import Unknown
+from transduce.errors import UserError
+
+log = logging.getLogger("transduce")
+
+
+@dataclass
+class Shares:
+    """Sums over answers: the unknown tokens of their sources (``input``), of the targets that were scored, of the
+    prefixes, and of references that outputs are compared with. ``Answer.add_to`` adds an answer.
+    """
+
+    input: Unknown = field(default_factory=Unknown)
+    targets: Unknown = field(default_factory=Unknown)
+    prefixes: Unknown = field(default_factory=Unknown)
+    references: Unknown = field(default_factory=Unknown)
+
+    def compare_with(self, tokenizer: Tokenizer, references: Sequence[str], source: str) -> None:
+        """Counts the unknown tokens of the references of one source. A text that ``tokenizer`` cannot read is left out:
+        the metrics compare texts.
+        """
+        for reference in references:
+            try:
+                self.references.encode(tokenizer, reference, source)
+            except UserError:
+                continue
+
+    def lines(self) -> Iterator[str]:
+        """Yields one line for each kind that has something to tell."""
+        for name, end in (("input", ""), ("targets", ""), ("prefixes", ""), ("references", "; no output equals them")):
+            unknown: Unknown = getattr(self, name)
+            if unknown:
+                yield f"{name}: {unknown}{end}"
+
+    def tell(self, whose: str = "") -> None:
+        """Logs the lines as warnings. ``whose`` begins each line, such as the name of a run."""
+        for line in self.lines():
+            log.warning("%s%s", whose, line)
+
+
+@contextmanager
+def telling() -> Iterator[Shares]:
+    """A context that logs the lines of its ``Shares`` at its end, also after an error or an interruption."""
+    shares = Shares()
+    try:
+        yield shares
+    finally:
+        shares.tell()
