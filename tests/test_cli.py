@@ -323,7 +323,7 @@ def test_jsonl_has_the_documented_keys(trained: Path, answers: list[transduce.Ou
     assert (status, [record["source"] for record in records]) == (0, ["abc", "", "zé"])
     keys = {"text", "tokens", "log_prob", "score", "token_log_probs"}
     for record in records:
-        assert set(record) == keys | {"source", "nbest"}
+        assert set(record) == keys | {"source", "nbest"} | ({"unknown"} if "é" in record["source"] else set())
         assert len(record["nbest"]) == 2
         assert {key: record[key] for key in keys} == record["nbest"][0]
         assert sum(record["token_log_probs"]) == pytest.approx(record["log_prob"])

@@ -481,7 +481,7 @@ def judge_with_clock(examples: int, seconds_each: float) -> tuple[Judge, list[in
     class Searcher:
         context = None
 
-        def evaluate(self, chosen: Sequence[Example], metrics: Any, batch_size: int) -> Any:
+        def evaluate(self, chosen: Sequence[Example], metrics: Any, batch_size: int, told: bool) -> Any:
             searched.append(len(chosen))
             now[0] += seconds_each * len(chosen)
             return SimpleNamespace(scores={"exact": 50.0})

@@ -210,14 +210,17 @@ class Transducer(Pipeline):
         batch_size: int = 64,
         clock: Callable[[], float] = time.perf_counter,
         forcing: bool = False,
+        told: bool = True,
     ) -> Evaluation:
         """The metrics of the best output for each example. ``clock`` measures the search, in seconds. ``search``
         replaces the transducer's own search; None keeps the own search.
 
         If every metric needs only the scored references, nothing is searched. References are scored (teacher-forced) if
         a metric needs that, or if ``forcing`` is True. With a ``context`` the references are the lines of one text.
-        Logs a warning if sources or references have tokens that the model does not know (``Evaluation.shares``).
+        Unless ``told`` is False, logs a warning if sources or references have tokens that the model does not know
+        (``Evaluation.shares``).
         """
         found = evaluate(self, examples, metrics, clock, search, batch_size, forcing)
-        found.shares.tell()
+        if told:
+            found.shares.tell()
         return found

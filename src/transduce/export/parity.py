@@ -4,12 +4,10 @@ the scores of metrics.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from transduce.answers.answer import Output
-from transduce.answers.evaluation import evaluate
 from transduce.errors import UserError
 from transduce.protocols import Metric
 from transduce.transducer import Transducer
@@ -70,7 +68,7 @@ def compare_quality(
     """
     both = torch_model, exported
     if metrics and all(each.references for each in examples):
-        ours, theirs = (evaluate(each, examples, metrics, time.perf_counter) for each in both)
+        ours, theirs = (each.evaluate(examples, metrics, told=False) for each in both)
         scores = {name: (score, theirs.scores[name]) for name, score in ours.scores.items()}
         texts = [[prediction.text for prediction in each.predictions] for each in (ours, theirs)]
         searched = not all(metric.needs_forcing for metric in metrics)

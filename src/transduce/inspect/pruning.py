@@ -6,7 +6,6 @@ B sentences, H heads, T queries, S keys.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from torch import Tensor, nn
 
 from transduce.answers.attention_weights import WEIGHTS
 from transduce.answers.batches import windows
-from transduce.answers.evaluation import evaluate
 from transduce.inspect.heads import attention_maps
 from transduce.pages.palette import FAINT, HUES, INK, RULE
 from transduce.pages.plots import figure, save
@@ -139,7 +137,7 @@ def pruning_curve(
         for name, head in order[:count]:
             gates[name][head] = 0.0
         with gated(transducer.model, gates if count else {}):
-            score = evaluate(transducer, examples, [metric], time.perf_counter).scores[metric.name]
+            score = transducer.evaluate(examples, [metric], told=False).scores[metric.name]
         told(count, score)
         curve.append((count, score))
     return curve

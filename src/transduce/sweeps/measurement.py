@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from transduce import api, config
-from transduce.answers.evaluation import evaluate
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
 from transduce.errors import UserError
@@ -137,7 +136,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
     found = transducer.evaluate(examples, metrics, clock=clock)
     greedy = found
     if not all(each.needs_forcing for each in metrics):
-        greedy = evaluate(transducer, examples, [metric("exact")], clock, transducer.search.resized(1))
+        greedy = transducer.evaluate(examples, [metric("exact")], transducer.search.resized(1), clock=clock, told=False)
     unit = unit_of(examples)
     state = read_json(run / CHECKPOINTS / "last" / STATE)
     return Measurement(

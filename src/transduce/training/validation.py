@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from transduce.answers.evaluation import Evaluation, evaluate
+from transduce.answers.evaluation import Evaluation
 from transduce.compute.crew import ALONE, Crew
 from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
@@ -162,7 +161,7 @@ class Judge:
 
     def _evaluated(self, chosen: Sequence[Example]) -> Evaluation:
         """The evaluation of some examples. It tells nothing: training begins with a report on the data."""
-        return evaluate(self.transducer, chosen, self.metrics, time.perf_counter, batch_size=128)
+        return self.transducer.evaluate(chosen, self.metrics, batch_size=128, told=False)
 
     @torch.no_grad()
     def _loss(self, allowed: float, part: float) -> float:
