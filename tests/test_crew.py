@@ -170,13 +170,47 @@ def test_divided_parameters_learn_alike(tmp_path: Path) -> None:
     options = [f"{key}={value}" for key, value in settings(one).items()]
     alone = [
         api.train_run("reverse", one, [*options, steps], **how) and events(one)
-        for steps, how in (("training.steps=12", PLAIN), ("training.steps=20", PLAIN | {"resume": True}))
+        for steps, how in (
+            ("training.steps=12", PLAIN),
+            ("training.steps=20", PLAIN | {"resume": True}),
+            ("training.steps=24", PLAIN | {"resume": True}),
+        )
     ]
     divided = '--set=training.parallel="fsdp"'
     check_alike(alone[0], run_all(command(2, several, "--set=training.steps=12", divided), several))
     check_alike(alone[1], run_all(command(2, several, "--set=training.steps=20", divided, "--resume"), several))
-    check_weights(one, several)
     api.train_run("reverse", several, ["training.steps=24"], **PLAIN, resume=True)  # one process goes on
+    check_alike(alone[2], events(several))
+    check_weights(one, several)
+
+
+THREADS_AT_THE_END = """
+import sys
+from pathlib import Path
+from transduce import api
+api.train_run("reverse", Path(sys.argv[1]), sys.argv[2:], device="cpu", progress=False)
+print(*(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the threads in /proc")
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_no_thread_of_the_connections_is_left_when_training_ends(tmp_path: Path, parallel: str) -> None:
+    """Threads that are left can abort the process while the interpreter ends."""
+    run, script = tmp_path / "run", tmp_path / "ends.py"
+    script.write_text(THREADS_AT_THE_END)
+    options = [f"{key}={value}" for key, value in settings(run).items()]
+    done = subprocess.run(
+        [*command(2, run)[:5], str(script), str(run), *options, "training.steps=2", f'training.parallel="{parallel}"'],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    names = done.stdout.split()
+    assert names
+    assert not [name for name in names if "gloo" in name]
 
 
 def workers(pid: int) -> list[int]:

@@ -92,20 +92,22 @@ def train_run(
         torch.set_num_threads(threads)
     run = run_folder(recipe, out)
     crew = join()
-    goes_on = resume and (run / CONFIG).exists()
-    if not goes_on and crew.first:
-        put_back(run)
+    try:
         goes_on = resume and (run / CONFIG).exists()
-    table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
-    table = _with_parents(table, init, teacher)
-    sizes = () if goes_on else _alternatives(recipe, settings)
-    _check_has_model(table, recipe)
-    own = None
-    if pairs is not None and not goes_on:
-        own, table = _with_pairs(table, pairs, settings, run)
-    every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-    finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew)
-    crew.leave()
+        if not goes_on and crew.first:
+            put_back(run)
+            goes_on = resume and (run / CONFIG).exists()
+        table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
+        table = _with_parents(table, init, teacher)
+        sizes = () if goes_on else _alternatives(recipe, settings)
+        _check_has_model(table, recipe)
+        own = None
+        if pairs is not None and not goes_on:
+            own, table = _with_pairs(table, pairs, settings, run)
+        every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
+        finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew)
+    finally:
+        crew.leave()
     raise_again(finished.reason)
     return run
 

@@ -6,6 +6,7 @@ processes make the same update.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,6 +109,19 @@ class Crew:
                     if tensor.numel():
                         torch.distributed.broadcast(tensor.data, src=0)
 
+    def gather_rows(self, own: torch.Tensor, rows: int) -> torch.Tensor:
+        """The whole tensor [rows, ...] of which each process has a part ``own``: consecutive rows, divided as
+        ``torch.chunk`` divides them.
+        """
+        if not self.several:
+            return own
+        padded = own.new_zeros(-(-rows // self.world), *own.shape[1:])
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in range(self.world)]
+        with self._exchange():
+            torch.distributed.all_gather(parts, padded)
+        return torch.cat(parts)[:rows]
+
     def clock(self, own: Callable[[], float]) -> Callable[[], float]:
         """A clock that returns the first process's time in all processes, so that all of them decide alike."""
         return (lambda: self.share(own())) if self.several else own
@@ -119,9 +133,21 @@ class Crew:
                 torch.distributed.barrier()
 
     def leave(self) -> None:
-        """Closes the connections between the processes."""
-        if self.several:
-            torch.distributed.destroy_process_group()
+        """Closes the connections between the processes, and ends their threads.
+
+        A process group joins its threads when its last reference goes. A reference that is left goes while the
+        interpreter ends. A thread that asks for the interpreter's lock then aborts the process: "terminate called
+        without an active exception". So reference cycles are collected here, and a cache of torch is cleared that keeps
+        the device mesh of FSDP.
+        """
+        if not self.several:
+            return
+        torch.distributed.destroy_process_group()
+        if "torch.distributed.tensor" in sys.modules:
+            from torch.distributed.tensor import debug
+
+            getattr(debug, "_clear_sharding_prop_cache", lambda: None)()
+        gc.collect()
 
     @contextmanager
     def _exchange(self) -> Iterator[None]:
@@ -155,6 +181,10 @@ def join() -> Crew:
         return ALONE
     if os.environ.get("LOCAL_WORLD_SIZE") == str(world):  # one machine: its host name may resolve to no usable address
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+    # This module's functions have the process group of the time of its import as a default value, and so keep it until
+    # the interpreter ends (see ``leave``). Imported here, before there is a group, it keeps none.
+    import torch.distributed.nn.functional
+
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         store, _, _ = next(torch.distributed.rendezvous("env://", timeout=PATIENCE))  # type: ignore[attr-defined]

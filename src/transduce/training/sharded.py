@@ -54,7 +54,7 @@ class ShardedTrainable(nn.Module):
                     f'training.parallel = "fsdp": {name} is {kind}, which cannot be divided; set '
                     'training.parallel = "ddp"'
                 )
-        self.inner = _Total(trainable)
+        self.inner, self.crew = _Total(trainable), crew
         device = next(iter(names)).device.type
         fully_shard(self.inner, mesh=init_device_mesh(device, (crew.world,)), reshard_after_forward=True)
         self._sharded.set_gradient_divide_factor(1.0)  # only sums, because the loop divides by the number of tokens
@@ -86,7 +86,7 @@ class ShardedTrainable(nn.Module):
         lost at its end.
         """
         moments = {
-            name: {kind: _gathered(value) for kind, value in self.optimizer.state.get(parameter, {}).items()}
+            name: {kind: self._gathered(value) for kind, value in self.optimizer.state.get(parameter, {}).items()}
             for name, parameter in self.model.named_parameters()
         }
         self._sharded.unshard()
@@ -95,9 +95,11 @@ class ShardedTrainable(nn.Module):
         finally:
             self._sharded.reshard()
 
-
-def _gathered(value: Any) -> Any:
-    return value.full_tensor() if isinstance(value, DTensor) else value
+    def _gathered(self, value: Any) -> Any:
+        """The whole tensor of a divided one. ``DTensor.full_tensor`` would keep the process group in a cache of torch
+        after the end of training (see ``Crew.leave``).
+        """
+        return self.crew.gather_rows(value.to_local(), len(value)) if isinstance(value, DTensor) else value
 
 
 def _divide(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], divided: Mapping[str, Tensor]) -> None:
