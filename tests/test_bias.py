@@ -178,6 +178,15 @@ def test_equal_pairs_are_equally_far_from_neutral_words(small: Vectors) -> None:
     assert np.array_equal(changed.matrix_VD[changed.index["dog"]], neutral.matrix_VD[neutral.index["dog"]])
 
 
+def test_a_pair_on_one_side_of_the_direction_is_equalised_too() -> None:
+    """The word with the larger component gets the positive one."""
+    along_D = np.array([1.0, 0.0, 0.0])
+    vectors = Vectors(("less", "more"), np.array([[0.6, 0.8, 0.0], [0.8, 0.0, 0.6]], np.float32))
+    less, more = equalise(vectors, along_D, [("less", "more")]).matrix_VD
+    assert np.allclose(less, [-np.sqrt(0.75), 0.4, 0.3], atol=1e-6)
+    assert np.allclose(more, [np.sqrt(0.75), 0.4, 0.3], atol=1e-6)
+
+
 def test_soft_debiasing_lies_between_both(small: Vectors) -> None:
     """A larger weight leaves less of the component and changes the products more. A tiny weight leaves the component as
     before.

@@ -119,6 +119,17 @@ def test_the_counts_of_evalb(gold: str, test: str, counts: tuple[int, int, int])
     assert sentences == 1
 
 
+def test_punctuation_does_not_count() -> None:
+    """EVALB leaves out punctuation: it may hang anywhere in the tree, and a constituent that has nothing else does not
+    count. The words' parts of speech in the reference decide.
+    """
+    gold = "(S (NP (D the) (N dog)) (, ,) (VP (V barks)) (. .))"
+    moved = "(S (NP (D the) (N dog) (X ,)) (VP (V barks) (X .)))"
+    alone = "(S (NP (D the) (N dog)) (Y (, ,)) (VP (V barks)) (. .))"
+    for tree in (moved, alone):
+        assert metric("bracket_f1").statistics(Prediction(tree), Example("", (gold,))) == (3, 3, 3, 1, 1)
+
+
 def test_scores_of_brackets() -> None:
     names = ["bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact"]
     predictions = [Prediction("(S (NP (XX The) (XX dog)) (XX barks) (XX .))"), Prediction(WE), Prediction("no tree)")]

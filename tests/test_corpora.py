@@ -227,7 +227,9 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.tsv", "a.jsonl", "a.conllu"])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_a_line_of_too_many_bytes_is_refused_before_it_is_read(tmp_path, name, end) -> None:
-    """Lines of exactly the limit pass, also after a byte order mark. A longer line is an error that names the line."""
+    """Lines of exactly the limit pass, also after a byte order mark. A longer line is an error that names the line, and
+    most of it is not read.
+    """
     open_file = gzip.open if name.endswith("gz") else open
     files = Files(path=str(tmp_path / name))
     with open_file(tmp_path / name, "wb") as file:
@@ -237,6 +239,20 @@ def test_a_line_of_too_many_bytes_is_refused_before_it_is_read(tmp_path, name, e
         assert check(files, 30) == 2
     with open_file(tmp_path / name, "wb") as file:
         file.write(b"x" * 30 + b"\n" + b"y" * 31 + end + b"z")
+    longer = Files(path=str(tmp_path / f"longer-{name}"))
+    with open_file(longer.path, "wb") as file:
+        file.write(b"x" * 30 + b"\n" + b"y" * 1_000_000 + end)
+    for read_all in (
+        lambda: [*lines(Path(longer.path), 30)],
+        lambda: [*read(longer, None, 30)],
+        lambda: check(longer, 30),
+    ):
+        tracemalloc.start()
+        with pytest.raises(DataError, match=":2: the line has more than 30 bytes"):
+            read_all()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 500_000
     expected = rf"^{re.escape(files.path or '')}:2: the line has more than 30 bytes; divide .* data\.lines\.max_bytes$"
     for read_all in (lambda: [*lines(tmp_path / name, 30)], lambda: [*read(files, None, 30)], lambda: check(files, 30)):
         with pytest.raises(DataError, match=expected):

@@ -74,12 +74,13 @@ def test_a_conformer_layer_is_two_half_steps_around_attention_and_convolution() 
     assert_close(layer(x, torch.tensor([5])), by_hand)
 
 
-def test_a_conformer_knows_order() -> None:
-    """A Conformer without absolute positions knows order by its convolution and its rotary positions."""
-    encoder = build(conformer(), Facts(9, 11))
+@pytest.mark.parametrize(("kernel", "relative", "knows"), [(1, "rotary", True), (3, "none", True), (1, "none", False)])
+def test_a_conformer_knows_order(kernel: int, relative: str, knows: bool) -> None:
+    """A Conformer has no absolute positions. Its rotary positions and its convolution each tell it the order."""
+    encoder = build(conformer(kernel=kernel, relative={"type": relative}), Facts(9, 11))
     ids = sources([6])
     turned = Padded(ids.values.flip(1), ids.lengths)
-    assert (encoder(ids).summary[0] - encoder(turned).summary[0]).abs().max() > 1e-3
+    assert ((encoder(ids).summary[0] - encoder(turned).summary[0]).abs().max() > 1e-3) == knows
 
 
 def test_the_lectures_network() -> None:
