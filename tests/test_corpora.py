@@ -239,8 +239,9 @@ def test_a_line_of_too_many_bytes_is_refused_before_it_is_read(tmp_path, name, e
         assert check(files, 30) == 2
     with open_file(tmp_path / name, "wb") as file:
         file.write(b"x" * 30 + b"\n" + b"y" * 31 + end + b"z")
-    longer = Files(path=str(tmp_path / f"longer-{name}"))
-    with open_file(longer.path, "wb") as file:
+    path = tmp_path / f"longer-{name}"
+    longer = Files(path=str(path))
+    with open_file(path, "wb") as file:
         file.write(b"x" * 30 + b"\n" + b"y" * 1_000_000 + end)
     for read_all in (
         lambda: [*lines(Path(longer.path), 30)],
