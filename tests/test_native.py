@@ -76,6 +76,24 @@ def test_a_library_of_another_version_is_told() -> None:
         library.declare(functions, {"later": []})
 
 
+@needs_library
+def test_a_library_with_other_structures_or_of_another_interface_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Larger(ctypes.Structure):
+        _fields_ = (("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p), ("later", ctypes.c_int32))
+
+    with pytest.raises(MissingPackageError, match=r"its Norm has 16 bytes, and 24 were expected"):
+        library.declare(library.library(), {}, structures={"Norm": Larger})
+    monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
+    with pytest.raises(MissingPackageError, match=r"it has interface \d+, and \d+ was expected"):
+        library.open_library(BUILT["_portable"])
+
+
+@needs_library
+def test_memory_that_the_system_does_not_give_is_an_error_of_python() -> None:
+    with pytest.raises(MemoryError, match="smaller batches"):
+        library.library().transduce_pack_floats(None, None, 2**22, 2**31 - 1)
+
+
 @pytest.fixture
 def three_threads() -> Iterator[None]:
     library.library().transduce_set_threads(3)

@@ -181,10 +181,16 @@ def test_a_process_ends_with_its_program(monkeypatch: pytest.MonkeyPatch) -> Non
     reading.close()
 
 
-@pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("workers", "threads"), [(0, 1), (1, 0), (100_000, 1), (1, 100_000)])
 def test_nobody_can_do_no_work(workers: int, threads: int) -> None:
-    with pytest.raises(ValueError, match=r"workers = \d, threads = \d: at least one of each"):
+    with pytest.raises(ValueError, match=r"(workers|threads) = \d+: a number from 1 to \d+ was expected"):
         Workers(partial(transduce.load, "run"), workers, threads)
+
+
+def test_threads_have_a_bound(call: Callable[..., tuple[int, str, str]]) -> None:
+    status, _, told = call("predict", "run", "--threads", 100_000)
+    assert (status, told.count("\n")) == (2, 1)
+    assert "threads = 100000: a number from 1 to" in told
 
 
 @pytest.mark.slow

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from transduce import config, recipes
 from transduce.compute.crew import join
+from transduce.compute.threads import use_threads
 from transduce.data.settings import Units
 from transduce.errors import UserError
 from transduce.progress import ProgressBar
@@ -88,8 +87,7 @@ def train_run(
     """Trains as the function ``train`` does, with the same arguments. Returns the run directory, and loads no model."""
     if resume and overwrite:
         raise UserError("resume goes on with a run and overwrite deletes it: give one of them")
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     run = run_folder(recipe, out)
     crew = join()
     try:
@@ -126,8 +124,7 @@ def dry_run(
 
     Prepares the data in the cache of the run directory, and writes no run.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     table = _with_parents(change(recipes.read(recipe), settings), init, teacher)
     _check_has_model(table, recipe)
     run = run_folder(recipe, out)

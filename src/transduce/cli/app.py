@@ -37,8 +37,8 @@ add_commands(app)
 
 
 def main() -> None:
-    """Runs the command line. A UserError, an OSError or a StoppedError becomes one line on standard error and exit
-    status 2.
+    """Runs the command line. A UserError, OSError, StoppedError or MemoryError becomes one line on standard error and
+    exit status 2.
 
     Any other error is a bug and keeps its traceback. If the environment variable ``TRANSDUCE_TRACE`` is set, every
     error keeps its traceback.
@@ -48,7 +48,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         app()  # it ends with status 1 if the reader closes the pipe (`| head`)
-    except (UserError, OSError, StoppedError) as error:
+    except (UserError, OSError, StoppedError, MemoryError) as error:
         if os.environ.get("TRANSDUCE_TRACE"):
             raise
         typer.echo(f"transduce: {described(error)}", err=True)
@@ -57,6 +57,8 @@ def main() -> None:
 
 def described(error: Exception) -> str:
     """The message of an error. An error of the operating system names the file or folder first."""
+    if isinstance(error, MemoryError):
+        return f"the memory is full: {str(error) or 'use smaller batches, or less data at a time'}"
     if isinstance(error, OSError) and error.errno in REASONS and error.filename is not None:
         return f"{error.filename}: {REASONS[error.errno]}"
     return str(error)

@@ -89,11 +89,10 @@ class LoadingOptions:
 
     def prepare(self) -> None:
         """Loads the plugins and, if ``threads`` is given, sets PyTorch's number of threads."""
-        import torch
+        from transduce.compute.threads import use_threads
 
         load_plugins(self.plugin)
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
+        use_threads(self.threads)
 
     def of(
         self, run: Path, beam: int | None = None, weights: Sequence[float] | None = None, mapped: bool = False

@@ -41,8 +41,11 @@ def train(
 ) -> None:
     """Train a model. The run directory then has everything that is needed to use it."""
     from transduce import api
+    from transduce.compute.threads import check_number
 
-    if processes > 1 and "WORLD_SIZE" not in os.environ:  # torchrun sets it in the processes that it starts
+    if (
+        check_number("processes", processes) > 1 and "WORLD_SIZE" not in os.environ
+    ):  # torchrun sets it in the processes that it starts
         _start(processes)
 
     load_plugins(plugin)

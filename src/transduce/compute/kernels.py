@@ -9,6 +9,7 @@ B rows, H heads, T queries, S keys, D features; N positions, V vocabulary.
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, byref, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
@@ -21,6 +22,8 @@ from torch.autograd.function import once_differentiable
 
 from transduce.compute.library import declare, optional_library
 from transduce.compute.processor import multiplies_tiles
+
+log = logging.getLogger("transduce")
 
 TYPES = (torch.float32, torch.bfloat16)
 OPENMP = ("libgomp.so.1", "libiomp5.so", "libomp.so")  # the libraries that PyTorch's threads may come from
@@ -273,20 +276,28 @@ def _dropped(p: float) -> Dropped:
 def _functions() -> Any:
     """The library with its functions ``declared``. None if the library was not built."""
     functions = optional_library()
+    if functions is not None and _parallel() is None and torch.get_num_threads() > 1:
+        log.warning(
+            "attention, dropout and cross-entropy run on one thread: PyTorch here has none of the OpenMP libraries "
+            f"{', '.join(OPENMP)} with the function GOMP_parallel"
+        )
     return None if functions is None else declared(functions)
 
 
 def declared(functions: Any) -> Any:
     """A variant of the library, with the functions of training.h declared, and with PyTorch's threads."""
-    signatures: dict[str, list[Any]] = {
-        "set_parallel": [c_void_p],
+    with_memory: dict[str, list[Any]] = {
         "attend": [POINTER(Attention)],
         "attend_backward": [POINTER(Attention)] + [POINTER(Vectors)] * 3,
-        "drop": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
         "cross_entropy": [
             *(POINTER(Numbers), c_void_p, c_int64, c_int64, c_float, c_int32),
             *(POINTER(Numbers), c_void_p, c_void_p),
         ],
+    }
+    declare(functions, with_memory, structures={each.__name__: each for each in (Dropped, Numbers, Vectors, Attention)})
+    signatures: dict[str, list[Any]] = {
+        "set_parallel": [c_void_p],
+        "drop": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
         "drop_rectified": [POINTER(Numbers)] * 2 + [c_int64, c_int32, POINTER(Dropped)],
         "drop_rectified_backward": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
     }

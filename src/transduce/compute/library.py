@@ -10,16 +10,18 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 from collections.abc import Mapping, Sequence
-from ctypes import c_double, c_int32, c_int64, c_void_p
+from ctypes import Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from transduce.errors import MissingPackageError
 
 FOLDER = Path(__file__).parents[1] / "engines" / "native"
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-DONE, NO_ROOM = -(2**63), 1 - 2**63  # results of functions that read tokens; any other result is an unknown id
+VERSION = 2  # of the interface; kernels/interface.h has the same number
+DONE, NO_ROOM, NO_MEMORY = (number - 2**63 for number in range(3))  # results; any other result is an unknown id
 
 
 def built(folder: Path = FOLDER) -> dict[str, Path]:
@@ -55,41 +57,74 @@ def optional_library() -> Any:
 
 
 def open_library(path: Path) -> Any:
+    """The functions of a variant. Raises MissingPackageError if the variant was compiled from another version of its
+    files.
+    """
     functions = ctypes.CDLL(str(path))
-    declare(functions, {"processor": []}, c_int32)
+    declare(functions, {"version": [], "processor": []}, c_int32)
+    declare(functions, {"size_of": [c_char_p]})
+    if (found := functions.transduce_version()) != VERSION:
+        raise _of_another_version(f"it has interface {found}, and {VERSION} was expected")
     packed: dict[str, list[Any]] = {
         "pack_integers": [c_void_p] * 3 + [c_int32] * 2,
         "pack_floats": [c_void_p] * 2 + [c_int32] * 2,
     }
     declare(functions, packed, c_void_p)
+    declare(functions, {"set_threads": [c_int32], "free": [c_void_p]}, None)
+    without_memory: dict[str, list[Any]] = {
+        "highest": [c_void_p] * 2 + [c_int64] * 3 + [c_void_p] * 2,
+        "log_softmax": [c_void_p] + [c_int64] * 3,
+        "extend": [c_void_p] * 6 + [c_int64] * 6 + [c_void_p] * 8,
+        "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
+    }
+    declare(functions, without_memory, None)
     others: dict[str, list[Any]] = {
-        "set_threads": [c_int32],
         "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
-        "log_softmax": [c_void_p] + [c_int64] * 3,
-        "highest": [c_void_p] * 2 + [c_int64] * 3 + [c_void_p] * 2,
-        "extend": [c_void_p] * 6 + [c_int64] * 6 + [c_void_p] * 8,
         "prefix_beam": [c_void_p] * 2 + [c_int64] * 6 + [c_double] + [c_void_p] * 3,
-        "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
         "multiply_real": [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64],
+        "align": [c_void_p] * 2 + [c_int64] * 5 + [c_void_p] * 2 + [c_int64] + [c_void_p] * 4,
     }
-    declare(functions, others | {"free": [c_void_p]}, None)
-    declare(functions, {"align": [c_void_p] * 2 + [c_int64] * 5 + [c_void_p] * 2 + [c_int64] + [c_void_p] * 4})
+    declare(functions, others)
     return functions
 
 
-def declare(functions: Any, signatures: Mapping[str, Sequence[Any]], result: Any = c_int64) -> None:
+def declare(
+    functions: Any,
+    signatures: Mapping[str, Sequence[Any]],
+    result: Any = c_int64,
+    structures: Mapping[str, type[Structure]] = MappingProxyType({}),
+) -> None:
     """Tells ctypes the types of the arguments and of the result of functions, by their names without "transduce_".
 
-    Raises MissingPackageError if the library lacks a function, because it was compiled from another version of its
-    files.
+    A function whose ``result`` is a number or an address raises MemoryError if the system gives no memory. Those
+    without a result take no memory. ``structures`` are those of the arguments, by their names in C++.
+
+    Raises MissingPackageError if the library lacks a function, or if a structure has another size there. Then the
+    library was compiled from another version of its files.
     """
+    for name, structure in structures.items():
+        if (found := functions.transduce_size_of(name.encode())) != ctypes.sizeof(structure):
+            raise _of_another_version(f"its {name} has {found} bytes, and {ctypes.sizeof(structure)} were expected")
     for name, arguments in signatures.items():
         try:
             function = getattr(functions, f"transduce_{name}")
         except AttributeError as error:
-            raise MissingPackageError(
-                f"the compiled library is not of this version of transduce ({error}): install transduce again, or run "
-                "`python setup.py build_ext --inplace` in a clone"
-            ) from error
+            raise _of_another_version(str(error)) from error
         function.restype, function.argtypes = result, arguments
+        if result in (c_int64, c_void_p):
+            function.errcheck = _with_memory
+
+
+def _with_memory(result: int | None, function: Any, arguments: Any) -> int:
+    """The result of a function. Raises MemoryError if it says that the system gave no memory."""
+    if result is None or result == NO_MEMORY:
+        raise MemoryError("the native engine got no memory from the system; use smaller batches or a smaller beam")
+    return result
+
+
+def _of_another_version(reason: str) -> MissingPackageError:
+    return MissingPackageError(
+        f"the compiled library is not of this version of transduce ({reason}): install transduce again, or run "
+        "`python setup.py build_ext --inplace` in a clone"
+    )

@@ -16,7 +16,8 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from typing import Any, Generic, TypeVar
 
-from transduce.errors import StoppedError, UserError
+from transduce.compute.threads import check_number
+from transduce.errors import StoppedError
 
 AHEAD = 4  # batches per process that wait or are in work, so that no process waits for a slow batch
 M = TypeVar("M")  # a model
@@ -31,18 +32,16 @@ class Workers(Generic[M]):
     batches, and reads at most ``AHEAD`` batches per process ahead of them. The processes start at the first call, which
     takes a few seconds, and stop with the program or with ``close``. An exception in a process, also in ``load``, is
     raised in the caller when the batch's turn comes. Raises StoppedError if a process dies, and UserError at
-    construction if ``count`` or ``threads`` is less than 1.
+    construction if ``count`` or ``threads`` is less than 1, or far more than a machine has.
     """
 
     def __init__(self, load: Callable[[], M], count: int, threads: int = 1) -> None:
-        if count < 1 or threads < 1:
-            raise UserError(f"workers = {count}, threads = {threads}: at least one of each was expected")
-        self._ahead = AHEAD * count
+        self._ahead = AHEAD * check_number("workers", count)
         self._pool = ProcessPoolExecutor(
             count,
             multiprocessing.get_context("spawn"),  # a fork of a process with threads may never end
             initializer=_start,
-            initargs=(load, threads),
+            initargs=(load, check_number("threads", threads)),
         )
 
     def __call__(self, work: Callable[[M, B], R], batches: Iterable[B]) -> Iterator[R]:

@@ -16,6 +16,7 @@ from transduce.answers.answer import Answer, Output, Truncation, with_warnings
 from transduce.answers.batches import sorted_batches, window_size, windows
 from transduce.answers.empty_sources import possible
 from transduce.answers.request import Request
+from transduce.compute.threads import check_number
 from transduce.data.corpora import LineError
 from transduce.data.tokenizers.base import Sourced, Tokenizer, cut
 from transduce.data.tokenizers.storage import load as load_tokenizer
@@ -114,6 +115,8 @@ def load(folder: str | Path, threads: int = 0) -> LightTransducer:
     another engine, or if CTranslate2 does not have the search. Raises MissingPackageError if CTranslate2 is not
     installed.
     """
+    if threads:
+        check_number("threads", threads)
     place = Path(folder).expanduser()
     manifest = Manifest.read(place)
     if manifest.engine != "ctranslate2":

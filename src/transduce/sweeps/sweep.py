@@ -14,6 +14,7 @@ from typing import Any
 from transduce import config
 from transduce.compute.device import choose_device
 from transduce.compute.precision import choose_precision
+from transduce.compute.threads import check_number
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
 from transduce.errors import UserError
@@ -80,7 +81,8 @@ def sweep(
     folder = Path(out) if out is not None else _folder(asked)
     asked = _settled(asked, folder, split)
     tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
-    conditions = Conditions.here(threads or max(1, (os.cpu_count() or 1) // jobs), jobs, device)
+    each = threads or max(1, (os.cpu_count() or 1) // check_number("jobs", jobs))
+    conditions = Conditions.here(check_number("threads", each), jobs, device)
     with locked(folder, "sweep"):
         before = Question.read(folder)
         stale = _stale(before, asked, folder, tables)

@@ -32,6 +32,7 @@ def train(
     threads: Threads = 1,
 ) -> None:
     """Train word vectors on text with gensim: skip-gram or CBOW, of whole words or with subwords."""
+    from transduce.compute.threads import check_number
     from transduce.vectors.corpus import Corpus
     from transduce.vectors.training import VectorTraining
     from transduce.vectors.training import train as learn
@@ -39,7 +40,12 @@ def train(
     chosen: Any = method  # VectorTraining checks it
     how = VectorTraining(chosen, subwords, width, window, minimum_count, epochs, negative, rate, seed)
     corpus = Corpus(files, not keep_case, whole)
-    trained = learn(corpus, how, threads or 1, lambda done: typer.echo(f"epoch {done} of {epochs}", err=True))
+    trained = learn(
+        corpus,
+        how,
+        check_number("threads", threads or 1),
+        lambda done: typer.echo(f"epoch {done} of {epochs}", err=True),
+    )
     trained.write(out)
     typer.echo(f"{len(trained.vectors):,} words, {width} numbers each", err=True)
     print(out)

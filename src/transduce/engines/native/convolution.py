@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from transduce.compute.library import declare
-from transduce.engines.native.parts import Embedding, Parts, check, read_tokens
+from transduce.engines.native.parts import NOTHING, Embedding, Encoded, MisfitError, Parts, check, read_tokens, whole
 from transduce.tree import Shared
 from transduce.types import Memory, Padded
 
@@ -59,17 +59,24 @@ SIGNATURES: dict[str, list[Any]] = {
     "convolution_encode": [POINTER(Stack), c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
     "convolution_step": [POINTER(Stack), POINTER(Step)],
 }
+STRUCTURES = {"Embedding": Embedding, "ConvolutionLayer": Layer, "ConvolutionStack": Stack, "ConvolutionStep": Step}
 
 
-def stack(parts: Parts, side: str, notes: Mapping[str, Any]) -> Stack:
-    """The structure of an encoder or a decoder, whose tensors begin with ``side``. ``notes`` describes it."""
-    declare(parts.functions, SIGNATURES)
-    names = [f"{side}.{number}" for number in range(notes["layers"])]
-    layers = parts.array(Layer, [Layer(*(parts.handle(f"{name}.{each}") for each in MATRICES)) for name in names])
-    numbers = notes["width"], notes["kernel"], notes["layers"]
-    return Stack(
-        *numbers, parts.embedding(notes), parts.handle(f"{side}.widen"), parts.handle(f"{side}.narrow"), layers
-    )
+def stack(parts: Parts, side: str, notes: Mapping[str, Any], reads: bool) -> Stack:
+    """The structure of an encoder or a decoder, whose tensors begin with ``side``. ``notes`` describes it. If it
+    ``reads`` a memory, its layers attend to it.
+    """
+    declare(parts.functions, SIGNATURES, structures=STRUCTURES)
+    embedding = parts.embedding(notes)
+    E, D, kernel = embedding.width, whole(notes, "width", 1), whole(notes, "kernel", 1)
+
+    def layer(name: str) -> Layer:
+        query, out = (parts.handle(f"{name}.query", E, D), parts.handle(f"{name}.out", D, E)) if reads else (None, None)
+        return Layer(parts.handle(f"{name}.convolution", 2 * D, kernel * D), query, out)
+
+    layers = [layer(f"{side}.{number}") for number in range(whole(notes, "layers", 1))]
+    widen, narrow = parts.handle(f"{side}.widen", D, E), parts.handle(f"{side}.narrow", E, D)
+    return Stack(D, kernel, len(layers), embedding, widen, narrow, parts.array(Layer, layers))
 
 
 class NativeConvolutionEncoder:
@@ -77,8 +84,9 @@ class NativeConvolutionEncoder:
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
-        self.table = stack(parts, "encoder", notes)
+        self.table = stack(parts, "encoder", notes, reads=False)
         self.width = self.table.embedding.width
+        self.encoded = Encoded(self.width, self.width, self.table.embedding.vocabulary)
 
     def __call__(self, source: Padded) -> Memory:
         ids_BS, lengths_B = source.values.contiguous(), source.lengths.contiguous()
@@ -114,10 +122,13 @@ class NativeConvolutionState:
 class NativeConvolutionDecoder:
     """A decoder over the memory of any encoder. The matrix "readout" maps features [E] to logits."""
 
-    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
         self.parts = parts
-        self.table = stack(parts, "decoder", notes)
-        self.matrix = parts.readout("readout")
+        self.table = stack(parts, "decoder", notes, reads=encoded != NOTHING)
+        embedding = self.table.embedding
+        if encoded.width not in (0, embedding.width):
+            raise MisfitError(f"the encoder's states have {encoded.width} numbers: {embedding.width} were expected")
+        self.matrix = parts.readout("readout", embedding.vocabulary, embedding.width)
 
     def start(self, memory: Memory) -> NativeConvolutionState:
         lengths_B = memory.states.lengths.contiguous()

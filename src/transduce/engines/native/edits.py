@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from transduce.compute.library import declare
-from transduce.engines.native.parts import Parts, read_tokens
-from transduce.engines.native.recurrent import NativeRecurrentDecoder, RecurrentState
+from transduce.engines.native.parts import NOTHING, Encoded, MisfitError, Parts, read_tokens
+from transduce.engines.native.recurrent import RecurrentCells, RecurrentState
 from transduce.tree import Shared
 from transduce.types import EOS, Memory
 
@@ -53,17 +53,32 @@ class EditState:
 class NativeEditDecoder:
     """A decoder over the memory of any encoder with a state for each source id.
 
-    Its cells are a recurrent decoder without attention. Their readout has the actions in place of tokens: V insertions,
-    the deletion and the copy. "read" and "remember" map the encoder's states and the cells' features to H features.
+    Its cells are those of a recurrent decoder without attention. The matrix "readout" has the actions in place of
+    tokens: V insertions, the deletion and the copy. "read" and "remember" map the encoder's states and the cells'
+    features to H features.
     """
 
-    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
-        declare(parts.functions, {"edits_step": [POINTER(Step)]}, None)
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
+        if encoded == NOTHING:
+            raise MisfitError("a decoder by edits needs an encoder")
+        declare(parts.functions, {"edits_step": [POINTER(Step)]}, structures={"EditsStep": Step})
         self.parts = parts
-        self.cells = NativeRecurrentDecoder(parts, notes)
-        self.read, self.remember = parts.matrix("read"), parts.matrix("remember")
-        self.copies = parts.tensors["copies"]
-        self.vocabulary = self.cells.matrix.outputs - 2
+        self.cells = RecurrentCells(parts, notes, encoded)
+        self.vocabulary = self.cells.table.embedding.vocabulary
+        self.read = parts.matrix("read", None, encoded.width)
+        self.remember = parts.matrix("remember", self.read.outputs, self.cells.width)
+        self.actions = parts.matrix("readout", self.vocabulary + 2, self.read.outputs)
+        self.copies = self._copies(parts, encoded)
+
+    def _copies(self, parts: Parts, encoded: Encoded) -> Tensor:
+        """The target id that a copy of each source id writes [V of the source]; empty if there are no copies."""
+        copies = parts.tensors["copies"]
+        if not copies.numel():
+            return copies
+        copies = parts.tensor("copies", encoded.vocabulary, kind=torch.long)
+        if not 0 <= int(copies.min()) <= int(copies.max()) < self.vocabulary:
+            raise MisfitError(f"copies has ids outside a target vocabulary of {self.vocabulary}")
+        return copies
 
     def start(self, memory: Memory) -> EditState:
         states_BSH, lengths_B = self.read.of_real(memory.states), memory.states.lengths.contiguous()
@@ -96,7 +111,7 @@ class NativeEditDecoder:
             EOS,
             source.states_BSH.data_ptr(),
             remembered_NH.data_ptr(),
-            self.cells.matrix.handle,
+            self.actions.handle,
             state.written_NSV.data_ptr(),
             state.copied_NS.data_ptr(),
             next_written_NSV.data_ptr(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transduce import tree
 from transduce.ctc.prefixes import Prefixes
 from transduce.engines.native.matrices import Readout
-from transduce.engines.native.parts import Parts
+from transduce.engines.native.parts import Encoded, Parts, whole
 from transduce.models.autoregressive import EncoderDecoder, LanguageModel
 from transduce.models.classifier import Classifier
 from transduce.models.ctc import CTC, JointCTC
@@ -47,11 +47,11 @@ class NativeFrames(nn.Module):
     (``decoders.ctc``). "frames.split" makes ``stretch`` vectors of each state. The bias of "frames" bars BOS and EOS.
     """
 
-    def __init__(self, parts: Parts, stretch: int) -> None:
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
         super().__init__()
-        self.stretch = stretch
-        self.split = parts.matrix("frames.split") if stretch > 1 else None
-        self.matrix = parts.matrix("frames")
+        self.stretch, width = whole(notes, "stretch", 1), encoded.width
+        self.split = parts.matrix("frames.split", self.stretch * width, width) if self.stretch > 1 else None
+        self.matrix = parts.readout("frames", None, width)
 
     def frames(self, memory: Memory) -> Padded:
         states = memory.states
@@ -88,8 +88,8 @@ class NativeJointCTC(JointCTC):
 class NativeLengths:
     """``models.instant.LengthClassifier``: the length of a source counts as a vector of ``width`` numbers."""
 
-    def __init__(self, parts: Parts, width: int) -> None:
-        self.positions, self.matrix = Sinusoidal(width), parts.matrix("length")
+    def __init__(self, parts: Parts, width: int, encoded: Encoded) -> None:
+        self.positions, self.matrix = Sinusoidal(width), parts.matrix("length", None, encoded.summary + width)
 
     def __call__(self, memory: Memory) -> Tensor:
         size_BD = self.positions(memory.states.lengths)
@@ -116,9 +116,10 @@ class NativeConditionalRandomField(ConditionalRandomField):
     def __init__(self, parts: Parts, encoder: Any) -> None:
         nn.Module.__init__(self)
         self.encoder = encoder
-        self.projection: Any = parts.matrix("labels")
-        self.transition: Any = parts.tensors["transition"]
-        self.ends: Any = parts.tensors["ends"]
+        projection = parts.readout("labels", None, encoder.encoded.width)
+        self.projection: Any = projection
+        self.transition: Any = parts.tensor("transition", projection.outputs, projection.outputs)
+        self.ends: Any = parts.tensor("ends", 2, projection.outputs)
 
 
 def last_state(parts: Parts, memory: Memory) -> Tensor:
@@ -142,8 +143,9 @@ class NativeClassifier(Classifier):
 
     def __init__(self, parts: Parts, encoder: Any, pooling: str) -> None:
         nn.Module.__init__(self)
-        self.parts, self.encoder, self.matrix = parts, encoder, parts.readout("labels")
-        self.pooler = POOLERS[pooling]
+        encoded = encoder.encoded
+        self.parts, self.encoder, self.pooler = parts, encoder, POOLERS[pooling]
+        self.matrix = parts.readout("labels", None, encoded.summary if pooling == "last" else encoded.width)
 
     def start(self, source: Padded) -> Tensor:
         return self.pooler(self.parts, self.encoder(source))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from transduce import config
@@ -20,6 +19,7 @@ from transduce.engines.native.conversion.converting import convert
 from transduce.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
 from transduce.engines.native.edits import NativeEditDecoder
 from transduce.engines.native.models import (
+    POOLERS,
     NativeClassifier,
     NativeConditionalRandomField,
     NativeCTC,
@@ -31,7 +31,19 @@ from transduce.engines.native.models import (
     NativeLengths,
     NativeTagger,
 )
-from transduce.engines.native.parts import Parts
+from transduce.engines.native.parts import (
+    NOTHING,
+    Encoded,
+    MisfitError,
+    Parts,
+    choice,
+    flag,
+    real,
+    table,
+    tables,
+    weights,
+    whole,
+)
 from transduce.engines.native.recurrent import NativeRecurrentDecoder, NativeRecurrentEncoder
 from transduce.engines.native.transformer import (
     NativeInstantTransformer,
@@ -41,7 +53,7 @@ from transduce.engines.native.transformer import (
 from transduce.errors import UserError
 from transduce.models.chain_fusion import ChainFusion
 from transduce.models.mixtures import Ensemble, Fusion
-from transduce.models.weights import set_weights
+from transduce.models.weights import load_tensors, set_weights
 from transduce.protocols import Model
 
 WEIGHTS = "weights.safetensors"
@@ -52,54 +64,101 @@ ENCODERS: dict[str, Reader] = {
     "recurrent": NativeRecurrentEncoder,
     "transformer": NativeTransformerEncoder,
 }
-DECODERS: dict[str, Reader] = {
+DecoderReader = Callable[[Parts, Mapping[str, Any], Encoded], Any]
+DECODERS: dict[str, DecoderReader] = {
     "convs2s": NativeConvolutionDecoder,
     "edits": NativeEditDecoder,
     "recurrent": NativeRecurrentDecoder,
     "transformer": NativeTransformerDecoder,
 }
-INSTANT_DECODERS: dict[str, Reader] = {"transformer": NativeInstantTransformer}
+INSTANT_DECODERS: dict[str, DecoderReader] = {"transformer": NativeInstantTransformer}
 
 
 def _encoder(parts: Parts, notes: Mapping[str, Any]) -> Any:
-    return ENCODERS[notes["encoder"]["type"]](parts, notes["encoder"])
+    own = table(notes, "encoder")
+    return ENCODERS[choice(own, "type", ENCODERS)](parts, own)
 
 
-def _decoder(parts: Parts, notes: Mapping[str, Any], decoders: Mapping[str, Reader] = DECODERS) -> Any:
-    return decoders[notes["decoder"]["type"]](parts, notes["decoder"])
+def _decoder(
+    parts: Parts, notes: Mapping[str, Any], encoded: Encoded, decoders: Mapping[str, DecoderReader] = DECODERS
+) -> Any:
+    own = table(notes, "decoder")
+    return decoders[choice(own, "type", decoders)](parts, own, encoded)
 
 
-def _members(parts: Parts, notes: Mapping[str, Any]) -> list[Any]:
-    """The models of a mixture."""
-    return [MODELS[own["model"]](parts.within(str(number)), own) for number, own in enumerate(notes["members"])]
+def _encoder_decoder(parts: Parts, notes: Mapping[str, Any]) -> NativeEncoderDecoder:
+    encoder = _encoder(parts, notes)
+    return NativeEncoderDecoder(encoder, _decoder(parts, notes, encoder.encoded))
+
+
+def _ctc(parts: Parts, notes: Mapping[str, Any]) -> NativeCTC:
+    encoder = _encoder(parts, notes)
+    return NativeCTC(encoder, NativeFrames(parts, notes, encoder.encoded))
+
+
+def _joint_ctc(parts: Parts, notes: Mapping[str, Any]) -> NativeJointCTC:
+    encoder = _encoder(parts, notes)
+    frames, decoder = NativeFrames(parts, notes, encoder.encoded), _decoder(parts, notes, encoder.encoded)
+    return NativeJointCTC(encoder, decoder, frames, real(notes, "weight", 0, 1))
+
+
+def _instant(parts: Parts, notes: Mapping[str, Any]) -> NativeInstant:
+    encoder = _encoder(parts, notes)
+    decoder = _decoder(parts, notes, encoder.encoded, INSTANT_DECODERS)
+    return NativeInstant(encoder, decoder, NativeLengths(parts, whole(notes, "length_width", 1), encoder.encoded))
+
+
+def _tagger(parts: Parts, notes: Mapping[str, Any]) -> NativeTagger:
+    encoder = _encoder(parts, notes)
+    return NativeTagger(encoder, parts.readout("labels", None, encoder.encoded.width))
+
+
+def _members(parts: Parts, notes: Mapping[str, Any], count: int | None = None) -> list[Any]:
+    """The models of a mixture, ``count`` of them. Raises MisfitError unless their readouts have the same length."""
+    within = [(parts.within(str(number)), own) for number, own in enumerate(tables(notes, "members", count))]
+    models = [MODELS[choice(own, "model", MODELS)](its, own) for its, own in within]
+    lengths = {its.outputs for its, _ in within}
+    if len(lengths) > 1:
+        raise MisfitError(f"members have vocabularies of {sorted(lengths)} words: the same were expected")
+    parts.outputs = lengths.pop()
+    return models
+
+
+def _fusion(parts: Parts, notes: Mapping[str, Any]) -> Fusion:
+    members = _members(parts, notes)
+    return Fusion(members, weights(notes, "weights", len(members)), flag(notes, "renormalise"))
+
+
+def _chain_fusion(parts: Parts, notes: Mapping[str, Any]) -> ChainFusion:
+    members = _members(parts, notes)
+    return ChainFusion(members, weights(notes, "weights", len(members)))
 
 
 def _with_counts(parts: Parts, notes: Mapping[str, Any]) -> Any:
     """A trained model beside a counted one, which is the package's own; the trained one alone if it has no counts."""
-    (trained,) = _members(parts, notes)
+    (trained,) = _members(parts, notes, 1)
     if "counted" not in notes:
         return trained
-    counted: Any = config.build(notes["counted"], Model, path="model.counted")
+    counted: Any = config.build(dict(table(notes, "counted")), Model, path="model.counted")
     set_weights(counted, parts.under("counted"), WEIGHTS, mapped=True)
-    return Fusion([trained, counted], [1 - notes["weight"], notes["weight"]])
+    weight = real(notes, "weight", 0, 1)
+    return Fusion([trained, counted], [1 - weight, weight])
 
 
 MODELS: dict[str, Reader] = {
-    "encoder-decoder": lambda parts, notes: NativeEncoderDecoder(_encoder(parts, notes), _decoder(parts, notes)),
-    "language-model": lambda parts, notes: NativeLanguageModel(_decoder(parts, notes)),
-    "ctc": lambda parts, notes: NativeCTC(_encoder(parts, notes), NativeFrames(parts, notes["stretch"])),
-    "joint-ctc": lambda parts, notes: NativeJointCTC(
-        _encoder(parts, notes), _decoder(parts, notes), NativeFrames(parts, notes["stretch"]), notes["weight"]
+    "encoder-decoder": _encoder_decoder,
+    "language-model": lambda parts, notes: NativeLanguageModel(_decoder(parts, notes, NOTHING)),
+    "ctc": _ctc,
+    "joint-ctc": _joint_ctc,
+    "instant": _instant,
+    "tagger": _tagger,
+    "classifier": lambda parts, notes: NativeClassifier(
+        parts, _encoder(parts, notes), choice(notes, "pooling", POOLERS)
     ),
-    "instant": lambda parts, notes: NativeInstant(
-        _encoder(parts, notes), _decoder(parts, notes, INSTANT_DECODERS), NativeLengths(parts, notes["length_width"])
-    ),
-    "tagger": lambda parts, notes: NativeTagger(_encoder(parts, notes), parts.readout("labels")),
-    "classifier": lambda parts, notes: NativeClassifier(parts, _encoder(parts, notes), notes["pooling"]),
     "crf": lambda parts, notes: NativeConditionalRandomField(parts, _encoder(parts, notes)),
-    "chain-fusion": lambda parts, notes: ChainFusion(_members(parts, notes), notes["weights"]),
+    "chain-fusion": _chain_fusion,
     "ensemble": lambda parts, notes: Ensemble(_members(parts, notes)),
-    "fusion": lambda parts, notes: Fusion(_members(parts, notes), notes["weights"], notes["renormalise"]),
+    "fusion": _fusion,
     "seeds": lambda parts, notes: Ensemble(_members(parts, notes)),
     "with-counts": _with_counts,
 }
@@ -127,13 +186,15 @@ def _library_with_threads() -> Any:
 
 def read_model(functions: Any, folder: Path, notes: Mapping[str, Any]) -> Any:
     """The model of the export in ``folder``, packed for a variant of the library, with the ``notes`` of export.json."""
-    if notes["model"] not in MODELS:
+    if notes.get("model") not in tuple(MODELS):
         raise UserError(
-            f"{folder} is an export of a {notes['model']!r}, and this version of the native engine opens "
+            f"{folder} is an export of a {str(notes.get('model'))[:40]!r}, and this version of the native engine opens "
             f"{', '.join(MODELS)}: export the run again"
         )
     try:
-        return assemble(functions, load_file(folder / WEIGHTS), notes)
+        return assemble(functions, load_tensors(folder / WEIGHTS), notes)
+    except MisfitError as error:
+        raise UserError(f"{folder} is no export of this model: {error}; export the run again") from error
     except KeyError as error:  # a note or a tensor that exports did not have then, or do not have any more
         raise UserError(
             f"{folder} has no {error}: another version of transduce made the export; export the run again"

@@ -16,12 +16,25 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.compute.library import declare
-from transduce.engines.native.parts import Embedding, Parts, check, read_tokens
+from transduce.engines.native.parts import (
+    NOTHING,
+    Embedding,
+    Encoded,
+    MisfitError,
+    Parts,
+    check,
+    choice,
+    read_tokens,
+    real,
+    whole,
+)
 from transduce.tree import Shared
 from transduce.types import Memory, Padded
 
 CELLS = {"lstm": 0, "gru": 1, "elman-tanh": 2, "elman-sigmoid": 3, "ssru": 4}
 LEAVES = {"lstm": 2}  # vectors in a cell's state; the others have one
+GATES = {"lstm": 4, "gru": 3, "ssru": 2}  # vectors that a cell computes; the others have one
+BRIDGES = ("linear", "copy", "zero")
 WIRINGS = {"plain": 0, "bahdanau": 1, "luong": 2}
 
 
@@ -76,12 +89,21 @@ SIGNATURES: dict[str, list[Any]] = {
     "recurrent_encode": [POINTER(Encoder), c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p],
     "recurrent_step": [POINTER(Decoder), POINTER(Step)],
 }
+STRUCTURES = {
+    "Embedding": Embedding,
+    "RecurrentCell": Cell,
+    "RecurrentEncoder": Encoder,
+    "RecurrentDecoder": Decoder,
+    "RecurrentStep": Step,
+}
 
 
-def read_cell(parts: Parts, name: str, kind: str, width: int) -> Cell:
-    """The cell whose tensors begin with ``name``; an empty one if the export has none."""
-    tensors = parts.handle(f"{name}.input"), parts.handle(f"{name}.recurrent"), parts.address(f"{name}.peepholes")
-    return Cell(CELLS[kind], width, *tensors)
+def read_cell(parts: Parts, name: str, kind: str, width: int, inputs: int) -> Cell:
+    """The cell whose tensors begin with ``name``."""
+    gates = GATES.get(kind, 1) * width
+    recurrent = None if kind == "ssru" else parts.handle(f"{name}.recurrent", gates, width)
+    peepholes = parts.address(f"{name}.peepholes", 3, width) if kind == "lstm" else None
+    return Cell(CELLS[kind], width, parts.handle(f"{name}.input", gates, inputs), recurrent, peepholes)
 
 
 class NativeRecurrentEncoder:
@@ -90,15 +112,23 @@ class NativeRecurrentEncoder:
     """
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
-        declare(parts.functions, SIGNATURES)
+        declare(parts.functions, SIGNATURES, structures=STRUCTURES)
         self.parts = parts
-        ways = notes["ways"]
-        count, kind, width = notes["layers"], notes["cell"], notes["width"]
-        names = [f"encoder.{layer}.{way}" for layer in range(count) for way in ("forward", "backward")]
-        cells = parts.array(Cell, [read_cell(parts, name, kind, width) for name in names])
-        self.table = Encoder(parts.embedding(notes), count, notes["residual"], cells)
-        self.width = ways * width
+        embedding, kind, width = parts.embedding(notes), choice(notes, "cell", CELLS), whole(notes, "width", 1)
+        count, residual = whole(notes, "layers", 1), whole(notes, "residual", 0, 1)
+        self.width = whole(notes, "ways", 1, 2) * width
+        cells = []
+        for layer in range(count):
+            names = [f"encoder.{layer}.{way}" for way in ("forward", "backward")]
+            there = [f"{name}.input.weight" in parts.tensors for name in names]
+            if sum(there) * width != self.width:
+                raise MisfitError(f"encoder.{layer} has {sum(there)} cells: {notes['ways']} were expected")
+            inputs = self.width if layer else embedding.width
+            both = zip(names, there, strict=True)
+            cells += [read_cell(parts, name, kind, width, inputs) if cell else Cell() for name, cell in both]
+        self.table = Encoder(embedding, count, residual, parts.array(Cell, cells))
         self.summary_width = count * self.width * LEAVES.get(kind, 1)
+        self.encoded = Encoded(self.width, self.summary_width, embedding.vocabulary)
 
     def __call__(self, source: Padded) -> Memory:
         ids_BS, lengths_B = source.values.contiguous(), source.lengths.contiguous()
@@ -131,36 +161,65 @@ class RecurrentState:
     source: Shared[RecurrentSource]
 
 
-class NativeRecurrentDecoder:
-    """A decoder over the memory of any encoder, or of none (in a language model).
+class RecurrentCells:
+    """The cells of a decoder over the memory of any encoder, or of none (in a language model).
 
     The matrix "bridge" maps the memory's summary to the cells' first state; without it, the summary is this state, or
     the state is zero. "keys" maps the encoder's states to keys; without it, they are the states.
     """
 
-    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
-        declare(parts.functions, SIGNATURES)
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
+        declare(parts.functions, SIGNATURES, structures=STRUCTURES)
         self.parts = parts
-        count, kind, width = notes["layers"], notes["cell"], notes["width"]
-        cells = parts.array(Cell, [read_cell(parts, f"decoder.{number}", kind, width) for number in range(count)])
-        self.attends, self.bridge = notes["wiring"] != "plain", notes["bridge"]
-        self.keys = parts.matrix("keys") if "keys.weight" in parts.tensors else None
-        self.project = parts.matrix("bridge") if self.bridge == "linear" else None
-        self.matrix = parts.readout("readout")
-        self.table = Decoder(
-            parts.embedding(notes),
-            count,
-            notes["residual"],
-            WIRINGS[notes["wiring"]],
-            notes["key_width"],
-            notes["value_width"],
-            notes["scale"],
-            parts.address("score"),
-            *(parts.handle(name) for name in ("second", "mix", "query")),
-            cells,
-        )
+        embedding, kind, width = parts.embedding(notes), choice(notes, "cell", CELLS), whole(notes, "width", 1)
+        count, wiring = whole(notes, "layers", 1), choice(notes, "wiring", WIRINGS)
         self.width, self.cells_width = width, count * width * LEAVES.get(kind, 1)
-        self.feed = width if notes["fed"] else 0
+        self.attends, fed = wiring != "plain", whole(notes, "fed", 0, 1)
+        self.feed = width if fed else 0
+        self.bridge = choice(notes, "bridge", BRIDGES)
+        linear = self.bridge == "linear"
+        self.project = parts.matrix("bridge", self.cells_width, encoded.summary) if linear else None
+        if self.bridge == "copy" and encoded.summary != self.cells_width:
+            raise MisfitError(f"the encoder's summary has {encoded.summary} numbers: {self.cells_width} were expected")
+        if (self.attends and encoded == NOTHING) or (fed and wiring != "luong"):
+            raise MisfitError(f"wiring = {wiring!r}, fed = {fed}: this model cannot have them")
+        lowest = {"plain": 0, "bahdanau": encoded.width, "luong": width * fed}[wiring]
+        joined = {"plain": 0, "bahdanau": width + encoded.width + embedding.width, "luong": encoded.width + width}[
+            wiring
+        ]
+        gates = GATES.get(kind, 1) * width
+        cells = [
+            read_cell(parts, f"decoder.{number}", kind, width, width if number else embedding.width)
+            for number in range(count)
+        ]
+        self.table = Decoder(
+            embedding,
+            count,
+            whole(notes, "residual", 0, 1),
+            WIRINGS[wiring],
+            *self._attention(parts, notes, encoded),
+            parts.handle("second", gates, lowest) if lowest else None,
+            parts.handle("mix", width, joined) if joined else None,
+            parts.handle("query", notes["key_width"], width)
+            if self.attends and "query.weight" in parts.tensors
+            else None,
+            parts.array(Cell, cells),
+        )
+
+    def _attention(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> tuple[int, int, float, Any]:
+        """The widths of keys and values, the scale, and the address of the vector that additive attention has."""
+        self.keys = None
+        if not self.attends:
+            return 0, 0, 1.0, None
+        key_width, mapped = whole(notes, "key_width", 1), "keys.weight" in parts.tensors
+        self.keys = parts.matrix("keys", key_width, encoded.width) if mapped else None
+        queries_fit = "query.weight" in parts.tensors or self.width == key_width
+        if not queries_fit or not (mapped or encoded.width == key_width):
+            raise MisfitError(
+                f"key_width = {key_width}: queries of {self.width} and keys of {encoded.width} numbers need matrices"
+            )
+        value_width = whole(notes, "value_width", encoded.width, encoded.width)
+        return key_width, value_width, real(notes, "scale"), parts.address("score", key_width)
 
     def start(self, memory: Memory) -> RecurrentState:
         states = memory.states
@@ -184,9 +243,6 @@ class NativeRecurrentDecoder:
     def extend(self, tokens_NT: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         return read_tokens(self._step, tokens_NT, state)
 
-    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
-        return self.matrix.logits(output, candidates)
-
     def _step(self, token_N: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Reads a token in each row. Returns the features [N, W]."""
         (N, F), source = state.cells_NF.shape, state.source.value
@@ -208,3 +264,14 @@ class NativeRecurrentDecoder:
         found = self.parts.functions.transduce_recurrent_step(byref(self.table), byref(step))
         check(found, self.table.embedding, 0)
         return output_NW, RecurrentState(next_NF, state.source)
+
+
+class NativeRecurrentDecoder(RecurrentCells):
+    """Cells with a matrix "readout", which maps their features to logits."""
+
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
+        super().__init__(parts, notes, encoded)
+        self.matrix = parts.readout("readout", self.table.embedding.vocabulary, self.width)
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return self.matrix.logits(output, candidates)

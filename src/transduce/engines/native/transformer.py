@@ -16,7 +16,20 @@ from torch import Tensor
 
 from transduce.compute.library import NO_ROOM, declare
 from transduce.engines.native.matrices import ACTIVATIONS
-from transduce.engines.native.parts import Embedding, Norm, Parts, check, read_tokens
+from transduce.engines.native.parts import (
+    NOTHING,
+    Embedding,
+    Encoded,
+    MisfitError,
+    Norm,
+    Parts,
+    check,
+    choice,
+    read_tokens,
+    real,
+    tables,
+    whole,
+)
 from transduce.tree import Shared
 from transduce.types import Memory, Padded
 
@@ -24,6 +37,7 @@ FIRST_CAPACITY = 16  # positions; then twice as many each time
 MATRICES = ("predict", "project", "out", "query", "read_out", "widen", "narrow")
 NORMS = ("mixer_norm", "memory_norm", "feedforward_norm")
 TABLES = ("turns", "bias", "keys", "values")  # of relative positions
+NO_NORM = Norm()
 
 
 class Relative(Structure):
@@ -78,24 +92,84 @@ SIGNATURES: dict[str, list[Any]] = {
     "transformer_encode": [POINTER(Stack), c_void_p, c_void_p, c_int64, c_int64, POINTER(KeysAndValues), c_void_p],
     "transformer_step": [POINTER(Stack), POINTER(Step)],
 }
+STRUCTURES = {
+    "Norm": Norm,
+    "Embedding": Embedding,
+    "Relative": Relative,
+    "TransformerLayer": Layer,
+    "TransformerStack": Stack,
+    "TransformerMemory": KeysAndValues,
+    "TransformerStep": Step,
+}
 
 
-def stack(parts: Parts, side: str, notes: Mapping[str, Any]) -> Stack:
-    """The structure of an encoder or a decoder, whose tensors begin with ``side``. ``notes`` describes it."""
-    declare(parts.functions, SIGNATURES)
+def stack(parts: Parts, side: str, notes: Mapping[str, Any], reads: bool) -> Stack:
+    """The structure of an encoder or a decoder, whose tensors begin with ``side``. ``notes`` describes it. If it
+    ``reads`` a memory, its layers attend to it.
+    """
+    declare(parts.functions, SIGNATURES, structures=STRUCTURES)
+    embedding, count = parts.embedding(notes), whole(notes, "layers", 1)
+    heads, gated = whole(notes, "heads", 1), whole(notes, "gated", 0, 1) if "gated" in notes else 0
+    if embedding.width % heads:
+        raise MisfitError(f"heads = {heads}: a divisor of the width {embedding.width} was expected")
+    mixers = tables(notes, "mixers", count) if "mixers" in notes else [{}] * count
+    names = [f"{side}.{number}" for number in range(count)]
+    layers = [
+        _layer(parts, name, mixer, embedding, heads, gated, reads) for name, mixer in zip(names, mixers, strict=True)
+    ]
+    turning = [len(parts.tensors[f"{name}.turns"]) for name in names if f"{name}.turns" in parts.tensors]
+    embedding.most_positions = min([embedding.most_positions, *turning])
+    pre_norm, activation = whole(notes, "pre_norm", 0, 1), ACTIVATIONS[choice(notes, "activation", ACTIVATIONS)]
+    last = parts.norm(f"{side}.norm", embedding.width) if pre_norm else NO_NORM
+    numbers = heads, count, pre_norm, gated, activation, real(notes, "eps", 0)
+    return Stack(embedding, *numbers, last, parts.array(Layer, layers))
 
-    def layer(name: str, mixer: Mapping[str, int]) -> Layer:
-        norms = (parts.norm(f"{name}.{each}") for each in NORMS)
-        tables = (parts.address(f"{name}.{each}") for each in TABLES)
-        relative = Relative(mixer.get("far", 0), mixer.get("ahead", 0), *tables)
-        matrices = (parts.handle(f"{name}.{each}") for each in MATRICES)
-        return Layer(*norms, relative, mixer.get("kernel", 0), parts.address(f"{name}.weights"), *matrices)
 
-    count, activation = notes["layers"], ACTIVATIONS[notes["activation"]]
-    mixers = notes.get("mixers", [{}] * count)
-    layers = parts.array(Layer, [layer(f"{side}.{number}", mixer) for number, mixer in enumerate(mixers)])
-    numbers = notes["heads"], count, notes["pre_norm"], notes.get("gated", 0), activation, notes["eps"]
-    return Stack(parts.embedding(notes), *numbers, parts.norm(f"{side}.norm"), layers)
+def _layer(
+    parts: Parts, name: str, mixer: Mapping[str, Any], embedding: Embedding, heads: int, gated: int, reads: bool
+) -> Layer:
+    """The layer whose tensors begin with ``name``. ``mixer`` describes how it mixes positions."""
+    W = embedding.width
+    kernel = whole(mixer, "kernel", 1) if "kernel" in mixer else 0
+    predicts = kernel > 0 and f"{name}.predict.weight" in parts.tensors
+    if kernel and not predicts:
+        parts.tensor(f"{name}.weights", heads, kernel)
+    widen = parts.matrix(f"{name}.widen", None, W)
+    if gated and widen.outputs % 2:
+        raise MisfitError(f"{name}.widen has {widen.outputs} outputs: two halves were expected")
+    return Layer(
+        parts.norm(f"{name}.mixer_norm", W),
+        parts.norm(f"{name}.memory_norm", W) if reads else NO_NORM,
+        parts.norm(f"{name}.feedforward_norm", W),
+        Relative() if kernel else _relative(parts, name, mixer, heads, W // heads),
+        kernel,
+        parts.address(f"{name}.weights", heads, kernel) if kernel else None,
+        parts.handle(f"{name}.predict", heads * kernel, W) if predicts else None,
+        parts.handle(f"{name}.project", (2 if kernel else 3) * W, W),
+        parts.handle(f"{name}.out", W, W),
+        parts.handle(f"{name}.query", W, W) if reads else None,
+        parts.handle(f"{name}.read_out", W, W) if reads else None,
+        widen.handle,
+        parts.handle(f"{name}.narrow", W, widen.outputs // (1 + gated)),
+    )
+
+
+def _relative(parts: Parts, name: str, mixer: Mapping[str, Any], heads: int, features: int) -> Relative:
+    """The relative positions of self-attention: rotary, biases of T5 or ALiBi, vectors of Shaw, or none."""
+    far, ahead = (whole(mixer, each) if each in mixer else 0 for each in ("far", "ahead"))
+    distances = far + 1 + ahead
+    if f"{name}.turns" in parts.tensors and features % 2:
+        raise MisfitError(f"{name}.turns: heads of {features} numbers have no two halves to turn")
+    if (f"{name}.keys" in parts.tensors) != (f"{name}.values" in parts.tensors):
+        raise MisfitError(f"{name}.keys and {name}.values: both or neither were expected")
+    return Relative(
+        far,
+        ahead,
+        parts.address(f"{name}.turns", None, features),
+        parts.address(f"{name}.bias", heads, distances),
+        parts.address(f"{name}.keys", distances, features),
+        parts.address(f"{name}.values", distances, features),
+    )
 
 
 def read_at_once(
@@ -114,7 +188,9 @@ class NativeTransformerEncoder:
 
     def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
         self.parts = parts
-        self.table = stack(parts, "encoder", notes)
+        self.table = stack(parts, "encoder", notes, reads=False)
+        embedding = self.table.embedding
+        self.encoded = Encoded(embedding.width, embedding.width, embedding.vocabulary)
 
     def __call__(self, source: Padded) -> Memory:
         ids_BS, lengths_B = source.values.contiguous(), source.lengths.contiguous()
@@ -127,8 +203,8 @@ class NativeReading:
     of all layers. A language model has no such matrix.
     """
 
-    def __init__(self, parts: Parts, layers: int, width: int) -> None:
-        self.matrix = parts.matrix("memory") if "memory.weight" in parts.tensors else None
+    def __init__(self, parts: Parts, layers: int, width: int, encoded: Encoded) -> None:
+        self.matrix = None if encoded == NOTHING else parts.matrix("memory", layers * 2 * width, encoded.width)
         self.layers, self.width = layers, width
 
     def of(self, memory: Memory) -> Padded:
@@ -177,11 +253,12 @@ class NativeState:
 class NativeTransformerDecoder:
     """A decoder over the memory of any encoder. The matrix "readout" maps its features to logits."""
 
-    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
         self.parts = parts
-        self.table = stack(parts, "decoder", notes)
+        self.table = stack(parts, "decoder", notes, reads=encoded != NOTHING)
         self.width = self.table.embedding.width
-        self.reading, self.matrix = NativeReading(parts, self.table.count, self.width), parts.readout("readout")
+        self.reading = NativeReading(parts, self.table.count, self.width, encoded)
+        self.matrix = parts.readout("readout", self.table.embedding.vocabulary, self.width)
 
     def start(self, memory: Memory) -> NativeState:
         read = self.reading.of(memory)
@@ -239,12 +316,13 @@ class NativeInstantTransformer:
     is the place from the end of its row, and the place from the start is the position.
     """
 
-    def __init__(self, parts: Parts, notes: Mapping[str, Any]) -> None:
+    def __init__(self, parts: Parts, notes: Mapping[str, Any], encoded: Encoded) -> None:
         self.parts = parts
-        self.table = stack(parts, "decoder", notes)
+        self.table = stack(parts, "decoder", notes, reads=True)
         self.max_length = self.table.embedding.vocabulary
-        self.reading = NativeReading(parts, self.table.count, self.table.embedding.width)
-        self.matrix = parts.readout("readout")
+        width = self.table.embedding.width
+        self.reading = NativeReading(parts, self.table.count, width, encoded)
+        self.matrix = parts.readout("readout", None, width)
 
     def start(self, memory: Memory) -> Shared[Padded]:
         return Shared(self.reading.of(memory))

@@ -102,10 +102,8 @@ def _functions() -> Any:
 def declared(functions: Any) -> Any:
     """The library, whose functions for readings know their arguments."""
     read = [POINTER(JointNgrams), c_void_p, c_void_p, c_int64, c_int64, POINTER(ReadingTables)]
-    declare(functions, {"read_sources": read}, c_void_p)
-    others: dict[str, list[Any]] = {
-        "take_lattices": [c_void_p, POINTER(ReadingTables)],
-        "reading_step": [POINTER(ReadingTables), POINTER(ReadingStep)],
-    }
-    declare(functions, others, None)
+    structures = {each.__name__: each for each in (JointNgrams, ReadingTables, ReadingStep)}
+    declare(functions, {"read_sources": read}, c_void_p, structures)
+    declare(functions, {"take_lattices": [c_void_p, POINTER(ReadingTables)]}, None)
+    declare(functions, {"reading_step": [POINTER(ReadingTables), POINTER(ReadingStep)]})
     return functions

@@ -9,7 +9,7 @@
 
 namespace transduce {
 
-// The logarithm of 0: finite, because the compiler may assume that numbers are. Sums of it and of log-probabilities stay
+// The logarithm of 0: finite, so that differences of it are numbers. Sums of it and of log-probabilities stay
 // below IMPOSSIBLE.
 const double ZERO = -1e300, IMPOSSIBLE = -1e299;
 const int64_t BLANK = 0;
@@ -22,7 +22,7 @@ static inline double add_logs(double a, double b) {
 static inline double bounded(double log_prob) { return log_prob < ZERO ? ZERO : log_prob; }
 
 // What callers read for ZERO.
-static inline double to_public(double log_prob) { return log_prob < IMPOSSIBLE ? minus_infinity() : log_prob; }
+static inline double to_public(double log_prob) { return log_prob < IMPOSSIBLE ? -std::numeric_limits<double>::infinity() : log_prob; }
 
 // ---------------------------------------------------------------- prefix beam search
 
@@ -220,24 +220,7 @@ class Following {
     bool possible_ = false;
 };
 
-}  // namespace transduce
-
-// ---------------------------------------------------------------- the interface
-
-using namespace transduce;
-
-void transduce_prefix_beam(
-    const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
-    int64_t size, int64_t count, double bonus, int64_t* outputs, int64_t* lengths, double* scores) {
-    PrefixBeam beam(symbols, first_token, size, bonus);
-    for (int64_t n = 0; n < rows; ++n) {
-        beam.start();
-        for (int64_t t = 0; t < frames[n]; ++t) beam.read(log_probs + (n * longest + t) * symbols);
-        beam.write(count, longest, outputs + n * count * longest, lengths + n * count, scores + n * count);
-    }
-}
-
-int64_t transduce_align(
+static int64_t align(
     const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
     int64_t end, const int64_t* targets, const int64_t* lengths, int64_t most, double* own, double* best, int64_t* choice,
     double* total) {
@@ -265,4 +248,34 @@ int64_t transduce_align(
         total[n] = to_public(prefix.total[S]);
     }
     return DONE;
+}
+
+}  // namespace transduce
+
+// ---------------------------------------------------------------- the interface
+
+using namespace transduce;
+
+int64_t transduce_prefix_beam(
+    const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
+    int64_t size, int64_t count, double bonus, int64_t* outputs, int64_t* lengths, double* scores) {
+    return guarded([=] {
+        PrefixBeam beam(symbols, first_token, size, bonus);
+        for (int64_t n = 0; n < rows; ++n) {
+            beam.start();
+            for (int64_t t = 0; t < frames[n]; ++t) beam.read(log_probs + (n * longest + t) * symbols);
+            beam.write(count, longest, outputs + n * count * longest, lengths + n * count, scores + n * count);
+        }
+        return DONE;
+    });
+}
+
+int64_t transduce_align(
+    const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
+    int64_t end, const int64_t* targets, const int64_t* lengths, int64_t most, double* own, double* best, int64_t* choice,
+    double* total) {
+    return guarded([=] {
+        return align(
+            log_probs, frames, rows, longest, symbols, first_token, end, targets, lengths, most, own, best, choice, total);
+    });
 }

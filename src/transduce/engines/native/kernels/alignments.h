@@ -13,7 +13,7 @@
 //
 //     log_probs [N, S, V], frames [N] (how many of them are real)
 //     outputs [N, count, S], lengths [N, count] (-1: there are fewer outputs), scores [N, count]
-TRANSDUCE_PUBLIC void transduce_prefix_beam(
+TRANSDUCE_PUBLIC int64_t transduce_prefix_beam(
     const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
     int64_t size, int64_t count, double bonus, int64_t* outputs, int64_t* lengths, double* scores);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "numbers.h"
@@ -18,14 +19,7 @@ struct Continuation {
     int64_t origin, token;
 };
 
-// The compiler may assume that numbers are finite, so this reads the bits.
-static inline bool is_finite(double x) {
-    uint64_t bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return (bits >> 52 & 0x7FF) != 0x7FF;
-}
-
-// True if a number is missing (NaN), which the compiler may assume away too.
+// True if a number is missing (NaN). It reads the bits, because this becomes vector instructions.
 static bool any_missing(const float* x, int64_t count) {
     uint32_t largest = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -63,18 +57,18 @@ static void find_largest(const float* scores, int64_t V, int64_t count, float* v
         if (scores[v] > value[count - 1]) insert(v);
 }
 
-static float find_highest(const float* x, int64_t count) {
-    float found = x[0];
-    for (int64_t i = 0; i < count; ++i) found = x[i] > found ? x[i] : found;
-    return found;
-}
-
 // The sum of e^(x - most), in 16 parts as in numbers.h.
 static float sum_exponentials(const float* x, float most, int64_t count) {
     float parts[SIXTEEN] = {};
     int64_t i = 0;
     for (; i + SIXTEEN <= count; i += SIXTEEN)
-        for (int j = 0; j < SIXTEEN; ++j) parts[j] += exponential(x[i + j] - most);
+        for (int j = 0; j < SIXTEEN; j += AT_A_TIME) {
+            Register some, total;
+            std::memcpy(&some, x + i + j, sizeof some);
+            std::memcpy(&total, parts + j, sizeof total);
+            total += exponential(some - most);
+            std::memcpy(parts + j, &total, sizeof total);
+        }
     Sixteen of_all;
     std::memcpy(&of_all, parts, sizeof of_all);
     float total = sum(of_all);
@@ -82,37 +76,7 @@ static float sum_exponentials(const float* x, float most, int64_t count) {
     return total;
 }
 
-}  // namespace transduce
-
-using namespace transduce;
-
-void transduce_highest(
-    const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
-    double* log_prob) {
-    for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
-        const float highest = find_highest(logits + first, vocabulary - first);
-        const float most = std::max(highest, find_highest(logits, first));
-        const float* at = std::find(logits + first, logits + vocabulary, highest);
-        token[n] = at == logits + vocabulary ? first : at - logits;  // NaN is nowhere
-        if (forced != nullptr && forced[n] >= first) token[n] = forced[n];
-        const double mass = sum_exponentials(logits, most, vocabulary);
-        log_prob[n] = static_cast<double>(logits[token[n]] - most) - std::log(mass);
-    }
-}
-
-void transduce_log_softmax(float* logits, int64_t rows, int64_t vocabulary, int64_t first) {
-    for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
-        const float most = find_highest(logits, vocabulary);
-        const float rest = static_cast<float>(std::log(static_cast<double>(sum_exponentials(logits, most, vocabulary))));
-        if (any_missing(logits, vocabulary))
-            std::fill(logits, logits + vocabulary, missing());
-        else
-            for (int64_t v = 0; v < vocabulary; ++v) logits[v] = logits[v] - most - rest;
-        std::fill(logits, logits + first, static_cast<float>(minus_infinity()));
-    }
-}
-
-void transduce_choose(
+static void choose(
     const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
     double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
     const int64_t K = hypotheses, V = vocabulary, each = std::min(K + 1, V), C = std::min(2 * K, K * each);
@@ -134,12 +98,51 @@ void transduce_choose(
             totals[b * C + c] = one.total;
             origin[b * C + c] = one.origin;
             token[b * C + c] = one.token;
-            ended[b * C + c] = one.token == end && c < K && is_finite(one.total);
+            ended[b * C + c] = one.token == end && c < K && std::isfinite(one.total);
             if (one.token != end && kept < K) live[b * K + kept++] = c;
         }
         for (int64_t c = 0; c < C && kept < K; ++c)
             if (found[c].token == end) live[b * K + kept++] = c;
     }
+}
+
+}  // namespace transduce
+
+using namespace transduce;
+
+void transduce_highest(
+    const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
+    double* log_prob) {
+    for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
+        const float highest = largest_of<false>(logits + first, vocabulary - first);
+        const float most = std::max(highest, largest_of<false>(logits, first));
+        const float* at = std::find(logits + first, logits + vocabulary, highest);
+        token[n] = at == logits + vocabulary ? first : at - logits;  // NaN is nowhere
+        if (forced != nullptr && forced[n] >= first) token[n] = forced[n];
+        const double mass = sum_exponentials(logits, most, vocabulary);
+        log_prob[n] = static_cast<double>(logits[token[n]] - most) - std::log(mass);
+    }
+}
+
+void transduce_log_softmax(float* logits, int64_t rows, int64_t vocabulary, int64_t first) {
+    for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
+        const float most = largest_of<false>(logits, vocabulary);
+        const float rest = static_cast<float>(std::log(static_cast<double>(sum_exponentials(logits, most, vocabulary))));
+        if (any_missing(logits, vocabulary))
+            std::fill(logits, logits + vocabulary, std::numeric_limits<float>::quiet_NaN());
+        else
+            for (int64_t v = 0; v < vocabulary; ++v) logits[v] = logits[v] - most - rest;
+        std::fill(logits, logits + first, -std::numeric_limits<float>::infinity());
+    }
+}
+
+int64_t transduce_choose(
+    const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
+    double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
+    return guarded([=] {
+        choose(scores, total, sources, hypotheses, vocabulary, end, totals, origin, token, ended, live);
+        return DONE;
+    });
 }
 
 void transduce_extend(
@@ -148,7 +151,7 @@ void transduce_extend(
     int64_t most, const int64_t* tokens, const double* token_log_probs, double* log_prob, double* news,
     double* next_total, int64_t* rows, int64_t* next_tokens, double* next_log_probs) {
     const int64_t K = hypotheses, C = candidates, T = most;
-    const double never = minus_infinity();
+    const double never = -std::numeric_limits<double>::infinity();
     for (int64_t b = 0; b < sources; ++b) {
         for (int64_t c = 0; c < C; ++c) {
             const int64_t at = b * C + c;

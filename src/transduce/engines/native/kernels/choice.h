@@ -22,7 +22,7 @@ TRANSDUCE_PUBLIC void transduce_log_softmax(float* logits, int64_t rows, int64_t
 //     totals [B, C] float64, origin [B, C] (the hypothesis k), token [B, C]
 //     ended  [B, C]   1 for a finite continuation by the token `end` among the best K
 //     live   [B, K]   the best K continuations that do not end; then those that end, if there are too few
-TRANSDUCE_PUBLIC void transduce_choose(
+TRANSDUCE_PUBLIC int64_t transduce_choose(
     const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
     double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live);
 

@@ -141,23 +141,27 @@ using namespace transduce;
 int64_t transduce_convolution_encode(
     const ConvolutionStack* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
     float* states, float* values) {
-    if (longest > encoder->embedding.most_positions) return NO_ROOM;
-    const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
-    if (unknown != DONE) return unknown;
-    Sentences some(ids, lengths, longest);
-    ConvolutionScratch& scratch = ConvolutionScratch::of(*encoder, some.most(), longest);
-    while (some.next(sources)) encode(*encoder, some, scratch, states, values);
-    return DONE;
+    return guarded([=]() -> int64_t {
+        if (longest > encoder->embedding.most_positions) return NO_ROOM;
+        const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
+        if (unknown != DONE) return unknown;
+        Sentences some(ids, lengths, longest);
+        ConvolutionScratch& scratch = ConvolutionScratch::of(*encoder, some.most(), longest);
+        while (some.next(sources)) encode(*encoder, some, scratch, states, values);
+        return DONE;
+    });
 }
 
 int64_t transduce_convolution_step(const ConvolutionStack* decoder, const ConvolutionStep* step) {
-    for (int64_t n = 0; n < step->rows; ++n)
-        if (step->place[n] >= decoder->embedding.most_positions) return NO_ROOM;
-    for (int64_t n = 0; n < step->rows; ++n)
-        if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
-    const int block = static_cast<int>(std::min<int64_t>(BLOCK, step->rows));
-    ConvolutionScratch& scratch = ConvolutionScratch::of(*decoder, block, step->longest);
-    for (int64_t first = 0; first < step->rows; first += block)
-        decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(block, step->rows - first)), scratch);
-    return DONE;
+    return guarded([=]() -> int64_t {
+        for (int64_t n = 0; n < step->rows; ++n)
+            if (step->place[n] >= decoder->embedding.most_positions) return NO_ROOM;
+        for (int64_t n = 0; n < step->rows; ++n)
+            if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
+        const int block = static_cast<int>(std::min<int64_t>(BLOCK, step->rows));
+        ConvolutionScratch& scratch = ConvolutionScratch::of(*decoder, block, step->longest);
+        for (int64_t first = 0; first < step->rows; first += block)
+            decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(block, step->rows - first)), scratch);
+        return DONE;
+    });
 }

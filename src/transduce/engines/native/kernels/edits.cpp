@@ -103,15 +103,18 @@ static void step_block(const EditsStep& step, int64_t first, int64_t last, int p
 
 using namespace transduce;
 
-void transduce_edits_step(const EditsStep* step) {
-    EditsScratch& scratch = EditsScratch::of(*step, static_cast<int>(std::max<int64_t>(BLOCK, step->longest)));
-    for (int64_t first = 0, last; first < step->rows; first = last) {
-        int64_t positions = 0;
-        for (last = first; last < step->rows; ++last) {
-            const int64_t length = step->lengths[source_of(*step, last)];
-            if (last > first && positions + length > BLOCK) break;
-            positions += length;
+int64_t transduce_edits_step(const EditsStep* step) {
+    return guarded([=]() -> int64_t {
+        EditsScratch& scratch = EditsScratch::of(*step, static_cast<int>(std::max<int64_t>(BLOCK, step->longest)));
+        for (int64_t first = 0, last; first < step->rows; first = last) {
+            int64_t positions = 0;
+            for (last = first; last < step->rows; ++last) {
+                const int64_t length = step->lengths[source_of(*step, last)];
+                if (last > first && positions + length > BLOCK) break;
+                positions += length;
+            }
+            step_block(*step, first, last, static_cast<int>(positions), scratch);
         }
-        step_block(*step, first, last, static_cast<int>(positions), scratch);
-    }
+        return DONE;
+    });
 }

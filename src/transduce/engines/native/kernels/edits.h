@@ -27,6 +27,6 @@ struct EditsStep {
 }
 
 // Reads one token in each row, and writes the log-probabilities of the token that follows.
-TRANSDUCE_PUBLIC void transduce_edits_step(const EditsStep* step);
+TRANSDUCE_PUBLIC int64_t transduce_edits_step(const EditsStep* step);
 
 #endif

@@ -3,6 +3,7 @@
 #include "interface.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "team.h"
 
@@ -20,35 +21,55 @@ int32_t transduce_processor() {
 #endif
 }
 
+int32_t transduce_version() { return VERSION; }
+
 void transduce_set_threads(int32_t threads) { Team::of_process().set_threads(threads); }
+
+template <class Pack>
+static Matrix* packed(int32_t outputs, int32_t inputs, const float* bias, const Pack& pack) {
+    try {
+        std::unique_ptr<Matrix> matrix(new Matrix(outputs, inputs, bias));
+        pack(*matrix);
+        return matrix.release();
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
 
 Matrix* transduce_pack_integers(
     const int8_t* weight, const float* scale, const float* bias, int32_t outputs, int32_t inputs) {
-    Matrix* matrix = new Matrix(outputs, inputs, bias);
-    matrix->pack(weight, scale);
-    return matrix;
+    return packed(outputs, inputs, bias, [=](Matrix& matrix) { matrix.pack(weight, scale); });
 }
 
 Matrix* transduce_pack_floats(const float* weight, const float* bias, int32_t outputs, int32_t inputs) {
-    Matrix* matrix = new Matrix(outputs, inputs, bias);
-    matrix->pack(weight);
-    return matrix;
+    return packed(outputs, inputs, bias, [=](Matrix& matrix) { matrix.pack(weight); });
 }
 
 void transduce_free(Matrix* matrix) { delete matrix; }
 
-void transduce_multiply(const Matrix* matrix, const float* x, float* y, int64_t rows, int32_t activation) {
-    static thread_local QuantisedRows quantised;
-    multiply(*matrix, x, y, static_cast<int>(rows), activation, quantised);
+static QuantisedRows& quantised_rows() {
+    static thread_local QuantisedRows rows;
+    return rows;
 }
 
-void transduce_multiply_real(
+int64_t transduce_multiply(const Matrix* matrix, const float* x, float* y, int64_t rows, int32_t activation) {
+    return guarded([=] {
+        multiply(*matrix, x, y, static_cast<int>(rows), activation, quantised_rows());
+        return DONE;
+    });
+}
+
+int64_t transduce_multiply_real(
     const Matrix* matrix, const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest) {
-    for (int64_t r = 0; r < rows; ++r) {
-        float* to = y + r * longest * matrix->outputs;
-        transduce_multiply(matrix, x + r * longest * matrix->inputs, to, lengths[r], NONE);
-        std::fill(to + lengths[r] * matrix->outputs, to + longest * matrix->outputs, 0.0f);
-    }
+    return guarded([=] {
+        for (int64_t r = 0; r < rows; ++r) {
+            float* to = y + r * longest * matrix->outputs;
+            const float* from = x + r * longest * matrix->inputs;
+            multiply(*matrix, from, to, static_cast<int>(lengths[r]), NONE, quantised_rows());
+            std::fill(to + lengths[r] * matrix->outputs, to + longest * matrix->outputs, 0.0f);
+        }
+        return DONE;
+    });
 }
 
 void transduce_mean(

@@ -57,15 +57,6 @@ void Matrix::pack(const float* weight_OI) {
     }
 }
 
-static float largest_size(const float* x, int count) {
-    float largest = 0;
-    for (int i = 0; i < count; ++i) {
-        const float size = x[i] < 0 ? -x[i] : x[i];
-        largest = size > largest ? size : largest;
-    }
-    return largest;
-}
-
 void QuantisedRows::read(const float* x, int rows, int inputs) {
     stride_ = (inputs + GROUP - 1) / GROUP * GROUP;
     values_.resize(static_cast<size_t>(rows) * stride_);
@@ -73,7 +64,7 @@ void QuantisedRows::read(const float* x, int rows, int inputs) {
     for (int r = 0; r < rows; ++r) {
         const float* from = x + static_cast<size_t>(r) * inputs;
         uint8_t* to = values_.data() + static_cast<size_t>(r) * stride_;
-        const float largest = largest_size(from, inputs);
+        const float largest = largest_of<true>(from, inputs);
         const float to_integers = largest > 0 ? 127.0f / largest : 0.0f;
         scale_[r] = largest / 127.0f;
         for (int i = 0; i < inputs; ++i)

@@ -1,8 +1,7 @@
 // Functions of single numbers and of rows of numbers, in float32.
 //
 // The loops are plain so that the compiler turns them into vector instructions. Sums have 16 parts, one for each element
-// of a vector, which are added at the end. This order is fixed, so every variant of the library finds the same numbers,
-// and a row's result never depends on another row.
+// of a vector, which are added at the end. This order is fixed, so a row's result never depends on another row.
 #ifndef TRANSDUCE_NUMBERS_H
 #define TRANSDUCE_NUMBERS_H
 
@@ -12,39 +11,46 @@
 
 namespace transduce {
 
-// For callers. Nothing here computes with it, because the compiler may assume that numbers are finite.
-static inline double minus_infinity() {
-    const uint64_t bits = 0xFFF0000000000000;
-    double x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
+const int SIXTEEN = 16;
+typedef float Sixteen __attribute__((vector_size(64)));  // the compiler splits it where registers are smaller
+typedef float Eight __attribute__((vector_size(32)));
+typedef float Four __attribute__((vector_size(16)));
 
-// No number (NaN), for callers too.
-static inline float missing() {
-    const uint32_t bits = 0x7FC00000;
-    float x;
-    std::memcpy(&x, &bits, sizeof x);
-    return x;
-}
+// What one instruction compares. Compilers split a comparison of larger vectors into single numbers.
+#if defined(__AVX512F__)
+typedef Sixteen Register;
+#elif defined(__AVX__)
+typedef Eight Register;
+#else
+typedef Four Register;
+#endif
+const int AT_A_TIME = sizeof(Register) / sizeof(float);
+typedef int32_t Integers __attribute__((vector_size(sizeof(Register))));
+
+static inline int32_t to_integers(float x) { return static_cast<int32_t>(x); }
+static inline Integers to_integers(Register x) { return __builtin_convertvector(x, Integers); }
+static inline float to_reals(int32_t x) { return static_cast<float>(x); }
+static inline Register to_reals(Integers x) { return __builtin_convertvector(x, Register); }
 
 // e^x for x <= 88: 2^n times a polynomial (Cephes, expf). Smaller than -87 gives about 0. Unlike std::exp, it becomes
-// vector instructions.
-static inline float exponential(float x) {
-    x = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
-    const float shifted = x * 1.44269504088896341f;
-    const int32_t n = static_cast<int32_t>(shifted + (shifted < 0 ? -0.5f : 0.5f));
-    const float whole = static_cast<float>(n);
-    const float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float y = 1.9875691500e-4f;
+// vector instructions. Of one number or of a register of them.
+template <class Reals>
+static inline Reals exponential(Reals x) {
+    x = x < -87.0f ? Reals{} - 87.0f : x;
+    x = x > 88.0f ? Reals{} + 88.0f : x;
+    const Reals shifted = x * 1.44269504088896341f;
+    const auto n = to_integers(shifted + (shifted < 0 ? Reals{} - 0.5f : Reals{} + 0.5f));
+    const Reals whole = to_reals(n);
+    const Reals rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    Reals y = Reals{} + 1.9875691500e-4f;
     y = y * rest + 1.3981999507e-3f;
     y = y * rest + 8.3334519073e-3f;
     y = y * rest + 4.1665795894e-2f;
     y = y * rest + 1.6666665459e-1f;
     y = y * rest + 5.0000001201e-1f;
     y = y * rest * rest + rest + 1.0f;
-    const int32_t bits = (n + 127) << 23;
-    float power;
+    const auto bits = (n + 127) * (1 << 23);
+    Reals power;
     std::memcpy(&power, &bits, sizeof power);
     return y * power;
 }
@@ -79,11 +85,6 @@ static inline void activate(float* x, int count, int activation) {
     else if (activation == TANH)
         for (int i = 0; i < count; ++i) x[i] = tangent(x[i]);
 }
-
-const int SIXTEEN = 16;
-typedef float Sixteen __attribute__((vector_size(64)));  // the compiler splits it where registers are smaller
-typedef float Eight __attribute__((vector_size(32)));
-typedef float Four __attribute__((vector_size(16)));
 
 static inline Sixteen load(const float* at) {
     Sixteen found;
@@ -139,10 +140,29 @@ static inline void gate(const float* halves, float* __restrict to, int count) {
     for (int i = 0; i < count; ++i) to[i] = halves[i] * sigmoid(gates[i]);
 }
 
+// The largest of numbers, or of their absolute values. NaN is never the largest, unless it is the first number.
+template <bool absolute>
+static inline float largest_of(const float* x, int64_t count) {
+    Register parts = Register{} + (absolute ? 0.0f : x[0]);
+    int64_t i = 0;
+    for (; i + AT_A_TIME <= count; i += AT_A_TIME) {
+        Register some;
+        std::memcpy(&some, x + i, sizeof some);
+        if (absolute) some = some < 0 ? -some : some;
+        parts = some > parts ? some : parts;
+    }
+    float largest = parts[0];
+    for (int j = 1; j < AT_A_TIME; ++j) largest = parts[j] > largest ? parts[j] : largest;
+    for (; i < count; ++i) {
+        const float one = absolute ? std::fabs(x[i]) : x[i];
+        largest = one > largest ? one : largest;
+    }
+    return largest;
+}
+
 // Turns energies into weights that sum to 1.
 static inline void softmax(float* x, int count) {
-    float largest = x[0];
-    for (int i = 1; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+    const float largest = largest_of<false>(x, count);
     for (int i = 0; i < count; ++i) x[i] = exponential(x[i] - largest);
     const float scale = 1.0f / moment<1>(x, 0.0f, count);
     for (int i = 0; i < count; ++i) x[i] *= scale;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "numbers.h"
@@ -13,7 +15,7 @@ namespace transduce {
 
 const float LEFT_OUT = -9.0f;   // as in statistical/readings/reader.py
 const double ROUNDING = 1e-6;   // as there
-const double NOTHING = -1e300;  // the logarithm of 0: finite, because the compiler may assume that numbers are
+const double NOTHING = -1e300;  // the logarithm of 0: finite, so that differences of it are numbers
 const float LEAST = -1e30f;     // the same for the log-probability of one unit
 const int64_t PADDING = 0, NO_UNIT = -1, NO_NODE = -1;
 
@@ -367,7 +369,7 @@ class ReadingRow {
         const double even = 1.0 / static_cast<double>(V - 2), kept = total > 0.0 ? 1.0 - step.escape : 0.0;
         const double escaped = total > 0.0 ? step.escape * even : even;
         for (int64_t v = 0; v < V; ++v) log_probs[v] = static_cast<float>(std::log(kept * probability[v] + escaped));
-        log_probs[PADDING] = log_probs[step.begin] = static_cast<float>(minus_infinity());
+        log_probs[PADDING] = log_probs[step.begin] = -std::numeric_limits<float>::infinity();
     }
 
   private:
@@ -384,8 +386,8 @@ using namespace transduce;
 
 Lattices* transduce_read_sources(
     const JointNgrams* model, const int64_t* sources, const int64_t* lengths, int64_t rows, int64_t longest,
-    ReadingTables* tables) {
-    Lattices* lattices = new Lattices;
+    ReadingTables* tables) try {
+    std::unique_ptr<Lattices> lattices(new Lattices);
     lattices->each.resize(rows);
     Team::of_process().share(static_cast<int>(rows), [&](int b) {
         lattices->each[b] = Reader(*model).read(sources + b * longest, lengths[b]);
@@ -397,7 +399,9 @@ Lattices* transduce_read_sources(
         tables->nodes = std::max(tables->nodes, static_cast<int64_t>(lattice.ending.size()));
         tables->depth = std::max(tables->depth, lattice.depth);
     }
-    return lattices;
+    return lattices.release();
+} catch (const std::exception&) {
+    return nullptr;
 }
 
 void transduce_take_lattices(Lattices* lattices, const ReadingTables* tables) {
@@ -426,18 +430,21 @@ void transduce_take_lattices(Lattices* lattices, const ReadingTables* tables) {
     delete lattices;
 }
 
-void transduce_reading_step(const ReadingTables* tables, const ReadingStep* step) {
-    static thread_local std::vector<double> at, moved, probability;
-    const int64_t E = tables->arcs, each = step->rows / tables->sources;
-    for (int64_t n = 0; n < step->rows; ++n) {
-        const ReadingRow row(*tables, n / each);
-        double* next = step->next_after + n * E;
-        if (step->tokens[n] == step->begin) {
-            std::copy(step->next + n * E, step->next + (n + 1) * E, next);
-            step->ending_after[n] = step->ending[n];
-        } else {
-            step->ending_after[n] = row.write(step->tokens[n], step->next + n * E, next, at, moved);
+int64_t transduce_reading_step(const ReadingTables* tables, const ReadingStep* step) {
+    return guarded([=]() -> int64_t {
+        static thread_local std::vector<double> at, moved, probability;
+        const int64_t E = tables->arcs, each = step->rows / tables->sources;
+        for (int64_t n = 0; n < step->rows; ++n) {
+            const ReadingRow row(*tables, n / each);
+            double* next = step->next_after + n * E;
+            if (step->tokens[n] == step->begin) {
+                std::copy(step->next + n * E, step->next + (n + 1) * E, next);
+                step->ending_after[n] = step->ending[n];
+            } else {
+                step->ending_after[n] = row.write(step->tokens[n], step->next + n * E, next, at, moved);
+            }
+            row.score(next, step->ending_after[n], *step, probability, step->log_probs + n * step->vocabulary);
         }
-        row.score(next, step->ending_after[n], *step, probability, step->log_probs + n * step->vocabulary);
-    }
+        return DONE;
+    });
 }

@@ -340,26 +340,30 @@ using namespace transduce;
 int64_t transduce_recurrent_encode(
     const RecurrentEncoder* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
     float* states, float* summary) {
-    const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
-    if (unknown != DONE) return unknown;
-    int F = 0;
-    for (int c = 0; c < 2 * encoder->count; ++c) F += encoder->cells[c].input == nullptr ? 0 : state_width(encoder->cells[c]);
-    std::vector<int64_t> order(sources);
-    std::iota(order.begin(), order.end(), static_cast<int64_t>(0));
-    std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
-    RecurrentScratch& scratch = RecurrentScratch::of_thread();
-    for (int64_t first = 0; first < sources; first += GROUP_OF_SENTENCES) {
-        const int count = static_cast<int>(std::min<int64_t>(GROUP_OF_SENTENCES, sources - first));
-        encode(*encoder, Group(order.data() + first, count, lengths), ids, longest, states, summary, F, scratch);
-    }
-    return DONE;
+    return guarded([=]() -> int64_t {
+        const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
+        if (unknown != DONE) return unknown;
+        int F = 0;
+        for (int c = 0; c < 2 * encoder->count; ++c) F += encoder->cells[c].input == nullptr ? 0 : state_width(encoder->cells[c]);
+        std::vector<int64_t> order(sources);
+        std::iota(order.begin(), order.end(), static_cast<int64_t>(0));
+        std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+        RecurrentScratch& scratch = RecurrentScratch::of_thread();
+        for (int64_t first = 0; first < sources; first += GROUP_OF_SENTENCES) {
+            const int count = static_cast<int>(std::min<int64_t>(GROUP_OF_SENTENCES, sources - first));
+            encode(*encoder, Group(order.data() + first, count, lengths), ids, longest, states, summary, F, scratch);
+        }
+        return DONE;
+    });
 }
 
 int64_t transduce_recurrent_step(const RecurrentDecoder* decoder, const RecurrentStep* step) {
-    for (int64_t n = 0; n < step->rows; ++n)
-        if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
-    RecurrentScratch& scratch = RecurrentScratch::of_thread();
-    for (int64_t first = 0; first < step->rows; first += BLOCK)
-        decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(BLOCK, step->rows - first)), scratch);
-    return DONE;
+    return guarded([=]() -> int64_t {
+        for (int64_t n = 0; n < step->rows; ++n)
+            if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
+        RecurrentScratch& scratch = RecurrentScratch::of_thread();
+        for (int64_t first = 0; first < step->rows; first += BLOCK)
+            decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(BLOCK, step->rows - first)), scratch);
+        return DONE;
+    });
 }

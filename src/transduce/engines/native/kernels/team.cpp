@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -38,6 +40,7 @@ void Team::set_threads(int threads) {
 void Team::run(int parts, const void* work, void (*call)(const void*, int)) {
     work_ = work;
     call_ = call;
+    failed_ = false;
     const int shares = std::min(threads(), parts);
     for (int s = 0; s < shares; ++s) {
         share_[s].next.store(parts * s / shares, std::memory_order_relaxed);
@@ -56,6 +59,7 @@ void Team::run(int parts, const void* work, void (*call)(const void*, int)) {
             pause_briefly();
         else
             std::this_thread::yield();  // the system may run something else in place of a helper
+    if (failed_) throw std::bad_alloc();
 }
 
 // Does the parts that nobody has taken, those of `first_share` first.
@@ -66,7 +70,11 @@ void Team::take_parts(int first_share) {
         for (;;) {
             const int part = share.next.fetch_add(1, std::memory_order_relaxed);
             if (part >= share.end) break;
-            call_(work_, part);
+            try {
+                call_(work_, part);
+            } catch (const std::exception&) {
+                failed_ = true;
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ class Team {
     int threads() const { return threads_.load(std::memory_order_relaxed); }
 
     // Calls work(part) once for each part from 0 to `parts` - 1, and returns when all are done. While another caller
-    // has the team, this one works alone.
+    // has the team, this one works alone. Throws std::bad_alloc if a part finds no memory.
     template <class Work>
     void share(int parts, const Work& work) {
         if (threads() == 1 || parts < 2 || !members_.try_lock()) {
@@ -58,6 +58,7 @@ class Team {
     std::atomic<unsigned> number_{0};
     std::atomic<int> inside_{0};
     std::atomic<int> shares_{0};
+    std::atomic<bool> failed_{false};  // an exception must not leave a helper
     const void* work_ = nullptr;
     void (*call_)(const void*, int) = nullptr;
     Share share_[MOST_THREADS];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "numbers.h"
@@ -25,14 +26,20 @@ struct Parts {
     const Work* work;
     int64_t count;
     std::atomic<int64_t> next;
+    std::atomic<bool> failed;  // an exception must not leave a thread
 
     static void take(void* parts) {
         Parts& self = *static_cast<Parts*>(parts);
-        for (int64_t part; (part = self.next.fetch_add(1, std::memory_order_relaxed)) < self.count;) (*self.work)(part);
+        try {
+            for (int64_t part; (part = self.next.fetch_add(1, std::memory_order_relaxed)) < self.count;)
+                (*self.work)(part);
+        } catch (const std::exception&) {
+            self.failed = true;
+        }
     }
 };
 
-// Calls work(part) once for each part, by PyTorch's threads.
+// Calls work(part) once for each part, by PyTorch's threads. Throws std::bad_alloc if a part finds no memory.
 template <class Work>
 static void share(int64_t parts, int threads, const Work& work) {
     const Parallel in_parallel = parallel.load();
@@ -40,8 +47,9 @@ static void share(int64_t parts, int threads, const Work& work) {
         for (int64_t part = 0; part < parts; ++part) work(part);
         return;
     }
-    Parts<Work> all = {&work, parts, {0}};
+    Parts<Work> all = {&work, parts, {0}, {false}};
     in_parallel(&Parts<Work>::take, &all, static_cast<unsigned>(threads), 0);
+    if (all.failed) throw std::bad_alloc();
 }
 
 // ---------------------------------------------------------------- numbers
@@ -375,15 +383,7 @@ static void cross_entropy(
     float* __restrict x = room.data();
     const Number* in = from<Number>(logits, row * words);
     for (int i = 0; i < words; ++i) x[i] = wide(in[i]);
-    Sixteen most = Sixteen{} + x[0];
-    int i = 0;
-    for (; i + SIXTEEN <= words; i += SIXTEEN) {
-        const Sixteen some = load(x + i);
-        most = some > most ? some : most;
-    }
-    float largest = x[0];
-    for (int lane = 0; lane < SIXTEEN; ++lane) largest = most[lane] > largest ? most[lane] : largest;
-    for (; i < words; ++i) largest = x[i] > largest ? x[i] : largest;
+    const float largest = largest_of<false>(x, words);
     const float mean = moment<1>(x, largest, words) / words;  // of the differences, which are smaller
     const float of_target = x[target] - largest;
     for (int j = 0; j < words; ++j) x[j] = exponential(x[j] - largest);
@@ -403,18 +403,24 @@ using namespace transduce;
 
 void transduce_set_parallel(void* address) { parallel = reinterpret_cast<Parallel>(address); }
 
-void transduce_attend(const Attention* of) {
-    share(of->rows * of->heads, of->threads, [of](int64_t part) {
-        const int64_t row = part / of->heads, head = part % of->heads;
-        of->halves ? attend<Half>(*of, row, head) : attend<float>(*of, row, head);
+int64_t transduce_attend(const Attention* of) {
+    return guarded([=]() -> int64_t {
+        share(of->rows * of->heads, of->threads, [of](int64_t part) {
+            const int64_t row = part / of->heads, head = part % of->heads;
+            of->halves ? attend<Half>(*of, row, head) : attend<float>(*of, row, head);
+        });
+        return DONE;
     });
 }
 
-void transduce_attend_backward(const Attention* of, const Vectors* query, const Vectors* key, const Vectors* value) {
-    share(of->rows * of->heads, of->threads, [=](int64_t part) {
-        const int64_t row = part / of->heads, head = part % of->heads;
-        of->halves ? attend_backward<Half>(*of, *query, *key, *value, row, head)
-                   : attend_backward<float>(*of, *query, *key, *value, row, head);
+int64_t transduce_attend_backward(const Attention* of, const Vectors* query, const Vectors* key, const Vectors* value) {
+    return guarded([=]() -> int64_t {
+        share(of->rows * of->heads, of->threads, [=](int64_t part) {
+            const int64_t row = part / of->heads, head = part % of->heads;
+            of->halves ? attend_backward<Half>(*of, *query, *key, *value, row, head)
+                       : attend_backward<float>(*of, *query, *key, *value, row, head);
+        });
+        return DONE;
     });
 }
 
@@ -436,12 +442,15 @@ void transduce_drop_rectified_backward(
     work(*gradient, *y, *to, count, threads, of->scale);
 }
 
-void transduce_cross_entropy(
+int64_t transduce_cross_entropy(
     const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words, float smoothing, int32_t threads,
     const Numbers* gradient, double* losses, double* smooth) {
-    const auto work = logits->halves ? cross_entropy<Half> : cross_entropy<float>;
-    share(rows, threads, [=](int64_t row) {
-        const int size = static_cast<int>(words);
-        work(*logits, row, targets[row], size, smoothing, *gradient, losses[row], smooth[row]);
+    return guarded([=]() -> int64_t {
+        const auto work = logits->halves ? cross_entropy<Half> : cross_entropy<float>;
+        share(rows, threads, [=](int64_t row) {
+            const int size = static_cast<int>(words);
+            work(*logits, row, targets[row], size, smoothing, *gradient, losses[row], smooth[row]);
+        });
+        return DONE;
     });
 }

@@ -321,29 +321,33 @@ using namespace transduce;
 int64_t transduce_transformer_encode(
     const TransformerStack* stack, const int64_t* ids, const int64_t* lengths, int64_t rows, int64_t longest,
     const TransformerMemory* memory, float* states) {
-    if (longest > stack->embedding.most_positions) return NO_ROOM;
-    const int64_t unknown = find_unknown(stack->embedding, ids, lengths, rows, longest);
-    if (unknown != DONE) return unknown;
-    Sentences some(ids, lengths, longest);
-    const int64_t most_keys = memory == nullptr ? longest : std::max(longest, memory->longest);
-    TransformerScratch& scratch = TransformerScratch::of(*stack, some.most(), static_cast<int>(most_keys));
-    while (some.next(rows)) {
-        if (memory != nullptr) find_sources(some, rows / memory->sources, scratch);
-        encode(*stack, some, memory, scratch, states);
-    }
-    return DONE;
+    return guarded([=]() -> int64_t {
+        if (longest > stack->embedding.most_positions) return NO_ROOM;
+        const int64_t unknown = find_unknown(stack->embedding, ids, lengths, rows, longest);
+        if (unknown != DONE) return unknown;
+        Sentences some(ids, lengths, longest);
+        const int64_t most_keys = memory == nullptr ? longest : std::max(longest, memory->longest);
+        TransformerScratch& scratch = TransformerScratch::of(*stack, some.most(), static_cast<int>(most_keys));
+        while (some.next(rows)) {
+            if (memory != nullptr) find_sources(some, rows / memory->sources, scratch);
+            encode(*stack, some, memory, scratch, states);
+        }
+        return DONE;
+    });
 }
 
 int64_t transduce_transformer_step(const TransformerStack* decoder, const TransformerStep* step) {
-    const int64_t most = std::min<int64_t>(decoder->embedding.most_positions, step->capacity);
-    for (int64_t n = 0; n < step->rows; ++n)
-        if (step->place[n] >= most) return NO_ROOM;
-    for (int64_t n = 0; n < step->rows; ++n)
-        if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
-    const int block = static_cast<int>(std::min<int64_t>(BLOCK, step->rows));
-    TransformerScratch& scratch =
-        TransformerScratch::of(*decoder, block, static_cast<int>(std::max(step->capacity, step->memory.longest)));
-    for (int64_t first = 0; first < step->rows; first += block)
-        decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(block, step->rows - first)), scratch);
-    return DONE;
+    return guarded([=]() -> int64_t {
+        const int64_t most = std::min<int64_t>(decoder->embedding.most_positions, step->capacity);
+        for (int64_t n = 0; n < step->rows; ++n)
+            if (step->place[n] >= most) return NO_ROOM;
+        for (int64_t n = 0; n < step->rows; ++n)
+            if (!is_known(decoder->embedding, step->tokens[n])) return step->tokens[n];
+        const int block = static_cast<int>(std::min<int64_t>(BLOCK, step->rows));
+        TransformerScratch& scratch =
+            TransformerScratch::of(*decoder, block, static_cast<int>(std::max(step->capacity, step->memory.longest)));
+        for (int64_t first = 0; first < step->rows; first += block)
+            decode(*decoder, *step, first, static_cast<int>(std::min<int64_t>(block, step->rows - first)), scratch);
+        return DONE;
+    });
 }
