@@ -4,42 +4,38 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
 from transduce.answers.answer import Answer
+from transduce.answers.lanes import Lane, Turns, Waiting
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
-from transduce.answers.text_model import SourceRow
 from transduce.errors import BusyError, RequestError, StoppedError, UserError
 from transduce.protocols import Search, Searching, can
 from transduce.search.base import Continuous, Finished
 from transduce.search.continuous import ContinuousBatch
 
-
-@dataclass(eq=False)
-class _Waiting:
-    """A request that is not answered yet. ``deadline`` is a time of the scheduler's clock; None is no deadline."""
-
-    request: Request
-    deadline: float | None
-    future: Future[Answer] = field(default_factory=Future)
-    source: SourceRow | None = None
+EXPRESS = 4  # sources with one output, or as much work in other requests, that a client may have in the express lanes
 
 
 class Scheduler:
-    """Answers requests in the order of their arrival, in one thread, by continuous batching.
+    """Answers requests in one thread, by continuous batching.
 
-    A request enters the running batch at the next step that has room for it, and leaves it when its search has
-    finished. Its answer is that of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default.
-    At most ``batch_size`` requests are searched at a time and at most ``queue`` wait. Requests that cannot share the
-    running batch (constraints, a given target, another ``nbest``, or a search or an engine without continuous batching)
-    are answered in fixed batches of their own, between two steps. ``clock`` returns seconds.
+    A request enters a running batch at a step that has room for it, and leaves it when its search has finished. Its
+    answer is that of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. At most
+    ``batch_size`` requests are searched at a time in each lane, and at most ``queue`` wait.
+
+    Requests with the same ``nbest`` share a lane. Requests that cannot share a running batch (constraints, a given
+    target, or a search or an engine without continuous batching) have a lane of short fixed batches. Clients with
+    little work have lanes of their own, with a queue and half of the time. So a client with much work delays a short
+    request by no more than a step of a batch, and by the same time again as its own search needs. In each lane, the
+    clients take turns. ``clock`` returns seconds.
 
     It is a context manager; at its end it calls ``close``. Raises UserError if ``batch_size`` or ``queue`` is less than
     1.
@@ -57,10 +53,9 @@ class Scheduler:
             raise UserError(f"batch_size = {batch_size}, queue = {queue}: at least one of each was expected")
         self._pipeline, self._search = pipeline, search or pipeline.search
         self._batch_size, self._queue, self._clock = batch_size, queue, clock
-        self._batch = self._running_batch()
-        self._active: dict[int, _Waiting] = {}
+        self._lanes: dict[tuple[bool, bool, int | None], Lane] = {}
+        self._turns, self._work_of = Turns(), Counter[Hashable]()
         self._next_key = 0
-        self._waiting: deque[_Waiting] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="transduce scheduler", daemon=True)
@@ -70,31 +65,44 @@ class Scheduler:
     def waiting(self) -> int:
         """How many requests wait in the queue. Cancelled requests and those that are searched do not count."""
         with self._changed:
-            return sum(not each.future.cancelled() for each in self._waiting)
+            return sum(not each.future.cancelled() for lane in self._lanes.values() for each in lane.waiting)
 
     @property
     def active(self) -> int:
-        """How many requests are in the running batch. Requests in fixed batches do not count."""
-        return len(self._active)
+        """How many requests are in running batches. Requests in fixed batches do not count."""
+        return sum(len(lane.active) for lane in list(self._lanes.values()))
 
-    def submit(self, request: Request, seconds: float | None = None) -> Future[Answer]:
+    def submit(self, request: Request, seconds: float | None = None, client: Hashable = None) -> Future[Answer]:
         """Returns the request's future answer at once.
 
         If it is not answered within ``seconds``, also while it is searched, the future raises TimeoutError; None is no
         limit. A cancelled future leaves the queue or the batch. A mistake in the request is raised by the future as
-        RequestError. Raises BusyError if the queue is full, and StoppedError after ``close``.
+        RequestError. ``client`` is whoever asks: the clients share the time. Raises BusyError if the queue is full, and
+        StoppedError after ``close``.
         """
-        waiting = _Waiting(request, None if seconds is None else self._clock() + seconds)
+        return self.submit_all([request], seconds, client)[0]
+
+    def submit_all(
+        self, requests: Sequence[Request], seconds: float | None = None, client: Hashable = None
+    ) -> list[Future[Answer]]:
+        """The same for several requests of one client. If the queue has no room for all, none is accepted."""
+        deadline = None if seconds is None else self._clock() + seconds
+        every = [Waiting(request, deadline, client) for request in requests]
+        work = sum(self._work_in(request) for request in requests)
         with self._changed:
             if self._closed:
                 raise StoppedError("the scheduler is closed: it takes no more requests")
-            if len(self._waiting) >= self._queue:
-                self._waiting = deque(each for each in self._waiting if not each.future.cancelled())
-            if len(self._waiting) >= self._queue:
-                raise BusyError(f"{len(self._waiting)} requests wait already (queue = {self._queue}): try again later")
-            self._waiting.append(waiting)
+            express = self._work_of[client] + work <= EXPRESS
+            self._check_queue(express, len(requests))
+            lanes = [self._lane(express, request) for request in requests]
+            for each, lane in zip(every, lanes, strict=True):
+                if not lane.busy:
+                    self._turns.join(lane, self._busy())
+                lane.waiting.add(each)
+                self._work_of[client] += self._work_in(each.request)
+                each.future.add_done_callback(partial(self._answered, each))
             self._changed.notify()
-        return waiting.future
+        return [each.future for each in every]
 
     def answers(self, requests: Iterable[Request]) -> Iterator[Answer]:
         """Yields the answers in the order of the requests, of which at most ``queue`` are in work at a time."""
@@ -119,45 +127,83 @@ class Scheduler:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # ------------------------------------------------------------- lanes
+
+    def _work_in(self, request: Request) -> int:
+        """The work of a request, in sources with the outputs of the pipeline's own search."""
+        return -(-(request.nbest or 1) // max(1, getattr(self._search, "size", 1)))
+
+    def _check_queue(self, express: bool, count: int) -> None:
+        """Raises BusyError if ``count`` more requests do not fit. Express lanes have a queue of their own, so that
+        clients with much work do not fill it.
+        """
+        lanes = [lane for lane in self._lanes.values() if lane.express == express]
+        for lane in lanes:
+            lane.waiting.forget_cancelled()
+        waiting = sum(len(lane.waiting) for lane in lanes)
+        if waiting + count > self._queue:
+            raise BusyError(f"{waiting} requests wait already (queue = {self._queue}): try again later")
+
+    def _lane(self, express: bool, request: Request) -> Lane:
+        """The lane of a request. It is made when its first request comes."""
+        search: Any = self._search if request.nbest is None else self._search.resized(nbest=request.nbest)
+        runs = not can(type(self._pipeline.model), Searching) and isinstance(search, Continuous) and search.staggered
+        apart = not runs or request.target is not None or bool(request.constraints)
+        key = express, apart, None if apart else request.nbest
+        if key not in self._lanes:
+            self._lanes[key] = Lane(express, key[2], None if apart else self._running_batch(search))
+        return self._lanes[key]
+
+    def _running_batch(self, search: Any) -> ContinuousBatch[Any]:
+        """An empty batch. It has fewer sources if each has more outputs than the pipeline's own search finds."""
+        own, size = (max(1, getattr(each, "size", 1)) for each in (self._search, search))
+        return ContinuousBatch(search, self._pipeline.model, max(1, self._batch_size * own // max(own, size)))
+
+    def _busy(self) -> list[Lane]:
+        return [lane for lane in self._lanes.values() if lane.busy]
+
+    def _answered(self, each: Waiting, _: Future[Answer]) -> None:
+        with self._changed:
+            self._work_of[each.client] -= self._work_in(each.request)
+            if not self._work_of[each.client]:
+                del self._work_of[each.client]
+
     # ------------------------------------------------------------- the thread
 
-    def _running_batch(self) -> ContinuousBatch[Any] | None:
-        """An empty batch; None if this search or this model has no continuous batching."""
-        search: Any = self._search
-        if can(type(self._pipeline.model), Searching) or not isinstance(search, Continuous) or not search.staggered:
-            return None
-        return ContinuousBatch(search, self._pipeline.model, self._batch_size)
-
     def _work(self) -> None:
-        while self._wait():
+        while (lane := self._wait()) is not None:
+            begun = time.perf_counter()
             try:
                 self._give_up()
-                if self._batch is None or self._batch.has_room:
-                    self._admit()
-                if self._batch is not None and self._active:
-                    with self._pipeline.computing():
-                        self._finish(self._batch.step())
+                self._advance(lane)
             except Exception as error:  # a bug must not leave callers waiting for ever
-                for each in self._active.values():
+                for each in lane.active.values():
                     _fail(each, error)
-                self._active, self._batch = {}, self._running_batch()
+                lane.active = {}
+                if lane.batch is not None:
+                    lane.batch = self._running_batch(lane.batch.search)
+            with self._changed:
+                self._turns.charge(lane, time.perf_counter() - begun)
 
-    def _wait(self) -> bool:
-        """Waits until there is something to do. False if nothing is left and the scheduler is closed."""
+    def _wait(self) -> Lane | None:
+        """Waits until there is something to do. Returns the lane whose turn it is; None if nothing is left and the
+        scheduler is closed.
+        """
         with self._changed:
-            while not self._waiting and not self._active and not self._closed:
+            while not (busy := self._busy()) and not self._closed:
                 self._changed.wait()
-            return bool(self._waiting or self._active)
+            return self._turns.next(busy) if busy else None
 
     def _give_up(self) -> None:
-        """Drops active requests that were cancelled or are late."""
-        dropped = [key for key, each in self._active.items() if self._is_over(each)]
-        if dropped and self._batch is not None:
-            self._batch.drop(dropped)
-        for key in dropped:
-            del self._active[key]
+        """Drops active requests that were cancelled or are late, in all lanes."""
+        for lane in list(self._lanes.values()):
+            dropped = [key for key, each in lane.active.items() if self._is_over(each)]
+            if dropped and lane.batch is not None:
+                lane.batch.drop(dropped)
+            for key in dropped:
+                del lane.active[key]
 
-    def _is_over(self, each: _Waiting) -> bool:
+    def _is_over(self, each: Waiting) -> bool:
         """True if nobody waits for the answer any more. A late future gets its TimeoutError here."""
         if each.future.cancelled():
             return True
@@ -166,29 +212,33 @@ class Scheduler:
         _fail(each, TimeoutError("the request was not answered before its deadline"))
         return True
 
-    def _admit(self) -> None:
-        """Takes waiting requests: those for the running batch as far as it has room, then one batch of others."""
-        room = self._batch.free if self._batch is not None else 0
-        entering, apart, left = list[_Waiting](), list[_Waiting](), list[_Waiting]()
-        with self._changed:
-            while self._waiting:
-                each = self._waiting.popleft()
-                if self._is_over(each):
-                    continue
-                some, most = (entering, room) if self._shares(each.request) else (apart, self._batch_size)
-                (some if len(some) < most else left).append(each)
-            self._waiting.extend(left)
-        entering, apart = self._read(entering), self._read(apart)
+    def _advance(self, lane: Lane) -> None:
+        """Lets waiting requests enter, and does a step of the lane's running batch, or answers a fixed batch."""
+        entering = self._read(self._admitted(lane))
+        if lane.batch is None:
+            if entering:
+                begun = time.perf_counter()
+                self._answer_apart(entering)
+                lane.fit(len(entering), time.perf_counter() - begun, self._batch_size)
+            return
         if entering:
-            self._enter(entering)
-        if apart:
-            self._answer_apart(apart)
+            self._enter(lane, entering)
+        if lane.active:
+            with self._pipeline.computing():
+                self._finish(lane, lane.batch.step())
 
-    def _shares(self, request: Request) -> bool:
-        special = request.target is not None or request.constraints or request.nbest is not None
-        return self._batch is not None and not special
+    def _admitted(self, lane: Lane) -> list[Waiting]:
+        """The requests that enter the lane now. Late ones in all queues get their TimeoutError."""
+        admitted = list[Waiting]()
+        room = lane.room
+        with self._changed:
+            while len(admitted) < room and len(lane.waiting):
+                each = lane.waiting.pop()
+                if not self._is_over(each):
+                    admitted.append(each)
+        return admitted
 
-    def _read(self, some: Sequence[_Waiting]) -> list[_Waiting]:
+    def _read(self, some: Sequence[Waiting]) -> list[Waiting]:
         """Reads the sources. Returns the requests whose source can be read; the futures of the others get the error."""
         read = []
         for each in some:
@@ -199,25 +249,25 @@ class Scheduler:
                 _fail(each, error)
         return read
 
-    def _enter(self, some: Sequence[_Waiting]) -> None:
-        assert self._batch is not None
+    def _enter(self, lane: Lane, some: Sequence[Waiting]) -> None:
+        assert lane.batch is not None
         keys = range(self._next_key, self._next_key + len(some))
         try:
             prefixes = [self._pipeline.prefix_ids(each.request.prefix) for each in some]
             source = self._pipeline.padded([each.source.row for each in some if each.source is not None])
             prefix = self._pipeline.padded(prefixes, torch.long) if any(prefixes) else None
             with self._pipeline.computing():
-                finished = self._batch.enter(source, keys, prefix)
+                finished = lane.batch.enter(source, keys, prefix)
         except Exception as error:
-            self._fail_alone(some, error, self._enter)
+            self._fail_alone(some, error, lambda alone: self._enter(lane, alone))
             return
         self._next_key = keys.stop
-        self._active |= dict(zip(keys, some, strict=True))
-        self._finish(finished)
+        lane.active |= dict(zip(keys, some, strict=True))
+        self._finish(lane, finished)
 
-    def _finish(self, finished: Finished) -> None:
+    def _finish(self, lane: Lane, finished: Finished) -> None:
         for key, hypotheses in finished:
-            each = self._active.pop(key)
+            each = lane.active.pop(key)
             assert each.source is not None
             try:
                 (answer,) = self._pipeline.answers_from([each.request], [each.source], [hypotheses])
@@ -225,7 +275,7 @@ class Scheduler:
             except Exception as error:  # such as extras that the model cannot give
                 _fail(each, error)
 
-    def _answer_apart(self, some: Sequence[_Waiting]) -> None:
+    def _answer_apart(self, some: Sequence[Waiting]) -> None:
         requests, sources = [each.request for each in some], [each.source for each in some if each.source is not None]
         try:
             answers = self._pipeline.answer_read(requests, sources, 1, self._search, self._batch_size)
@@ -236,7 +286,7 @@ class Scheduler:
             _succeed(each, answer)
 
     @staticmethod
-    def _fail_alone(some: Sequence[_Waiting], error: Exception, again: Callable[[Sequence[_Waiting]], None]) -> None:
+    def _fail_alone(some: Sequence[Waiting], error: Exception, again: Callable[[Sequence[Waiting]], None]) -> None:
         """Fails the only request, or tries each one by itself: the others are not to blame for a prefix too long."""
         if len(some) == 1:
             _fail(some[0], error)
@@ -245,12 +295,12 @@ class Scheduler:
             again([each])
 
 
-def _succeed(each: _Waiting, answer: Answer) -> None:
+def _succeed(each: Waiting, answer: Answer) -> None:
     if each.future.set_running_or_notify_cancel():
         each.future.set_result(answer)
 
 
-def _fail(each: _Waiting, error: BaseException) -> None:
+def _fail(each: Waiting, error: BaseException) -> None:
     if isinstance(error, UserError) and not isinstance(error, RequestError):
         error = RequestError(str(error))
     if each.future.set_running_or_notify_cancel():

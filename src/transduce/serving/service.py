@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from transduce.answers.answer import Answer
 from transduce.answers.completion import Completer
 from transduce.answers.request import Request
 from transduce.answers.scheduler import Scheduler
-from transduce.errors import BusyError, RequestError
+from transduce.errors import RequestError
 from transduce.protocols import Autoregressive, Searching, can
 from transduce.search.completion import NextWords, Word
 from transduce.serving.desk import Desk
@@ -83,19 +83,17 @@ class Service:
 
     # ------------------------------------------------------------- verbs
 
-    async def answer(self, requests: Sequence[Request]) -> list[Answer]:
-        """The answers in the order of the requests. Requests of different clients share batches.
+    async def answer(self, requests: Sequence[Request], client: Hashable = None) -> list[Answer]:
+        """The answers in the order of the requests. Requests of different clients share batches. ``client`` is whoever
+        asks; clients share the time.
 
-        Raises RequestError, BusyError if the queue is full, TimeoutError after ``limits.seconds``, and StoppedError if
-        the server stops. If one request fails, the others are cancelled.
+        Raises RequestError, BusyError if the queue has no room for all, TimeoutError after ``limits.seconds``, and
+        StoppedError if the server stops. If one request fails, the others are cancelled.
         """
-        waiting = self.scheduler.waiting
-        if waiting + len(requests) > self.limits.queue:  # accept all requests or none, so that no work is lost
-            raise BusyError(f"{waiting} sentences wait already (queue = {self.limits.queue}): try again later")
-        futures = []
+        futures = [
+            asyncio.wrap_future(future) for future in self.scheduler.submit_all(requests, self.limits.seconds, client)
+        ]
         try:
-            for request in requests:
-                futures.append(asyncio.wrap_future(self.scheduler.submit(request, self.limits.seconds)))
             return [await self._numbered(future, number) for number, future in enumerate(futures, 1)]
         except BaseException:
             for future in futures:

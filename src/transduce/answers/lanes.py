@@ -1,0 +1,117 @@
+"""The lanes of a scheduler: requests that are searched together, and the turns that the lanes take."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from transduce.answers.answer import Answer
+from transduce.answers.request import Request
+from transduce.answers.text_model import SourceRow
+from transduce.search.continuous import ContinuousBatch
+
+SLICE = 0.1  # seconds that a fixed batch should take, because nothing interrupts it
+FIRST = 4  # requests of a lane's first fixed batch, before its time is known
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request that is not answered yet. ``deadline`` is a time of the scheduler's clock; None is no deadline.
+    ``client`` is whoever sent it.
+    """
+
+    request: Request
+    deadline: float | None
+    client: Hashable = None
+    future: Future[Answer] = field(default_factory=Future)
+    source: SourceRow | None = None
+
+
+class FairQueue:
+    """Waiting requests. The clients take turns; the requests of one client keep their order."""
+
+    def __init__(self) -> None:
+        self._of: OrderedDict[Hashable, deque[Waiting]] = OrderedDict()
+
+    def add(self, each: Waiting) -> None:
+        self._of.setdefault(each.client, deque()).append(each)
+
+    def pop(self) -> Waiting:
+        """Removes and returns the oldest request of the client whose turn it is."""
+        client, own = next(iter(self._of.items()))
+        each = own.popleft()
+        if own:
+            self._of.move_to_end(client)
+        else:
+            del self._of[client]
+        return each
+
+    def forget_cancelled(self) -> None:
+        """Removes the requests whose futures were cancelled."""
+        left = {client: deque(each for each in own if not each.future.cancelled()) for client, own in self._of.items()}
+        self._of = OrderedDict((client, own) for client, own in left.items() if own)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return (each for own in self._of.values() for each in own)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of.values()))
+
+
+class Lane:
+    """Requests that are searched together: in a running ``batch``, or in fixed batches if it is None.
+
+    ``express`` is True for the requests of clients that have asked for little. ``nbest`` is the number of outputs for
+    each request; None is the search's own. ``seconds`` is the time that the lane has used.
+    """
+
+    def __init__(self, express: bool, nbest: int | None, batch: ContinuousBatch[Any] | None) -> None:
+        self.express, self.nbest, self.batch = express, nbest, batch
+        self.waiting, self.active = FairQueue(), dict[int, Waiting]()
+        self.seconds, self._slice = 0.0, FIRST
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.active or len(self.waiting))
+
+    @property
+    def room(self) -> int:
+        """The number of requests that may enter now: places in the running batch, or a fixed batch of ``SLICE``."""
+        if self.batch is None:
+            return self._slice
+        return self.batch.free if self.batch.has_room else 0
+
+    def fit(self, requests: int, seconds: float, most: int) -> None:
+        """Chooses the size of the next fixed batch, at most ``most``, after one of ``requests`` took ``seconds``."""
+        self._slice = max(1, min(int(SLICE / max(seconds / requests, 1e-9)), 2 * self._slice, most))
+
+
+class Turns:
+    """Whose turn it is. Express lanes together get as much time as all others together; within each of the two halves,
+    the lane that has used the least time is next.
+    """
+
+    def __init__(self) -> None:
+        self._used = {True: 0.0, False: 0.0}
+
+    def join(self, lane: Lane, busy: Sequence[Lane]) -> None:
+        """Call it before an idle lane gets its first request, with the lanes that are ``busy``. Time without work earns
+        no turns.
+        """
+        half = [each.seconds for each in busy if each.express == lane.express]
+        lane.seconds = max([lane.seconds, *([min(half)] if half else [])])
+        if not half:
+            self._used[lane.express] = max(self._used.values())
+
+    def next(self, busy: Sequence[Lane]) -> Lane:
+        """The lane whose turn it is."""
+        halves = {each.express for each in busy}
+        half = min(halves, key=lambda express: (self._used[express], not express))
+        return min((each for each in busy if each.express == half), key=lambda each: each.seconds)
+
+    def charge(self, lane: Lane, seconds: float) -> None:
+        lane.seconds += seconds
+        self._used[lane.express] += seconds
