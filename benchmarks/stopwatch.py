@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from statistics import median
 from typing import Any, TypeVar
 
 from transduce.speed.report import peak_memory
@@ -43,6 +44,7 @@ class Stopwatch(Callback):
 
     def on_start(self, started: Started) -> None:
         self.parameters = started.parameters
+        self.marks.append((0, self.clock()))
 
     def on_update(self, update: Update) -> None:
         self.marks.append((update.step, self.clock()))
@@ -52,16 +54,23 @@ class Stopwatch(Callback):
         self.validation_loss = validated.loss
 
     def block(self, target_lengths: Iterator[int]) -> Block:
-        """The throughput between the last mark and the first one after ``SETTLING`` updates. ``target_lengths`` has the
-        number of target tokens of each batch.
+        """The throughput between the last mark and the first one after ``SETTLING`` updates. A block that is too slow
+        for that is measured from its start. ``target_lengths`` has the number of target tokens of each batch.
         """
-        marks = [mark for mark in self.marks if mark[0] >= SETTLING]
-        if len(marks) < 2:
-            done = self.marks[-1][0] if self.marks else 0
-            raise SystemExit(f"a block saw {done} updates, and measures only after {SETTLING}: give it more --seconds")
+        settled = [mark for mark in self.marks if mark[0] >= SETTLING]
+        marks = settled if len(settled) > 1 else self.marks
         (first, began), (last, ended) = marks[0], marks[-1]
         lengths = [next(target_lengths) for _ in range(last)]
         return Block(sum(lengths[first:]) / (ended - began), last - first, self.loss, self.parameters, peak_memory())
+
+
+def share_of_limit(rates: Sequence[float], limits: Sequence[float]) -> float:
+    """A rate as a share of the machine's limit: the median of the rounds, each with a rate and a limit.
+
+    A training is not faster than its products. If it is, its products were measured in a busier moment, and it is
+    itself the fastest work of the round. So no share is above 1.
+    """
+    return median(rate / max(rate, limit) for rate, limit in zip(rates, limits, strict=True))
 
 
 def alone(function: Callable[..., T], *arguments: Any) -> T:

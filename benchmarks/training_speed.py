@@ -15,7 +15,8 @@ our other recipes for the same pairs. The option ``--clock processor`` measures 
 divided by its threads.
 
 The share of the limit is the rate of operations in matrix products, divided by the rate of the machine's fastest
-product in that precision with as many threads.
+product in that precision with as many threads, by the same clock. The fastest product is the best of several kernels
+and shapes, among them the shapes of the training itself. It is measured in each round, beside the blocks.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -36,21 +37,22 @@ import torch
 from peers.programs import marian
 from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
 from report import Report, machine, parse
-from stopwatch import Block, Stopwatch, alone
+from stopwatch import Block, Stopwatch, alone, share_of_limit
 
 from transduce import api, config, recipes
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
-from transduce.records.machine import float32_limit, measure_gflops
-from transduce.speed.products import counter
-from transduce.speed.training import COUNTED
+from transduce.speed.limit import Shape, fastest_products
+from transduce.speed.training import Operations, count_operations
 from transduce.training.begin import train
 from transduce.training.settings import Training
 from transduce.types import Batch
 
 RECIPE = "multi30k-de-en-transformer"
 MARK_EVERY = 10  # updates between two readings of the clock
+COUNTED = 20  # updates whose operations are counted: batches differ in padding
+SLOW = 5  # seconds of an update, from which on each update reads the clock
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
@@ -126,19 +128,21 @@ def _run(setting: Setting, **training: Any) -> Stopwatch:
     return stopwatch
 
 
-def operations(setting: Setting, precision: str) -> float:
-    """The operations in matrix products for one target token, counted over some updates."""
+def operations(setting: Setting) -> Operations:
+    """The operations of the updates in matrix products. Those of float32 are counted: bfloat16 has the same, and may be
+    slow.
+    """
     torch.set_num_threads(setting.threads)
-    with counter() as counting, tempfile.TemporaryDirectory(dir=setting.work) as run:
-        train(setting.table(steps=COUNTED, precision=precision), Path(run) / "run", device="cpu")
-        tokens = sum(islice(target_lengths(setting), COUNTED))
-    return float(counting.get_total_flops()) / tokens
+    validation = {"times": 0, "examples": 1}
+    table = setting.table(steps=COUNTED, precision="float32", validation=validation)
+    with tempfile.TemporaryDirectory(dir=setting.work) as run:
+        return count_operations(table, Path(run) / "run", "cpu")
 
 
-def limits(threads: int) -> dict[str, float]:
-    """The rate of the machine's fastest products in GFLOP/s, by precision."""
-    torch.set_num_threads(threads)
-    return {"float32": float32_limit(), "bfloat16": measure_gflops(torch.bfloat16)}
+def limit(setting: Setting, precision: str, shapes: Sequence[Shape]) -> float:
+    """The rate of the machine's fastest product in GFLOP/s, by the clock of the blocks."""
+    torch.set_num_threads(setting.threads)
+    return fastest_products(precision, shapes, setting.now)
 
 
 def hugging_face_block(setting: Setting, precision: str, seconds: float) -> Block:
@@ -149,9 +153,10 @@ def hugging_face_block(setting: Setting, precision: str, seconds: float) -> Bloc
     stopwatch = Stopwatch(setting.now)
     stopwatch.parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
     began = setting.now()
+    stopwatch.marks.append((0, began))
     pairs = ((batch.source.values, batch.target.values) for batch in batches(prepared, setting.seed))
     for step, loss in enumerate(marian.updates(model, pairs, precision), 1):
-        if step % MARK_EVERY == 0:
+        if step % MARK_EVERY == 0 or setting.now() - stopwatch.marks[-1][1] > SLOW * (step - stopwatch.marks[-1][0]):
             stopwatch.marks.append((step, setting.now()))
             stopwatch.loss = loss.item()
         if setting.now() - began > seconds:
@@ -182,15 +187,44 @@ def sides(setting: Setting, precisions: list[str], families: list[str]) -> list[
     return [side for side in theirs if side.precision in {"float32", *precisions}] + ours
 
 
-def throughput(measured: list[Side], rounds: int, seconds: float) -> dict[Side, list[Block]]:
-    """Measures a block of each side in each round, in turn."""
-    blocks: dict[Side, list[Block]] = {side: [] for side in measured}
+@dataclass
+class Throughput:
+    """The blocks of each side, and the limits by precision, a list entry for each round. ``work`` has the operations of
+    a target token by recipe.
+    """
+
+    blocks: dict[Side, list[Block]]
+    limits: dict[str, list[float]]
+    work: dict[str, Operations]
+
+    def share(self, side: Side) -> float:
+        """The rate of operations in the blocks of a side, as a share of the limit."""
+        work = self.work[side.setting.recipe].per_token / 1e9
+        rates = [block.tokens_per_second * work for block in self.blocks[side]]
+        return share_of_limit(rates, self.limits[side.precision])
+
+    @staticmethod
+    def counted(side: Side) -> bool:
+        return side.block is transduce_block
+
+
+def throughput(measured: list[Side], rounds: int, seconds: float) -> Throughput:
+    """Measures a block of each side in each round, in turn, and then the limits."""
+    ours = {side.setting.recipe: side.setting for side in measured if Throughput.counted(side)}
+    found = Throughput(
+        {side: [] for side in measured},
+        {side.precision: [] for side in measured if Throughput.counted(side)},
+        {recipe: alone(operations, setting) for recipe, setting in ours.items()},
+    )
+    shapes = tuple(dict.fromkeys(shape for work in found.work.values() for shape in work.shapes))
     for number in range(rounds):
-        for side, found in blocks.items():
-            found.append(alone(side.block, side.setting, side.precision, seconds))
-        told = "   ".join(f"{side.name} {found[-1].tokens_per_second:,.0f}" for side, found in blocks.items())
+        for side, blocks in found.blocks.items():
+            blocks.append(alone(side.block, side.setting, side.precision, seconds))
+        for precision, limits in found.limits.items():
+            limits.append(alone(limit, measured[0].setting, precision, shapes))
+        told = "   ".join(f"{side.name} {blocks[-1].tokens_per_second:,.0f}" for side, blocks in found.blocks.items())
         print(f"round {number + 1}: {told} target tokens/s", flush=True)
-    return blocks
+    return found
 
 
 def ratios(ours: list[Block], theirs: list[Block]) -> list[float]:
@@ -209,23 +243,24 @@ def losses(setting: Setting, precisions: list[str], steps: int, seeds: list[int]
     return found
 
 
-def throughput_lines(blocks: dict[Side, list[Block]]) -> list[str]:
-    base, theirs = next(iter(blocks.items()))
-    limit = alone(limits, base.setting.threads)
-    products = " and ".join(f"{gflops:,.0f} GFLOP/s in {precision}" for precision, gflops in limit.items())
+def throughput_lines(measured: Throughput) -> list[str]:
+    base, theirs = next(iter(measured.blocks.items()))
+    products = " and ".join(f"{max(rates):,.0f} GFLOP/s in {each}" for each, rates in measured.limits.items())
+    work = ", ".join(f"{each.per_token / 1e6:.1f} million ({recipe})" for recipe, each in measured.work.items())
     lines = [
         "",
         f"The machine's fastest products: {products}. Seconds of the {base.setting.clock} clock.",
+        f"Operations in products for one target token: {work}.",
         "",
         f"## Non-pad target tokens per second (transformers {version('transformers')})",
         "| | parameters | tokens/s, median | least to most | times Hugging Face in float32, median | least to most "
         "| share of the limit | memory, MiB |",
         "|" + "---|" * 8,
     ]
-    for side, found in blocks.items():
+    for side, found in measured.blocks.items():
         speeds = [block.tokens_per_second for block in found]
         pairs = ratios(found, theirs)
-        share = "" if side.block is hugging_face_block else f"{100 * _share(side, median(speeds), limit):.0f} %"
+        share = f"{100 * measured.share(side):.0f} %" if Throughput.counted(side) else ""
         cells = [
             side.name,
             f"{found[0].parameters:,}",
@@ -238,12 +273,6 @@ def throughput_lines(blocks: dict[Side, list[Block]]) -> list[str]:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _share(side: Side, tokens_per_second: float, limit: dict[str, float]) -> float:
-    """The rate of the products in training, divided by the rate of the machine's fastest products."""
-    per_token = alone(operations, side.setting, side.precision)
-    return tokens_per_second * per_token / limit[side.precision] / 1e9
 
 
 def loss_lines(found: dict[str, list[float]], steps: int, seeds: list[int]) -> list[str]:

@@ -233,6 +233,8 @@ def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Pat
     page = publishing["Results"].read(folder(tmp_path, "{{tables speed}}", speed=printed)).page()
     assert "**Speed**\n\n| side | ms |\n| --- | --- |\n| ours | 1.5 |" in page
     assert "`transduce evaluate x`" in page
+    less = publishing["Results"].read(folder(tmp_path, "{{tables speed without ms}}", speed=printed)).page()
+    assert "| side |\n| --- |\n| ours |" in less
 
 
 def test_a_comparison_is_shown_with_its_differences_only(publishing: dict[str, Any], tmp_path: Path) -> None:
@@ -261,6 +263,7 @@ def test_a_comparison_is_shown_with_its_differences_only(publishing: dict[str, A
         ("{{scores per | ptb}}", "no record has these recipes"),
         ("{{summary mnist}}", "there is no record of mnist"),
         ("{{tables none}}", "expected .*none.json"),
+        ("{{tables b without s}}", "no table of b.json has this column"),
         ("{{differences a}}", "the record a.json has no differences"),
         ("{{graph x}}", "expected scores, summary, tables or differences"),
     ],
@@ -268,7 +271,8 @@ def test_a_comparison_is_shown_with_its_differences_only(publishing: dict[str, A
 def test_a_mark_that_says_nothing_is_refused(
     template: str, message: str, publishing: dict[str, Any], tmp_path: Path
 ) -> None:
-    results = publishing["Results"].read(folder(tmp_path, template, a=record(system())))
+    printed = record(tables=(PrintedTable("Speed", ("side", "ms"), ()),))
+    results = publishing["Results"].read(folder(tmp_path, template, a=record(system()), b=printed))
     with pytest.raises(publishing["TemplateError"], match=message):
         results.page()
 

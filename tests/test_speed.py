@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,19 +12,22 @@ from typing import Any
 import pytest
 import torch
 
-from transduce import api, load
+from transduce import api, config, load
 from transduce.errors import UserError
 from transduce.modules.linear import linear
+from transduce.records.machine import Machine
 from transduce.runs.run import Run
+from transduce.speed import limit
 from transduce.speed.prediction import Latency, Throughput, measure_latency, measure_throughput
-from transduce.speed.products import counter
-from transduce.speed.training import measure_training
+from transduce.speed.products import ProductCounter
+from transduce.speed.report import SpeedReport
+from transduce.speed.training import MOST_SHAPES, TrainingSpeed, count_operations, measure_training
 
 Call = Callable[..., tuple[int, str, str]]
 
 
 def counted(work: Callable[[], Any]) -> int:
-    with counter() as counting:
+    with ProductCounter() as counting:
         work()
     return int(counting.get_total_flops())
 
@@ -89,6 +94,61 @@ def test_training_leaves_the_run_as_it_is(trained: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*")} == before
 
 
+def test_a_validation_is_no_operation_of_training(trained: Path, tmp_path: Path) -> None:
+    """A validation of many examples does not make the updates of a training larger."""
+    settings = config.read(trained / "config.toml")
+    found = []
+    for examples in (1, 400):
+        changed = {"training.steps": 2, "training.validation.examples": examples, "training.validation.times": 1}
+        run = tmp_path / f"run-{examples}"
+        found.append(count_operations(config.change(settings, changed), run, "cpu"))
+    assert found[0] == found[1]
+    assert found[0].per_token > 0
+    assert len(found[0].shapes) == MOST_SHAPES
+
+
+def test_the_limit_is_the_fastest_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is the best kernel and shape, not one of them, and a processor without bfloat16 has a limit too."""
+    times = itertools.count()
+    monkeypatch.setattr(limit, "_shortest", lambda work, clock, seconds: 1 / (1 + next(times)))
+    kernels = 4 if hasattr(torch.ops.mkldnn, "_linear_pointwise") else 2
+    most = kernels * (len(limit.SHAPES) + 1)  # the last kernel is the fastest one here
+    assert limit.fastest_products("float32", [(3, 5, 7)]) == pytest.approx(
+        max(2 * math.prod(shape) * kernels * (n + 1) for n, shape in enumerate((*limit.SHAPES, (3, 5, 7)))) / 1e9
+    )
+    assert next(times) == most
+    monkeypatch.undo()
+    monkeypatch.setattr(limit, "SHAPES", ((8, 8, 8),))
+    monkeypatch.setattr(limit, "has_wide_vectors", lambda: False)
+    assert limit.fastest_products("bfloat16", seconds=0) > 0
+    assert len(list(limit._products((8, 8, 8), torch.bfloat16))) == 2
+
+
+def test_no_share_of_the_limit_is_above_one(tmp_path: Path) -> None:
+    """Also if the machine was busy while the limit was measured."""
+    machine = Machine("a processor", 2, 1, ("avx2",), 10, 20)
+    fast = TrainingSpeed(1000, 10, "bfloat16", 154e6)
+    report = SpeedReport("run", machine, "float32", None, None, fast, 1, {"float32": 60, "bfloat16": 100})
+    assert "154.0 GFLOP/s in products: 100 % of the machine's 154" in "\n".join(report.lines())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+        from stopwatch import share_of_limit  # type: ignore[import-not-found]
+    assert share_of_limit([50, 60, 154], [100, 100, 100]) == 0.6
+    assert share_of_limit([154, 154, 40], [100, 100, 100]) == 1
+
+
+def test_a_block_with_few_updates_is_measured_from_its_start() -> None:
+    """Training in bfloat16 without instructions for it makes two updates in a block, and the table goes on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+        from stopwatch import Stopwatch
+    stopwatch = Stopwatch(lambda: 0.0)
+    stopwatch.marks = [(0, 100.0), (2, 150.0)]
+    assert stopwatch.block(iter([30, 70, 90])).tokens_per_second == 2
+    stopwatch.marks = [(0, 100.0), (10, 150.0), (12, 160.0)]  # the first ten build kernels
+    assert stopwatch.block(iter([100] * 12)).tokens_per_second == 20
+
+
 def test_what_cannot_be_measured_is_refused(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there are no sources"):
         measure_latency(load(trained), [])
@@ -99,11 +159,12 @@ def test_what_cannot_be_measured_is_refused(trained: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("quick_products")
-def test_the_command(call: Call, trained: Path, tmp_path: Path) -> None:
+def test_the_command(call: Call, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit, "fastest_products", lambda precision, shapes: 9.0)
     few = ("--sentences", 4, "--rounds", 1, "--requests", 2, "--split", "valid")
     status, out, err = call("benchmark", trained, *few)
     assert not status, err
-    assert "12 GFLOP/s in float32" in out
+    assert "9 GFLOP/s in float32" in out
     assert "sentences/s" in out
     assert "99 % within" in out
     status, out, err = call(

@@ -29,8 +29,8 @@ from pathlib import Path
 
 import torch
 from report import Report, machine, parse
-from stopwatch import alone
-from training_speed import Setting, limits, loss_lines, losses, operations
+from stopwatch import alone, share_of_limit
+from training_speed import Setting, limit, loss_lines, losses, operations
 
 from peers.base import TORCH, Column, Environment, Family, Peer, PeerError, Task
 from peers.ctranslate2 import CTranslate2
@@ -97,13 +97,13 @@ def installed(asked: Mapping[str, Peer]) -> tuple[list[Peer], dict[str, str], li
 
 def shares(measured: Measured, family: Family, task: Task) -> dict[str, float]:
     """For each row of transduce, its rate of operations as a share of the machine's fastest products."""
-    limit = alone(limits, task.threads)
-    found = {}
+    setting = setting_of(task, family)
+    work, found = alone(operations, setting), dict[str, float]()
     for row, speeds in measured.speeds.items():
         if isinstance(row.peer, Ours):
             rates = sorted(each["tokens/s"].rate for each in speeds)
-            per_token = alone(operations, setting_of(task, family), row.way)
-            found[row.name] = rates[len(rates) // 2] * per_token / limit[row.way] / 1e9
+            fastest = alone(limit, setting, row.way, work.shapes)
+            found[row.name] = share_of_limit([rates[len(rates) // 2] * work.per_token / 1e9], [fastest])
     return found
 
 

@@ -13,7 +13,7 @@ from stopwatch import alone
 from training_speed import Setting, transduce_block
 
 import transduce
-from peers.base import Column, Family, PeerError, Speed, Task
+from peers.base import Column, Family, Speed, Task
 from peers.data import Data, test_sources
 from peers.sizes import LONGEST
 from transduce.compute.precision import Precision
@@ -56,10 +56,7 @@ class Ours:
         return f"{transduce.__version__} torch {torch.__version__}"
 
     def train(self, task: Task, family: Family, precision: str) -> Speed:
-        try:
-            block = alone(transduce_block, setting_of(task, family), precision, task.seconds)
-        except SystemExit as too_short:
-            raise PeerError(str(too_short)) from too_short
+        block = alone(transduce_block, setting_of(task, family), precision, task.seconds)
         return Speed(block.tokens_per_second, block.memory, block.parameters)
 
     def predict(self, task: Task, way: str, columns: Sequence[Column]) -> dict[Column, Speed]:

@@ -2,7 +2,8 @@
 
 - ``{{scores METRIC, ... | RECIPE, ...}}`` is a table: the records of these recipes (g2p-* is a pattern).
 - ``{{summary RECIPE: METRIC, ...}}`` is the rest of a line of a table: the recipe, its score, work and source.
-- ``{{tables NAME}}`` holds the tables of a benchmark's record, NAME.json.
+- ``{{tables NAME}}`` holds the tables of a benchmark's record, NAME.json. ``{{tables NAME without COLUMN}}`` leaves a
+  column out whose figures have turned out to be wrong.
 - ``{{differences NAME}}`` holds the scores of a record of ``transduce compare`` and the differences that it tested. The
   tables of ``scores`` leave this record out.
 """
@@ -85,7 +86,8 @@ class Results:
             case "summary":
                 return self._summary(rest)
             case "tables" | "differences":
-                return self._printed(kind, rest.strip())
+                name, _, column = rest.partition(" without ")
+                return self._printed(kind, name.strip(), column.strip())
         raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary, tables or differences")
 
     def _scores(self, rest: str) -> str:
@@ -110,15 +112,17 @@ class Results:
         scores = ", ".join(f"{name} {row.scores[name]}" for name in names)
         return f"{row.model} | {scores} | {row.work} | {'; '.join(filter(None, (row.source, row.doubt)))}"
 
-    def _printed(self, kind: str, name: str) -> str:
+    def _printed(self, kind: str, name: str, column: str) -> str:
         if name not in self.records:
             raise TemplateError(f"{{{{{kind} {name}}}}}: expected {self.folder / 'records' / name}.json")
         record = self.records[name]
         tables = record.tables if kind == "tables" else difference_tables(record)
         if not tables:
             raise TemplateError(f"{{{{{kind} {name}}}}}: the record {name}.json has no {kind}")
+        if column and not any(column in table.columns for table in tables):
+            raise TemplateError(f"{{{{{kind} {name} without {column}}}}}: no table of {name}.json has this column")
         self.used.add(name)
-        return "\n\n".join([*map(_markdown, tables), source_of(name, record)])
+        return "\n\n".join([*(_markdown(_without(table, column)) for table in tables), source_of(name, record)])
 
 
 def _listed(text: str) -> list[str]:
@@ -138,6 +142,13 @@ def _table(rows: Sequence[ResultRow], metrics: Sequence[str]) -> str:
         model = f"{row.model} ({row.parameters})" if row.parameters else row.model
         lines.append([model, *scores, row.work, row.source, "; ".join(notes)])
     return _lines(lines)
+
+
+def _without(printed: PrintedTable, column: str) -> PrintedTable:
+    """The table without a column."""
+    kept = [number for number, title in enumerate(printed.columns) if not column or title != column]
+    rows = (tuple(row[number] for number in kept) for row in printed.rows)
+    return PrintedTable(printed.heading, tuple(printed.columns[number] for number in kept), tuple(rows))
 
 
 def _markdown(printed: PrintedTable) -> str:

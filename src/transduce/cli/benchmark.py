@@ -31,9 +31,10 @@ def benchmark(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Measure how fast a run predicts and trains on this machine, and its share of the machine's own speed."""
-    from transduce.records.machine import Machine, float32_limit
+    from transduce.records.machine import Machine
     from transduce.records.making import new_record, trained_model
     from transduce.runs.run import Run
+    from transduce.speed.limit import TYPES, fastest_products
     from transduce.speed.prediction import measure_latency, measure_throughput
     from transduce.speed.report import SpeedReport, peak_memory
     from transduce.speed.training import measure_training
@@ -50,9 +51,9 @@ def benchmark(
     throughput = measure_throughput(transducer, sources, rounds, batch_size) if "predict" in parts else None
     latency = measure_latency(replace(transducer, workers=None), sources, requests) if "latency" in parts else None
     name = "+".join(run.name for run in trained.runs)
-    report = SpeedReport(
-        name, Machine.here(), trained.precision, throughput, latency, training, peak_memory(), float32_limit()
-    )
+    memory = peak_memory()  # before the products, which have their own matrices
+    limits = {precision: fastest_products(precision, training.shapes if training else ()) for precision in TYPES}
+    report = SpeedReport(name, Machine.here(), trained.precision, throughput, latency, training, memory, limits)
     print(formats.as_json(report.as_record(), indent=1) if as_json else "\n".join(report.lines()))
     recorded.keep(
         lambda command: replace(

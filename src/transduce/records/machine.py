@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from transduce.compute import processor
-from transduce.compute.packing import ONEDNN, OneDNNPacking
 
 SIZE = 1024  # of the square matrices
 SECONDS = 0.4  # for each precision; a slow processor needs one product to warm up and one to measure
@@ -50,29 +47,18 @@ class Machine:
         )
 
 
-def float32_limit() -> float:
-    """The GFLOP/s in float32 of the kernel that models use here: oneDNN's where it is the faster, else PyTorch's own.
-    ``Machine.float32_gflops`` is always of PyTorch's own.
-    """
-    onednn = OneDNNPacking()
-    return measure_gflops(torch.float32, multiply=lambda a, b: onednn.multiply(a, (b, None)) if ONEDNN else a @ b)
-
-
-def measure_gflops(
-    dtype: torch.dtype,
-    size: int = SIZE,
-    seconds: float = SECONDS,
-    multiply: Callable[[Tensor, Tensor], Tensor] = torch.mm,
-) -> float:
+def measure_gflops(dtype: torch.dtype, size: int = SIZE, seconds: float = SECONDS) -> float:
     """Billions of floating-point operations per second, in the fastest product of two ``size`` by ``size`` matrices on
-    the processor. After one product to warm up, products are repeated for ``seconds``, and at least once. ``multiply``
-    computes a product.
+    the processor, by PyTorch's own kernel. After one product to warm up, products are repeated for ``seconds``, and at
+    least once.
+
+    It describes the machine. It is not the limit of the machine's products: see ``speed.limit``.
     """
     matrix = torch.ones(size, size, dtype=dtype)
-    multiply(matrix, matrix)
+    torch.mm(matrix, matrix)
     fastest, end = float("inf"), time.perf_counter() + seconds
     while fastest == float("inf") or time.perf_counter() < end:
         began = time.perf_counter()
-        multiply(matrix, matrix)
+        torch.mm(matrix, matrix)
         fastest = min(fastest, time.perf_counter() - began)
     return round(2 * size**3 / fastest / 1e9, 1)

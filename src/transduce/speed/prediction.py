@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from transduce.errors import UserError
-from transduce.speed.products import counter
+from transduce.speed.products import ProductCounter
 from transduce.transducer import Transducer
 
 WARM_UP = 5  # requests before latency is measured
@@ -64,7 +64,7 @@ def measure_throughput(
     Raises UserError if there are no sources.
     """
     _check(sources)
-    counting = counter()
+    counting = ProductCounter()
     with counting:
         best = [outputs[0] for outputs in transducer.predict(sources, batch_size=batch_size)]
     seconds = []

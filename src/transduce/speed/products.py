@@ -6,9 +6,10 @@ fused attention, fused LSTMs, and oneDNN's linear layer. One multiplication and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -16,14 +17,23 @@ from torch.utils.flop_counter import FlopCounterMode
 Shape = torch.Size
 
 
-def counter() -> FlopCounterMode:
+class ProductCounter(FlopCounterMode):
     """A context that counts the operations of the products inside it; ``get_total_flops`` returns their number.
+    ``shapes`` has the operations of each shape of a matrix product: rows, inner, columns.
 
     It counts in this process only. Kernels without a formula are not counted. It slows the code down.
     """
-    found: Any = FlopCounterMode(display=False, custom_mapping=_formulas())
-    found.mod_tracker = _Untracked()  # its own tracker fails in torch.autograd.grad with respect to a parameter
-    return cast(FlopCounterMode, found)
+
+    def __init__(self) -> None:
+        self.shapes: Counter[tuple[int, int, int]] = Counter()
+        super().__init__(display=False, custom_mapping=_formulas(self._product))
+        untracked: Any = _Untracked()  # the class's own tracker fails in torch.autograd.grad by a parameter
+        self.mod_tracker = untracked
+
+    def _product(self, rows: int, inner: int, columns: int) -> int:
+        operations = 2 * rows * inner * columns
+        self.shapes[rows, inner, columns] += operations
+        return operations
 
 
 class _Untracked:
@@ -36,20 +46,28 @@ class _Untracked:
     def __exit__(self) -> None: ...
 
 
-def _formulas() -> dict[Any, Callable[..., int]]:
-    """The formula of each kernel that this version of PyTorch has."""
-    known = {
+def _formulas(product: Callable[[int, int, int], int]) -> dict[Any, Callable[..., int]]:
+    """The formula of each kernel that this version of PyTorch has. ``product`` counts a product of two matrices."""
+
+    def mm(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+        return product(a[0], a[1], b[1])
+
+    def addmm(_: Shape, a: Shape, b: Shape, *__: Any, **___: Any) -> int:
+        return product(a[0], a[1], b[1])
+
+    def linear(x: Shape, weight: Shape, *_: Any, **__: Any) -> int:
+        return product(prod(x[:-1]), x[-1], weight[0])
+
+    known: dict[tuple[Any, str], Callable[..., int]] = {
+        (torch.ops.aten, "mm"): mm,
+        (torch.ops.aten, "addmm"): addmm,
         (torch.ops.aten, "mkldnn_rnn_layer"): _lstm,
         (torch.ops.aten, "mkldnn_rnn_layer_backward"): _lstm_backward,
         (torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu"): _attention,
         (torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward"): _attention_backward,
-        (torch.ops.mkldnn, "_linear_pointwise"): _linear,
+        (torch.ops.mkldnn, "_linear_pointwise"): linear,
     }
     return {getattr(owner, name): formula for (owner, name), formula in known.items() if hasattr(owner, name)}
-
-
-def _linear(x: Shape, weight: Shape, *_: Any, **__: Any) -> int:
-    return 2 * prod(x) * weight[0]
 
 
 def _lstm(x: Shape, inputs: Shape, states: Shape, *_: Any, **__: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,8 +21,8 @@ class SpeedReport:
     """The speeds of a run on a machine; None for each part that was not measured.
 
     ``name`` is the run's name. ``precision`` is the precision of the answers. ``memory`` is the largest resident memory
-    of this process so far, in MiB. ``float32_limit`` is the speed of the products that models compute in float32, in
-    GFLOP/s (``records.machine.float32_limit``).
+    of this process so far, in MiB. ``limits`` has the GFLOP/s of the machine's fastest products, by precision
+    (``speed.limit.fastest_products``).
     """
 
     name: str
@@ -31,7 +32,7 @@ class SpeedReport:
     latency: Latency | None
     training: TrainingSpeed | None
     memory: float
-    float32_limit: float
+    limits: Mapping[str, float]
 
     def lines(self) -> list[str]:
         """The report as lines of text."""
@@ -62,8 +63,8 @@ class SpeedReport:
     def _rows(self) -> list[tuple[str, str]]:
         machine = self.machine
         cores = f"{machine.processor}, {machine.threads} of {machine.cores} cores"
-        speeds = f"{self.float32_limit:,.0f} GFLOP/s in float32, {machine.bfloat16_gflops:,.0f} in bfloat16"
-        rows = [("machine", f"{cores}, {speeds}")]
+        speeds = [f"{gflops:,.0f} GFLOP/s in {precision}" for precision, gflops in self.limits.items()]
+        rows = [("machine", ", ".join([cores, *speeds]))]
         if self.throughput is not None:
             found = self.throughput
             rows += [
@@ -85,10 +86,13 @@ class SpeedReport:
         return [*rows, ("memory", f"{self.memory:,.0f} MiB at most")]
 
     def _share(self, gflops: float | None, precision: str) -> list[tuple[str, str]]:
-        """A row that compares the products with the machine's own speed; no row if they were not counted."""
-        limit = self.machine.bfloat16_gflops if precision == "bfloat16" else self.float32_limit
+        """A row that compares the products with the machine's fastest ones; no row if they were not counted.
+
+        A run that is faster than each product alone was measured in a quieter moment. It is the fastest work then.
+        """
         if not gflops:
             return []
+        limit = max(gflops, self.limits["bfloat16" if precision == "bfloat16" else "float32"])
         return [("", f"{gflops:,.1f} GFLOP/s in products: {100 * gflops / limit:.0f} % of the machine's {limit:,.0f}")]
 
 

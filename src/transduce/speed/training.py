@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,12 +16,14 @@ from transduce.protocols import can
 from transduce.recipes import BUDGET
 from transduce.records.making import effort_of
 from transduce.runs.run import Run
-from transduce.speed.products import counter
+from transduce.speed.limit import Shape
+from transduce.speed.products import ProductCounter
 from transduce.statistical.counted import Counted
 from transduce.training.begin import train
 from transduce.training.callbacks import Callback, Started, Update
 
-COUNTED = 4  # updates whose operations are counted, before the clock starts
+COUNTED = 8  # updates whose operations are counted, before the clock starts
+MOST_SHAPES = 4  # of products, on which the limit of the machine is measured
 
 
 @dataclass(frozen=True)
@@ -28,18 +31,60 @@ class TrainingSpeed:
     """The speed of training. ``tokens_per_second`` counts target tokens without padding. ``updates`` is the number of
     updates that were timed.
 
-    ``operations`` is the number of floating-point operations in products for one target token.
+    ``operations`` is the number of floating-point operations in products for one target token. ``shapes`` are the
+    shapes of the products with the most operations.
     """
 
     tokens_per_second: float
     updates: int
     precision: str
     operations: float
+    shapes: tuple[Shape, ...] = ()
 
     @property
     def gflops(self) -> float:
         """Billions of floating-point operations in products per second."""
         return self.tokens_per_second * self.operations / 1e9
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The floating-point operations of a training in products: for one target token, and the ``shapes`` of the products
+    with the most of them.
+    """
+
+    per_token: float
+    shapes: tuple[Shape, ...]
+
+
+def count_operations(settings: config.Table, run: Path, device: str = "auto") -> Operations:
+    """Trains a new model in the directory ``run``, and counts the operations of its updates. Those of the start and of
+    a validation do not count.
+    """
+    with ProductCounter() as counting:
+        observer = _Counted(counting)
+        train(settings, run, callbacks=[observer], device=device)
+    effort = effort_of(run)
+    assert effort is not None
+    assert effort.tokens, "a finished training has counted its tokens"
+    shapes = tuple(shape for shape, _ in observer.shapes.most_common(MOST_SHAPES))
+    return Operations(observer.operations / effort.tokens, shapes)
+
+
+class _Counted(Callback):
+    """The operations from the start of a training to its last report of updates, which precedes the validation."""
+
+    def __init__(self, counting: ProductCounter) -> None:
+        self.counting, self.before, self.operations = counting, 0, 0
+        self.shapes: Counter[Shape] = Counter()
+
+    def on_start(self, started: Started) -> None:
+        self.before = self.counting.get_total_flops()
+        self.counting.shapes.clear()
+
+    def on_update(self, update: Update) -> None:
+        self.operations = self.counting.get_total_flops() - self.before
+        self.shapes = self.counting.shapes.copy()
 
 
 def measure_training(run: Run, seconds: float, device: str = "auto") -> TrainingSpeed:
@@ -54,14 +99,10 @@ def measure_training(run: Run, seconds: float, device: str = "auto") -> Training
         raise UserError(f"a model of type {kind} is counted and makes no updates: leave out --part train")
     with tempfile.TemporaryDirectory() as folder:
         counted, timed = Path(folder) / "counted", Path(folder) / "timed"
-        with counter() as counting:
-            train(_settings(run, {"steps": COUNTED}), counted, device=device)
-        effort = effort_of(counted)
+        operations = count_operations(_settings(run, {"steps": COUNTED}), counted, device)
         observer = _Observer()
         train(_settings(run, {"minutes": seconds / 60}), timed, callbacks=[observer], device=device)
-    assert effort is not None
-    assert effort.tokens, "a finished training has counted its tokens"
-    return observer.speed(counting.get_total_flops() / effort.tokens)
+    return observer.speed(operations)
 
 
 def _settings(run: Run, budget: dict[str, Any]) -> config.Table:
@@ -87,10 +128,11 @@ class _Observer(Callback):
     def on_update(self, update: Update) -> None:
         self.reports.append(update)
 
-    def speed(self, operations: float) -> TrainingSpeed:
+    def speed(self, operations: Operations) -> TrainingSpeed:
         if len(self.reports) < 2:
             raise UserError("the time was too short to measure updates: give more --seconds")
         seconds = [after.seconds - before.seconds for before, after in pairwise(self.reports)]
         tokens = [each.tokens_per_second * time for each, time in zip(self.reports[1:], seconds, strict=True)]
         updates = self.reports[-1].step - self.reports[0].step
-        return TrainingSpeed(sum(tokens) / sum(seconds), updates, self.precision, operations)
+        rate = sum(tokens) / sum(seconds)
+        return TrainingSpeed(rate, updates, self.precision, operations.per_token, operations.shapes)
