@@ -121,7 +121,7 @@ def main() -> None:
     tests = read_tests(given.folder)
     heads = [f"{name}, exact | CER | can be written" for name in tests]
     lines = [
-        "# Spelling: a noisy channel, an encoder-decoder and a library's corrector",
+        f"# Spelling: {', '.join(given.recipes)} and a library's corrector",
         "",
         machine(),
         "",

@@ -136,19 +136,6 @@ def test_the_configuration_of_joeynmt_has_its_order_of_tokens_and_numbers_that_y
         assert ids == {0: SPECIALS[UNK], 1: SPECIALS[PAD], 2: SPECIALS[BOS], 3: SPECIALS[EOS]}
 
 
-def test_a_block_that_is_too_short_is_a_reason_and_no_end(main: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    from peers import ours
-    from peers.base import PeerError, Task
-
-    def too_short(*_: Any) -> None:
-        raise SystemExit("a block saw 2 updates")
-
-    monkeypatch.setattr(ours, "alone", too_short)
-    monkeypatch.setattr(ours, "setting_of", lambda *_: None)
-    with pytest.raises(PeerError, match="saw 2 updates"):
-        ours.Ours().train(Task(None, 1, 0.0), "transformer", "float32")  # type: ignore[arg-type]
-
-
 def test_a_record_names_the_command_of_a_package(main: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     from report import command  # type: ignore[import-not-found]
 
