@@ -17,6 +17,7 @@ import torch
 from transduce import api, names
 from transduce.cli import app as cli
 from transduce.records import machine, provenance
+from transduce.runs.code import Code
 
 # A busy machine must not fail a test: hypothesis would refuse examples that are slow to draw.
 hypothesis.settings.register_profile(
@@ -137,7 +138,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture(autouse=True)
 def committed_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are made as if the code were committed, because tests run while it is changed."""
-    monkeypatch.setattr(provenance, "code", lambda: provenance.Code("0123456789"))
+    monkeypatch.setattr(provenance, "code", lambda: Code("0123456789"))
 
 
 @pytest.fixture

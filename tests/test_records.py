@@ -34,6 +34,8 @@ from transduce.records.record import (
     RecordError,
     TrainedModel,
 )
+from transduce.runs import code
+from transduce.runs.code import Code
 from transduce.training.settings import Settings
 from transduce.types import Example, Facts
 
@@ -153,10 +155,10 @@ def test_the_command_is_quoted() -> None:
 
 def test_the_commit_and_whether_the_code_is_as_it_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def found() -> tuple[str | None, bool | None]:
-        code = provenance.Code.find()
-        return code.commit, code.clean
+        own = Code.find()
+        return own.commit, own.clean
 
-    monkeypatch.setattr(provenance, "SOURCE", tmp_path)
+    monkeypatch.setattr(code, "SOURCE", tmp_path)
     assert found() == (None, None)
     (tmp_path / "code.py").write_text("1\n")
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -171,19 +173,19 @@ def test_the_commit_and_whether_the_code_is_as_it_has_it(tmp_path: Path, monkeyp
     (tmp_path / "code.py").write_text("2\n")
     assert found() == (name, False)
     (tmp_path / "benchmarks" / ".gitignore").write_text("*\n")
-    monkeypatch.setattr(provenance, "SOURCE", tmp_path / "benchmarks")  # installed in another checkout
+    monkeypatch.setattr(code, "SOURCE", tmp_path / "benchmarks")  # installed in another checkout
     assert found() == (None, None)
 
 
 UNCOMMITTED = [
-    (provenance.Code("0123", ("a.py", "b.py", "c.py", "d.py")), r"not as commit 0123 has it \(a.py, b.py, c.py, …\)"),
-    (provenance.Code(), "no git checkout: no commit has this code"),
+    (Code("0123", ("a.py", "b.py", "c.py", "d.py")), r"not as commit 0123 has it \(a.py, b.py, c.py, …\)"),
+    (Code(), "no git checkout: no commit has this code"),
 ]
 
 
-@pytest.mark.parametrize(("code", "message"), UNCOMMITTED)
+@pytest.mark.parametrize(("own", "message"), UNCOMMITTED)
 def test_no_record_is_made_of_code_that_is_not_committed(
-    code: provenance.Code,
+    own: Code,
     message: str,
     trained: Path,
     call: Call,
@@ -192,7 +194,7 @@ def test_no_record_is_made_of_code_that_is_not_committed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """By commands and by benchmarks, before anything is measured. --uncommitted writes a record that is marked."""
-    monkeypatch.setattr(provenance, "code", lambda: code)
+    monkeypatch.setattr(provenance, "code", lambda: own)
     file = tmp_path / "r.json"
     asked = ("evaluate", trained, "--metric=exact", "--beam=1", "--device=cpu", f"--record={file}")
     status, out, err = call(*asked)
@@ -201,8 +203,8 @@ def test_no_record_is_made_of_code_that_is_not_committed(
     assert "or give --uncommitted too" in err
     assert len(err.splitlines()) == 1
     assert call(*asked, "--uncommitted")[0] == 0
-    assert Record.read(file).clean is code.clean
-    assert Record.read(file).commit == code.commit
+    assert Record.read(file).clean is own.clean
+    assert Record.read(file).commit == own.commit
 
     report = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "report.py"))
     with pytest.raises(SystemExit):
@@ -251,6 +253,7 @@ def test_what_is_known_of_a_run(trained: Path, model: TrainedModel) -> None:
     (training,) = found.trainings
     assert (training.step, training.processor, training.threads) == (0, processor.model_name(), 1)
     assert training.versions == provenance.versions()
+    assert (training.commit, training.clean) == (code.code().commit, code.code().clean)
     assert found.parameters == count_parameters(trained / "checkpoints" / "best" / "model.safetensors") > 0
 
 

@@ -135,9 +135,15 @@ def older_recipe(model: TrainedModel) -> str:
 
 def doubt_of(record: Record) -> str:
     """Why a figure may not be repeated, in words: no commit has the code that made it. Empty if its commit has it."""
-    if record.clean:
-        return ""
-    return "code of no known commit" if record.commit is None else "code not as committed"
+    if not record.clean:
+        return "code of no known commit" if record.commit is None else "code not as committed"
+    unclean = any(training.clean is False for model in models_of(record) for training in model.trainings)
+    return "code of training not as committed" if unclean else ""
+
+
+def models_of(record: Record) -> list[TrainedModel]:
+    """All models behind the figures of a record."""
+    return [*record.models, *(model for system in record.systems for model in system.models)]
 
 
 def source_of(name: str, record: Record) -> str:

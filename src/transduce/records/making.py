@@ -119,6 +119,8 @@ def _training(entry: Mapping[str, Any]) -> Training:
         entry.get("processor", ""),
         entry["threads"],
         Versions(entry["python"], entry["torch"], entry["transduce"]),
+        entry.get("commit"),
+        entry.get("clean"),
     )
 
 

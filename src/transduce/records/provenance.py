@@ -1,4 +1,4 @@
-"""Where a figure comes from: the command, the commit, the versions, and the lines of text behind it."""
+"""Where a figure comes from: the command, the versions, and the lines of text behind it. Its code must be committed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import hashlib
 import platform
 import re
 import shlex
-import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
-from functools import cache
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,10 +18,9 @@ from transduce.data.corpora import Files, format_of, lines
 from transduce.data.rows import read
 from transduce.errors import UserError
 from transduce.records.record import Change, Fingerprint, Versions
+from transduce.runs.code import SOURCE, code
 from transduce.types import Example
 
-SOURCE = Path(__file__).resolve().parent
-WITHOUT_CODE = (":(exclude,top)benchmarks/results", ":(exclude,top)docs")  # a new record does not change the code
 NAMED = 3  # changed files that an error names at most
 ABSOLUTE = re.compile(r"(?<![\w.~])/(?:[^/\s\"',+=\]}]+/)+")  # the folders of an absolute path
 
@@ -56,35 +51,6 @@ def without_folders(value: Any) -> Any:
     if isinstance(value, Change):
         return Change(without_folders(value.recipe), without_folders(value.run))
     return [without_folders(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-@dataclass(frozen=True)
-class Code:
-    """The code that makes a figure: the short name of its ``commit``, and the files that differ from it. ``commit`` is
-    None outside of a git checkout of the package.
-    """
-
-    commit: str | None = None
-    changed: tuple[str, ...] = ()
-
-    @property
-    def clean(self) -> bool | None:
-        return None if self.commit is None else not self.changed
-
-    @classmethod
-    def find(cls) -> Code:
-        """The code of the package's source. Records and docs do not count as code."""
-        name = _git("rev-parse", "--short=10", "HEAD")
-        changed = _git("status", "--porcelain", "--", ":(top)", *WITHOUT_CODE)
-        if name is None or changed is None or not _git("ls-files"):  # installed inside of another project's checkout
-            return cls()
-        return cls(name, tuple(line[2:].strip() for line in changed.splitlines()))
-
-
-@cache
-def code() -> Code:
-    """The code as this process found it at the first call. A later commit or change is not the code that runs."""
-    return Code.find()
 
 
 def check_committed(uncommitted: bool = False) -> None:
@@ -129,12 +95,3 @@ def _fingerprint(found: Iterable[bytes], files: tuple[str, ...] = ()) -> Fingerp
         digest.update(line + b"\n")
         count += 1
     return Fingerprint(digest.hexdigest()[:16], count, files)
-
-
-def _git(*arguments: str) -> str | None:
-    """Returns the output of git, or None if it fails or is not installed."""
-    try:
-        done = subprocess.run(["git", *arguments], cwd=SOURCE, capture_output=True, text=True, check=False)
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

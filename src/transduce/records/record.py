@@ -78,7 +78,8 @@ class Versions:
 @dataclass(frozen=True)
 class Training:
     """One training of a run: the ``time`` when it began, or went on after update ``step``, by which command, where
-    (``processor`` and ``threads``) and with which versions.
+    (``processor`` and ``threads``) and with which versions. ``commit`` and ``clean`` are those of its code, as for a
+    record; None if a training of an early version has not kept them.
     """
 
     time: str
@@ -87,6 +88,8 @@ class Training:
     processor: str
     threads: int
     versions: Versions
+    commit: str | None = None
+    clean: bool | None = None
 
 
 @dataclass(frozen=True)

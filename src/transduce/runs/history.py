@@ -15,6 +15,7 @@ import torch
 import transduce
 from transduce.compute.processor import model_name
 from transduce.files import append_line
+from transduce.runs.code import code
 from transduce.runs.layout import HISTORY
 from transduce.text_files import read_text
 
@@ -22,9 +23,10 @@ from transduce.text_files import read_text
 def append_history(run: Path, step: int, device: str) -> None:
     """Adds a line to a run's history.jsonl, when training begins (``step`` 0) or goes on after update ``step``.
 
-    The line has ``step``, ``device``, the time now, and this process's command, current directory, threads, versions
-    and processor.
+    The line has ``step``, ``device``, the time now, and this process's command, current directory, threads, versions,
+    code and processor.
     """
+    own = code()
     record = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "step": step,
@@ -35,6 +37,8 @@ def append_history(run: Path, step: int, device: str) -> None:
         "transduce": transduce.__version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "commit": own.commit,
+        "clean": own.clean,
         "platform": platform.platform(),
         "processor": model_name(),
     }
