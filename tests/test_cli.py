@@ -276,6 +276,25 @@ def test_bytes_that_are_no_text_are_refused(trained: Path, tmp_path: Path, call:
     assert "standard input is text in UTF-16" in told(call(*asked, stdin="ab\n".encode("utf-16")))
 
 
+def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Call) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("ab\tba\nb\tb\nlast\n")
+    for command in ("predict", "rerank"):
+        extra = ["--mbr=bleu"] if command == "rerank" else []
+        assert f"cut -f1 {table}" in told(call(command, trained, table, "--device=cpu", *extra))
+    assert "standard input is a table with tabs" in told(call("predict", trained, stdin=b"ab\tba\nb\n"))
+    table.write_text("\tab\na\tb\nab\n")  # tabs of a text
+    assert call("predict", trained, table, "--device=cpu")[0] == 0
+
+
+def test_further_columns_are_told_once(trained: Path, call: Call, caplog: pytest.LogCaptureFixture) -> None:
+    plain = call("score", trained, "--device=cpu", stdin=b"ab\tba\na\ta\n")
+    assert not caplog.records
+    assert call("score", trained, "--device=cpu", stdin=b"ab\tba\tx\na\ta\ty\tz\n")[:2] == plain[:2]
+    (record,) = caplog.records
+    assert "line 1 has 3 columns: only the first two are read" in record.getMessage()
+
+
 def test_predict_reads_files_in_turn(
     trained: Path, tmp_path: Path, answers: list[transduce.Output], call: Call
 ) -> None:
@@ -840,11 +859,10 @@ def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, cal
     assert status == 0
     assert out.splitlines() == call("score", trained, *pair, "--device=cpu")[1].splitlines()[:2]
     more = tmp_path / "more.txt"
-    for line, problem in {"no tab": "has one column: ", "a\tb\tc": "has 3 columns: "}.items():
-        more.write_text(f"a\tb\n{line}\n")
-        status, _, err = call("score", trained, rows, more, "--device=cpu")
-        assert status == 2
-        assert f"{more}, line 2 {problem}expected a source, a tab and a target" in err
+    more.write_text("a\tb\nno tab\n")
+    status, _, err = call("score", trained, rows, more, "--device=cpu")
+    assert status == 2
+    assert f"{more}, line 2 has one column: expected a source, a tab and a target" in err
 
 
 def test_data_of_a_conll_file(tmp_path: Path, call: Call) -> None:

@@ -22,9 +22,10 @@ class Kind(NamedTuple):
         return f"{self.name}; {self.remedy}"
 
 
+PLAIN, TABLE, JSON_LINES = "plain text", "a tab-separated table", "JSON lines"  # the forms that data have
 UNPACK = "unpack it first: {} FILE > NEW"
 EXTRACT = "extract its text first"
-TABLE = "save its sheet as tab-separated text in UTF-8 (.tsv)"
+SHEET = "save its sheet as tab-separated text in UTF-8 (.tsv)"
 SIGNAL = "a text file has the paths of pictures and recordings, one a line"
 MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"\x1f\x8b", Kind("compressed by gzip twice", UNPACK.format("gzip -dc"))),
@@ -34,7 +35,7 @@ MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"BZh", Kind("compressed by bzip2", UNPACK.format("bzip2 -dc"))),
     (b"7z\xbc\xaf", Kind("a 7z archive", UNPACK.format("7z x -so"))),
     (b"\x04\x22\x4d\x18", Kind("compressed by lz4", UNPACK.format("lz4 -dc"))),
-    (b"\xd0\xcf\x11\xe0", Kind("an old document of Microsoft Office", f"{EXTRACT}, or {TABLE}")),
+    (b"\xd0\xcf\x11\xe0", Kind("an old document of Microsoft Office", f"{EXTRACT}, or {SHEET}")),
     (b"%PDF-", Kind("a PDF document", f"{EXTRACT}: pdftotext FILE NEW")),
     (b"PAR1", Kind("a Parquet table", "give it as data.train.path with a name in .parquet, or as --pairs")),
     (b"\x89PNG", Kind("a PNG picture", SIGNAL)),
@@ -67,7 +68,7 @@ def binary(head: bytes) -> Kind | None:
     for magic, kind in MAGIC:
         if head.startswith(magic) and not _is_plain(head):
             if kind.name == "a zip archive" and any(name in head for name in OFFICE):
-                return Kind("a document of an office program", f"{EXTRACT}, or {TABLE}")
+                return Kind("a document of an office program", f"{EXTRACT}, or {SHEET}")
             return kind
     nulls = head.count(0)
     if 4 * nulls >= len(head) > 0 and len(head) >= 4:
@@ -135,9 +136,11 @@ def form(head: bytes) -> Kind | None:
                 return Kind(name, "write its texts to a .tsv file, a source and a target on each line")
     lines = [line for line in text.split("\n")[:-1] or [text] if line.strip()][:50]
     if lines and all(_is_json(line) for line in lines):
-        return Kind("JSON lines", "give it a name in .jsonl, and its keys as data.columns")
+        return Kind(JSON_LINES, "give it a name in .jsonl, and its keys as data.columns")
     if start.startswith(("{\n", "[\n", "[{", "{\r", "[\r")):
         return Kind("a JSON document", "write it as JSON lines: one object on each line (.jsonl)")
+    if len(lines) > 1 and sum("\t" in line for line in lines) > len(lines) / 2:
+        return None
     for separator in ",;":
         if "\t" not in text and len(lines) > 1 and _columns(lines, separator) > 1:
             named = f" and delimiter='{separator}'" if separator == ";" else ""

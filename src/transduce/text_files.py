@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from transduce.contents import HEAD, Kind, binary, likely_encoding
+from transduce.contents import HEAD, JSON_LINES, PLAIN, TABLE, Kind, binary, form, likely_encoding
 from transduce.errors import DataError
 
 LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
@@ -149,6 +149,29 @@ def _remedy(error: UnicodeDecodeError, name: str, plain: bool) -> str:
     if plain and error.object.decode("utf-8", "ignore").isascii():
         return _of(name, f"convert it: iconv -f {encoding} -t UTF-8 FILE > NEW")
     return _of(name, "the rest is UTF-8, so mend this line, or drop such bytes: iconv -c -f UTF-8 -t UTF-8 FILE > NEW")
+
+
+def kind_of(path: Path) -> Kind:
+    """What a file or folder is, from its content, with what a user can do who wants to train on it."""
+    if path.is_dir():
+        if (path / "config.toml").is_file():
+            return Kind("a run directory", f"give its settings, {path / 'config.toml'}, or a recipe to train")
+        return Kind("a folder", "give a file in it, or a pattern as data.train.path, such as 'FOLDER/*.tsv'")
+    with reading(path) as content:
+        start = head(content)
+    found = binary(start) or form(start)
+    as_data = f"transduce train RECIPE --set data.train.path={path}"
+    if found is not None and found.name == JSON_LINES and ".json" in "".join(path.suffixes).lower():
+        return Kind(JSON_LINES, as_data)
+    if found is not None:
+        return Kind(found.name, found.remedy.replace("FILE", str(path)))
+    if b"\t" in start:
+        return Kind(TABLE, as_data)
+    return Kind(
+        PLAIN,
+        f"transduce train RECIPE --set data.train.source={path} and --set data.train.target=OTHER, line by "
+        "line, or for a language model --set data.train.path=FILE.txt",
+    )
 
 
 # --------------------------------------------------------------- small files

@@ -221,15 +221,16 @@ def read_pairs(files: Sequence[Path]) -> list[tuple[str, str]]:
     """Pairs of a source and a target text: from a TSV file, from two parallel files, or from standard input (a TSV) if
     ``files`` is empty.
 
-    A TSV row has a source, a target and perhaps gold links in a third column, which is not read here. Raises UserError
-    for a row with another number of columns, for parallel files of unequal lengths, and for more than two files.
+    A TSV row has a source, a target and perhaps gold links in a third column, which is not read here. Other columns
+    after the first two are not read either, and a warning says so. Raises UserError for a row with one column, for
+    parallel files of unequal lengths, and for more than two files.
     """
     if len(files) > 2:
         raise UserError(f"{len(files)} files to align: expected one TSV file, or a file of sources and one of targets")
     if len(files) == 2:
         source, target = files
         return list(inputs.pairs(None, source, target))
-    return [(source, target) for source, target, *_ in inputs.rows(files, 2, 3)]
+    return list(inputs.pairs(files, links=True))
 
 
 def read_gold(path: Path, pairs: int) -> Gold:

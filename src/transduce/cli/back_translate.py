@@ -46,7 +46,7 @@ def back_translate(
     if not reverse.conditional:
         raise UserError("the model is a language model, and writes no sources: give a model that reads targets")
     real = [] if pairs is None else [*inputs.pairs([pairs], longest=inputs.longest_line(reverse))]
-    synthetic = back_translated(reverse, inputs.lines(files, inputs.longest_line(reverse)), batch_size)
+    synthetic = back_translated(reverse, inputs.sources(files, reverse), batch_size)
     if noise:
         synthetic = noised(synthetic, WordNoise(seed=seed))
     if tag:

@@ -53,7 +53,7 @@ def embed(
         if weights is not None:
             raise UserError(f"--weights {weights}: {system} is a run; set --pooling, or give a file of word vectors")
         transducer = loading.of(system)
-        lines = inputs.lines(files, inputs.longest_line(transducer))
+        lines = inputs.sources(files, transducer)
         matrix_ND = _of_run(transducer, lines, pooling or "own", batch_size)
     else:
         if pooling is not None:

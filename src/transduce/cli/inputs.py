@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import IO, TYPE_CHECKING
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from transduce.transducer import Transducer
     from transduce.types import Example
 
+log = logging.getLogger("transduce")
+LINKS = re.compile(r" *(\d+[-p]\d+ *)*")
+FIRST = 100  # lines of a file that tell whether it is a table
+
 
 def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[str]:
     """The lines of the files in order, or of standard input if there are none.
@@ -25,6 +32,66 @@ def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[
     Raises it, too, at a line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
     """
     return (line for _, line in _numbered_lines(files, longest))
+
+
+def sources(files: Sequence[Path] | None, transducer: Transducer | LightTransducer) -> Iterator[str]:
+    """The lines of the files, or of standard input, as sources of a model.
+
+    Raises UserError for rows of a table, if the model's sources have one column: the targets would be read as part of
+    the sources. Warns of markup and JSON. Raises DataError as ``lines`` does.
+    """
+    from transduce.types import SPECIALS
+
+    found = lines(files, longest_line(transducer))
+    for path in files or []:
+        if path.is_file():
+            _warn_of_form(path)
+    tokenizer = transducer.source_tokenizer
+    if source_columns(transducer) > 1 or "\t" in tokenizer.entries or len(tokenizer) <= len(SPECIALS):
+        return found
+    return _checked_columns(files, found)
+
+
+def _warn_of_form(path: Path) -> None:
+    from transduce.contents import form
+    from transduce.text_files import head, reading
+
+    with reading(path) as content:
+        kind = form(head(content))
+    if kind is not None and (not kind.name.startswith("a CSV") or ".csv" in path.name.lower()):
+        log.warning(f"{path}: its content is {kind.name}, and each of its lines is read as a source; {kind.remedy}")
+
+
+def _checked_columns(files: Sequence[Path] | None, found: Iterator[str]) -> Iterator[str]:
+    """The lines that are ``found``. Raises UserError if most of the first lines of a file are rows, or if the first
+    line of standard input is one.
+    """
+    from transduce.data import corpora
+
+    for path in files or []:
+        if S_ISREG(path.stat().st_mode):
+            first = list(islice(corpora.text_lines(path), FIRST))
+            if 2 * sum(map(_is_row, first)) > len(first):
+                raise _table(str(path))
+    line = next(found, None)
+    if line is None:
+        return
+    if not files and _is_row(line):
+        raise _table("standard input")
+    yield from chain([line], found)
+
+
+def _is_row(line: str) -> bool:
+    source, _, rest = line.partition("\t")
+    return bool(source.strip() and rest.strip())
+
+
+def _table(name: str) -> UserError:
+    cut = "cut -f1" if name == "standard input" else f"cut -f1 {name}"
+    return UserError(
+        f"{name} is a table with tabs, and each line would be a source of this model, all columns together: give the "
+        f"column of the sources alone ({cut}), or replace the tabs by spaces (tr '\\t' ' ')"
+    )
 
 
 def longest_line(transducer: Transducer | LightTransducer) -> int | None:
@@ -43,12 +110,14 @@ def pairs(
     signal: bool = False,
     columns: int = 1,
     longest: int | None = None,
+    links: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """Pairs (source, target): line by line from the files ``source`` and ``target``, otherwise from the rows of
     ``files``.
 
     ``files`` are TSV files; without any, the rows come from standard input. The last column of a row is the target. The
-    columns before it, at most ``columns``, are the source, with the tabs between them. If ``signal`` is True, a line of
+    columns before it, at most ``columns``, are the source, with the tabs between them. If ``columns`` is 1, a warning
+    tells of further columns, which are not read; ``links`` allows a third one with links, such as 0-0. If ``signal`` is True, a line of
     ``source`` is a path relative to that file's folder. For a language model (``conditional`` is False), every line is
     a target and the source is "".
 
@@ -61,7 +130,7 @@ def pairs(
     check_sides(source is not None, target is not None, conditional)
     if target is None:
         numbered = _numbered_lines(files, longest)
-        return _tab_separated(numbered, columns) if conditional else (("", line) for _, line in numbered)
+        return _tab_separated(numbered, columns, links) if conditional else (("", line) for _, line in numbered)
     if files:
         raise UserError(
             f"{files[0]} would have both sides, and --source or --target are given: leave out one or the other"
@@ -85,7 +154,7 @@ def rows(files: Sequence[Path] | None, least: int, most: int) -> Iterator[list[s
         yield columns
 
 
-def source_columns(transducer: Transducer) -> int:
+def source_columns(transducer: Transducer | LightTransducer) -> int:
     """The most columns that a source may have in a row: labels or features, and the text after them."""
     named = transducer.settings.get("data", {}).get("columns", {}).get("labels", ())
     return max(transducer.source_tokenizer.columns, len(named) + 1)
@@ -125,6 +194,7 @@ def examples_of(
     UTF-8, is malformed or has more than ``longest`` bytes (default ``corpora.LONGEST_LINE``) raises DataError.
     """
     from transduce.data.corpora import LONGEST_LINE
+    from transduce.data.notices import notices
     from transduce.data.preparation import examples
     from transduce.data.settings import Data, Lines, Units
     from transduce.data.tokenizers.text import Characters
@@ -133,6 +203,8 @@ def examples_of(
     lines = Lines(undecodable="error", malformed="error", max_bytes=longest or LONGEST_LINE)
     units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
     data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)
+    for notice in notices(data, "test", files):
+        log.warning(notice)
     found = examples(data, "test", Path("."))
     return [replace(each, source=files.located(each.source)) for each in found] if signal else found
 
@@ -164,20 +236,29 @@ def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) ->
             yield f"{where} {number}", line
 
 
-def _tab_separated(numbered: Iterable[tuple[str, str]], columns: int) -> Iterator[tuple[str, str]]:
+def _tab_separated(numbered: Iterable[tuple[str, str]], columns: int, links: bool) -> Iterator[tuple[str, str]]:
     """Pairs (source, target) from pairs (place, line). The last column is the target, the 1 to ``columns`` before it
-    the source.
+    the source. If ``columns`` is 1, columns after the first two are not read, as in training; a warning says so once.
 
-    Raises UserError, which names the place, for a row with fewer or more columns.
+    Raises UserError, which names the place, for a row with one column, and for one with too many if ``columns`` is more
+    than 1, because it is unclear which ones are labels.
     """
     before = "a source" if columns == 1 else f"a source, labels included, of at most {columns} columns"
+    further = False
     for place, line in numbered:
-        source, tab, target = line.rpartition("\t")
-        if not tab:
+        fields = line.split("\t")
+        if len(fields) == 1:
             raise UserError(f"{place} has one column: expected {before}, a tab and a target")
-        if (count := line.count("\t") + 1) > columns + 1:
+        if len(fields) > columns + 1 > 2:
             raise UserError(
-                f"{place} has {count} columns: expected {before}, a tab and a target; cut the others off, or where "
-                "sources have tabs in them give --source and --target"
+                f"{place} has {len(fields)} columns: expected {before}, a tab and a target; cut the others off, or "
+                "where sources have tabs in them give --source and --target"
             )
-        yield source, target
+        if len(fields) > columns + 1 and not further and not (links and LINKS.fullmatch("\t".join(fields[2:]))):
+            further = True
+            log.warning(
+                f"{place} has {len(fields)} columns: only the first two are read, a source and a target, here and in "
+                "later lines; if texts have tabs in them, give --source and --target"
+            )
+        *source, target = fields[: columns + 1]
+        yield "\t".join(source), target

@@ -82,19 +82,18 @@ def predict(
         return
     if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
         light = light if nbest is None else light.resized(beam, nbest)
-        lines = inputs.lines(files, inputs.longest_line(light))
+        lines = inputs.sources(files, light)
         _print(with_warnings(light.answer(lines, batch_size)), write, batch_size)
         return
     transducer = trained.load(beam)
-    longest = inputs.longest_line(transducer)
     if stream:
-        _stream(transducer, request_options.read(files, NO_EXTRAS, longest))
+        _stream(transducer, request_options.read(files, NO_EXTRAS, transducer))
         return
     from transduce.answers.extras import check_extras
     from transduce.answers.output_file import write_answers
     from transduce.answers.output_folder import write_shards
 
-    extras = extra_options.extras(trained.another, longest)
+    extras = extra_options.extras(trained.another, inputs.longest_line(transducer))
     check_extras(transducer, extras)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     window = window or transducer.window_size(batch_size)
@@ -103,16 +102,16 @@ def predict(
         return with_warnings(transducer.answer(requests, search, batch_size, window, first), first)
 
     if out is None:
-        _print(answers(request_options.read(files, extras, longest)), write, batch_size)
+        _print(answers(request_options.read(files, extras, transducer)), write, batch_size)
         return
     settings = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
     settings |= {"device": str(transducer.device)} | _settings(trained, extra_options)
     if not (sharded and files):
-        write_answers(out, request_options.read(files, extras, longest), answers, write, settings, window, resume)
+        write_answers(out, request_options.read(files, extras, transducer), answers, write, settings, window, resume)
         return
 
     def answered(one: Path) -> Iterator[str]:
-        for answer in answers(request_options.read([one], extras, longest)):
+        for answer in answers(request_options.read([one], extras, transducer)):
             yield from write(answer)
 
     settings = json.loads(json.dumps(settings | asdict(request_options), default=str))

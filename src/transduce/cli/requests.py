@@ -94,17 +94,18 @@ class RequestOptions:
     def __bool__(self) -> bool:
         return self != RequestOptions()
 
-    def read(self, files: list[Path] | None, extras: Extras, longest: int | None = None) -> Iterator[Request]:
+    def read(self, files: list[Path] | None, extras: Extras, transducer: Transducer) -> Iterator[Request]:
         """A request for each line of ``files`` (none: standard input), or for each object of the file
         ``--constraints``.
 
         ``--constraints`` excludes ``files``, ``--prefix`` and ``--prefixes``; ``--forbid`` then adds to each object's
-        own phrases. A line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``) raises DataError, in every
-        file. Raises UserError for options that exclude each other and for an invalid object.
+        own phrases. Raises DataError and UserError as ``inputs.sources`` does for this ``transducer``, and UserError
+        for options that exclude each other and for an invalid object.
         """
         from transduce.answers.request import requests_for
         from transduce.search.constraints.base import Constraints
 
+        longest = inputs.longest_line(transducer)
         if self.prefix and self.prefixes:
             raise UserError(
                 f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
@@ -112,7 +113,7 @@ class RequestOptions:
         if self.constraints is None:
             prefix = self.prefix if self.prefixes is None else inputs.lines([self.prefixes], longest)
             forbidden = Constraints(forbidden=self.forbid or ())
-            return requests_for(inputs.lines(files, longest), prefix=prefix, constraints=forbidden, extras=extras)
+            return requests_for(inputs.sources(files, transducer), prefix=prefix, constraints=forbidden, extras=extras)
         if files or self.prefix or self.prefixes:
             raise UserError(
                 f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"

@@ -114,7 +114,7 @@ def rerank(
     candidates = criteria.candidate_lists()
     reranker = ranking_models(criteria, trained, transducer, candidates, batch_size)
     search = transducer.search.resized(beam, nbest or min(CHOICE, beam or CHOICE))
-    lines = inputs.lines(files, inputs.longest_line(transducer))
+    lines = inputs.sources(files, transducer)
     found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates])
     for answer in with_warnings(found):
         for line in write(replace(answer, outputs=answer.outputs[:keep])):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +32,8 @@ class Finding:
 @dataclass
 class Tally:
     """The result of a preparation for one split: the number of pairs ``kept``, and the findings by kind (empty,
-    overlong, unequal, undecodable, malformed, unreadable). A kind without any line is not among them. ``unknown`` are
-    the unknown tokens of the pairs kept, by side.
+    overlong, unequal, undecodable, malformed, unreadable, with further columns). A kind without any line is not among
+    them. ``unknown`` are the unknown tokens of the pairs kept, by side.
     """
 
     kept: int = 0
@@ -74,10 +74,12 @@ class Report:
 
     splits: dict[str, Tally]
 
-    def lines(self) -> list[str]:
-        """The report as lines of text for people. The last lines warn of unknown tokens that training never has."""
+    def lines(self, explained: Collection[Side] = ()) -> list[str]:
+        """The report as lines of text for people. The last lines warn of unknown tokens that training never has, except
+        for the ``explained`` sides, whose unknown tokens have another cause.
+        """
         lines = [line for split, tally in self.splits.items() for line in tally.lines(split)]
-        return [*lines, *untrained_unknowns(self.splits)]
+        return [*lines, *untrained_unknowns(self.splits, explained)]
 
     @classmethod
     def from_json(cls, record: dict[str, Any]) -> Report:
@@ -99,13 +101,13 @@ class Report:
         )
 
 
-def untrained_unknowns(tallies: Mapping[str, Tally]) -> Iterator[str]:
+def untrained_unknowns(tallies: Mapping[str, Tally], explained: Collection[Side] = ()) -> Iterator[str]:
     """Yields a warning for each side that has unknown tokens in another split, and none in the training set.
-    ``tallies`` are by the name of the split.
+    ``tallies`` are by the name of the split. Sides that are ``explained`` have none.
 
     A model never learns what ``<unk>`` means if the training set has none.
     """
-    for side in SIDES:
+    for side in (side for side in SIDES if side not in explained):
         others = {split: tally.unknown[side] for split, tally in tallies.items() if split != "train"}
         others = {split: found for split, found in others.items() if found}
         if others and not tallies["train"].unknown[side]:
@@ -165,6 +167,8 @@ def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
             place = account.place(empty[0], row)
             if not account.stays("empty", place, f"the {empty[0]} is empty"):
                 continue
+        if row.further:
+            account.tally.note("with further columns", "not read; data.columns chooses", account.place("source", row))
         yield row
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from stat import S_ISCHR, S_ISFIFO
 from typing import Literal
 
+from transduce.contents import JSON_LINES, PLAIN, TABLE
 from transduce.data.addresses import Address, Stored, matching, stored
 from transduce.errors import DataError as DataError
 from transduce.text_files import LONGEST_LINE as LONGEST_LINE
-from transduce.text_files import bounded_lines, texts
+from transduce.text_files import bounded_lines, kind_of, texts
 
 Side = Literal["source", "target"]
 Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees", "parquet"]
@@ -272,6 +273,10 @@ def format_of(path: str) -> Format:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     suffix = (suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes)[-1:]
     if not suffix or suffix[0] not in FORMATS:
+        if "://" not in path and (local := Path(path).expanduser()).exists():
+            found = kind_of(local)
+            if found.name not in (PLAIN, TABLE, JSON_LINES):
+                raise DataError(f"{path} is {found.name}, and a file of data was expected: {found.remedy}")
         raise DataError(
             f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu, .conll or .trees "
             "(or .txt, a target a line), optionally with .gz after it, or .parquet; two parallel text files are given "

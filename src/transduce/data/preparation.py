@@ -22,6 +22,8 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
+from transduce.contents import JSON_LINES, PLAIN, TABLE
+from transduce.data.addresses import Address, Stored
 from transduce.data.base import SPLITS, Origin
 from transduce.data.cleaning import Account, Report, Tally, usable
 from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
@@ -33,7 +35,7 @@ from transduce.data.tokenizers.base import Sourced, Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.files import make_folder, name_from
-from transduce.text_files import read_json
+from transduce.text_files import kind_of, read_json
 from transduce.types import PAD, SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
@@ -319,8 +321,19 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
             report.splits[name] = _encode(folder / name, data, files, tokenizers)
         if not report.splits[name].kept:
             found = "\n".join(report.lines())
-            raise DataError(f"no pair of the {name} split ({files.paths[0]}) is left after cleaning:\n{found}")
+            hint = "".join(f"\n{each} is {kind}" for each in files.paths[:1] if (kind := _other_form(each)))
+            raise DataError(f"no pair of the {name} split ({files.paths[0]}) is left after cleaning:\n{found}{hint}")
     (folder / "report.json").write_text(json.dumps(asdict(report), ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _other_form(path: Stored) -> str:
+    """What a file is that has another form than its name says, with what to do; empty for the form that it should have,
+    and for a file at an address.
+    """
+    if isinstance(path, Address) or path.suffix == ".parquet":
+        return ""
+    kind = kind_of(path)
+    return "" if kind.name in (PLAIN, TABLE, JSON_LINES) else str(kind)
 
 
 def _load(folder: Path, train: Files) -> Prepared:

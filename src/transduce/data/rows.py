@@ -42,7 +42,7 @@ class CorpusRow:
 
     A sentence of a CoNLL file has the line of its first word. A side is None if the files or the columns do not have
     it. If the line has a ``problem``, undecodable bytes are already replaced by U+FFFD, and a malformed line has an
-    empty source and no target.
+    empty source and no target. ``further`` is True if its file has columns that nobody has chosen or left out.
     """
 
     number: int
@@ -50,6 +50,7 @@ class CorpusRow:
     target: str | None = None
     problem: Problem | None = None
     files: Files | None = field(default=None, compare=False, repr=False)
+    further: bool = False
 
     @property
     def line(self) -> tuple[int, int]:
@@ -84,7 +85,7 @@ def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[C
         return _read_parquet(files, columns or JSON_COLUMNS)
     every = lines(stored(files.path), longest)
     if form == "tsv":
-        return _read_tsv(files, columns or TSV_COLUMNS, every)
+        return _read_tsv(files, columns, every)
     if form in ("conllu", "conll"):
         columns = columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS)
         return _read_conll(files, columns, every, form == "conllu")
@@ -132,8 +133,9 @@ def _read_parallel(files: Files, longest: int) -> Iterator[CorpusRow]:
             yield _row(one, number, line, text)
 
 
-def _read_tsv(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
+def _read_tsv(files: Files, given: ColumnNames | None, every: Iterator[bytes]) -> Iterator[CorpusRow]:
     header: list[str] | None = None
+    columns = given or TSV_COLUMNS
     if any(isinstance(column, str) for column in columns.all):
         header = next(every, b"").decode("utf-8", "replace").split("\t")
     places = [_position(files, column, header or []) for column in columns.all]
@@ -146,7 +148,8 @@ def _read_tsv(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Ite
             )
             yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
-            yield _row(files, number, *_sides([fields[place] for place in places], columns))
+            row = _row(files, number, *_sides([fields[place] for place in places], columns))
+            yield replace(row, further=True) if given is None and len(fields) > len(places) else row
 
 
 def _counted(number: int, noun: str) -> str:

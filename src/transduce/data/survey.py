@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.cleaning import Account, Tally, untrained_unknowns, usable
-from transduce.data.corpora import Files, present
+from transduce.data.corpora import Files, Side, Splits, present
 from transduce.data.encoding import Chunk, chunks
+from transduce.data.notices import notices, unspaced
 from transduce.data.preparation import locate, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
@@ -116,7 +117,8 @@ class SplitSurvey:
 @dataclass(frozen=True)
 class Survey:
     """Statistics of all splits, by name, and the sizes of both vocabularies. If a side is numbers, its size is the
-    number of channels; if the source is a signal, the number of values in a step.
+    number of channels; if the source is a signal, the number of values in a step. ``notices`` are lines about the
+    user's files, and ``unspaced`` has a line for each side without spaces whose unit expects them.
 
     ``joint`` is True if the settings ask for one vocabulary for both sides.
     """
@@ -125,6 +127,8 @@ class Survey:
     target_vocabulary: int
     joint: bool
     splits: dict[str, SplitSurvey]
+    notices: tuple[str, ...] = ()
+    unspaced: dict[Side, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """The survey as lines of plain text for people."""
@@ -147,7 +151,8 @@ class Survey:
                 text.append(f"  target tokens for each source token, ends counted: {split.length_ratio:.3f}")
             for sample in split.samples:
                 text += [f"  {' '.join(sample.source_tokens)}", f"    -> {' '.join(sample.target_tokens)}"]
-        return [*text, *untrained_unknowns({name: split.tally for name, split in self.splits.items()})]
+        tallies = {name: split.tally for name, split in self.splits.items()}
+        return [*text, *untrained_unknowns(tallies, self.unspaced), *self.notices, *self.unspaced.values()]
 
 
 def survey(data: Data, cache: Path) -> Survey:
@@ -160,11 +165,14 @@ def survey(data: Data, cache: Path) -> Survey:
         for name, files in present(locate(data, cache)).items()
     }
     train = gathered["train"]
+    given = present(Splits(data.train, data.valid, data.test))
     return Survey(
         source_vocabulary=len(prepared.source_tokenizer),
         target_vocabulary=len(prepared.target_tokenizer),
         joint=data.units.joint is not None,
         splits={name: one.result(train) for name, one in gathered.items()},
+        notices=tuple(each for name, files in given.items() for each in notices(data, name, files)),
+        unspaced=unspaced(data, prepared.tokenizers.both),
     )
 
 

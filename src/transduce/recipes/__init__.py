@@ -18,6 +18,7 @@ from typing import Any
 from transduce import config
 from transduce.config.errors import kind, shown
 from transduce.names import alternatives
+from transduce.text_files import kind_of
 
 FOLDER = resources.files(__name__)
 BUDGET = ("steps", "epochs", "minutes")  # limits of training; setting one replaces all three
@@ -146,8 +147,10 @@ def _bytes(name: str) -> bytes:
     if name not in names():
         if name in IN_PLACE:
             raise config.ConfigError("", f"the recipe {name!r} is gone; in its place: {IN_PLACE[name]}")
-        if (settings := Path(name) / "config.toml").is_file():
-            raise config.ConfigError("", f"{name} is a folder, and a recipe was expected: give its file, {settings}")
+        if (path := Path(name)).exists():
+            raise config.ConfigError("", f"{name} is {(found := kind_of(path)).name}, and not a recipe: {found.remedy}")
+        if path.suffix or len(path.parts) > 1:
+            raise config.ConfigError("", f"there is no file {name}, and no recipe of this name: check the path")
         raise config.ConfigError("", f"no recipe {name!r}{alternatives(name, names())}; or give a path to a .toml file")
     return FOLDER.joinpath(f"{name}.toml").read_bytes()
 

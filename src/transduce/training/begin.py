@@ -19,6 +19,7 @@ from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
 from transduce.data.base import Feed
 from transduce.data.batching import Batches
+from transduce.data.notices import told
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
@@ -272,11 +273,12 @@ class Plan:
 
     @property
     def data_report(self) -> tuple[str, ...]:
-        """Lines for people: the report on the data, then the ``choice`` of other settings for few pairs. If the user's
-        training set replaces the training set of an origin, a line between them names the splits that still come from
-        the origin.
+        """Lines for people: the report on the data with notices about the user's files, then the ``choice`` of other
+        settings for few pairs. If the user's training set replaces the training set of an origin, a line between them
+        names the splits that still come from the origin.
         """
-        return (*self.prepared.report.lines(), *self.settings.data.borrowed(), *self.choice)
+        report = told(self.settings.data, self.prepared.report, self.prepared.tokenizers)
+        return (*report, *self.settings.data.borrowed(), *self.choice)
 
     @property
     def precision(self) -> tuple[str, ...]:
