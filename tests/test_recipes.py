@@ -60,7 +60,7 @@ def test_a_run_in_place_of_a_recipe_is_told(tmp_path: Path, monkeypatch: pytest.
     write(tmp_path / "run" / "config.toml", "data.size = 1\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        ConfigError, match=r"run is a folder, and a recipe was expected: give its file, run/config\.toml"
+        ConfigError, match=r"run is a run directory, and not a recipe: give its settings, run/config\.toml"
     ):
         recipes.read("run")
 

@@ -242,7 +242,7 @@ def read_gold(path: Path, pairs: int) -> Gold:
     from transduce.links import Gold
 
     tabs = ".tsv" in (path.suffix, path.with_suffix("").suffix * (path.suffix == ".gz"))
-    lines = [row[2] for row in inputs.rows([path], 3, 3)] if tabs else list(inputs.lines([path]))
+    lines = [row[2] for row in inputs.rows([path], 3)] if tabs else list(inputs.lines([path]))
     try:
         found = Gold.read(lines)
     except UserError as error:

@@ -140,15 +140,13 @@ def pairs(
     return ((example.source, example.references[0]) for example in found)
 
 
-def rows(files: Sequence[Path] | None, least: int, most: int) -> Iterator[list[str]]:
-    """The columns of each line of TSV files, or of standard input if there are none.
-
-    Raises UserError, which names the place, for a row with fewer than ``least`` columns or more than ``most``.
+def rows(files: Sequence[Path], wanted: int) -> Iterator[list[str]]:
+    """The columns of each line of TSV files. Raises UserError, which names the place, for a row with another number of
+    columns than ``wanted``.
     """
     for place, line in _numbered_lines(files):
         columns = line.split("\t")
-        if not least <= len(columns) <= most:
-            wanted = f"{least}" if least == most else f"{least} to {most}"
+        if len(columns) != wanted:
             noun = "column" if len(columns) == 1 else "columns"
             raise UserError(f"{place} has {len(columns)} {noun}, separated by tabs: expected {wanted}")
         yield columns

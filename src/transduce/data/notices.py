@@ -25,9 +25,8 @@ NAMES = """
     label labels lang language lemma line number output phoneme phonemes phones pos pronunciation question ref reference
     references score segment sense sentence sentence1 sentence2 sentiment source source_text spanish src src_text
     summary tag tags target target_text text text1 text2 tgt tgt_text topic transcription translation trg upos word
-    words ar bg ca cs cy da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka kk ko lt lv mk ms nb nl nn no pl pt
-    ro ru sk sl sq sr sv ta th tr uk ur uz vi
-    zh
+    words ar bg ca cs cy da de el en es et eu fa fi fr ga gl he hi hr hu hy id is it ja ka kk ko lt lv mk ms nb nl nn no
+    pl pt ro ru sk sl sq sr sv ta th tr uk ur uz vi zh
 """.replace("\n", " ")
 """Names that columns have, in lower case, between spaces."""
 

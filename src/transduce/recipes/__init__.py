@@ -149,7 +149,7 @@ def _bytes(name: str) -> bytes:
             raise config.ConfigError("", f"the recipe {name!r} is gone; in its place: {IN_PLACE[name]}")
         if (path := Path(name)).exists():
             raise config.ConfigError("", f"{name} is {(found := kind_of(path)).name}, and not a recipe: {found.remedy}")
-        if path.suffix or len(path.parts) > 1:
+        if path.suffix:
             raise config.ConfigError("", f"there is no file {name}, and no recipe of this name: check the path")
         raise config.ConfigError("", f"no recipe {name!r}{alternatives(name, names())}; or give a path to a .toml file")
     return FOLDER.joinpath(f"{name}.toml").read_bytes()
