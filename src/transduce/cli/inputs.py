@@ -116,10 +116,10 @@ def pairs(
     ``files``.
 
     ``files`` are TSV files; without any, the rows come from standard input. The last column of a row is the target. The
-    columns before it, at most ``columns``, are the source, with the tabs between them. If ``columns`` is 1, a warning
-    tells of further columns, which are not read; ``links`` allows a third one with links, such as 0-0. If ``signal`` is True, a line of
-    ``source`` is a path relative to that file's folder. For a language model (``conditional`` is False), every line is
-    a target and the source is "".
+    columns before it, at most ``columns``, are the source, with the tabs between them. If ``columns`` is 1, further
+    columns are not read, and a warning says so; with ``links``, a third column of links such as 0-0 needs no warning.
+    If ``signal`` is True, a line of ``source`` is a path relative to that file's folder. For a language model
+    (``conditional`` is False), every line is a target and the source is "".
 
     Raises UserError if ``files`` are given with ``source`` or ``target``, if one side is missing, or for a row with a
     wrong number of columns. Raises DataError at a line of more than ``longest`` bytes (default
