@@ -219,11 +219,16 @@ def test_unknowns_become_what_they_were_read_from() -> None:
     ]
     weights_TS = torch.eye(7)[[0, 1, 2, 3, 4, 6]]
     by_hand = replace(reading, tokens=replace(reading.tokens, weights_TS=weights_TS))
-    assert by_hand.replaced() == "t Straße , u é"
-    assert by_hand.replaced({"Straße": "street", "b": "never"}) == "t street , u é"
+    assert by_hand.replaced().output.text == "t Straße, u é"  # the comma touches its word, as in the source
+    assert by_hand.replaced({"Straße": "street", "b": "never"}).output.text == "t street, u é"
+    # the alignment is between the words of the output that is returned: "t <unk> <unk> u <unk>" has five
+    assert (by_hand.alignment, by_hand.replaced().alignment) == (
+        ((0, 0), (1, 1), (1, 2), (2, 3), (3, 4)),
+        ((0, 0), (1, 1), (2, 2), (3, 3)),
+    )
     # EOS is no word: if most of the attention is on EOS, the word with the most attention is taken
     to_the_end = torch.zeros(6, 7) + torch.tensor([0.0, 0.1, 0, 0.2, 0, 0, 0.7])
-    assert replace(reading, tokens=replace(reading.tokens, weights_TS=to_the_end)).replaced() == "t b b u b"
+    assert replace(reading, tokens=replace(reading.tokens, weights_TS=to_the_end)).replaced().output.text == "t b b u b"
 
 
 def test_all_of_a_word_that_was_read_in_parts() -> None:
@@ -238,7 +243,7 @@ def test_without_a_source_word_the_unknown_stays() -> None:
     (ids,) = model.target_tokenizer.encode(["q"])
     output = Output("<unk>", (), 0.0, 0.0, (), ids=tuple(ids))
     ((reading,),) = readings(model, [Answer(Request(""), [output])])
-    assert (reading.replaced(), reading.alignment) == ("<unk>", ())
+    assert (reading.replaced().output.text, reading.alignment) == ("<unk>", ())
 
 
 def test_unknown_parts_of_words_are_not_replaced() -> None:

@@ -452,6 +452,41 @@ def test_a_run_translates_passes_unknown_words_on_and_aligns(run: Path) -> None:
     assert trained("") == ""
 
 
+@pytest.mark.parametrize(
+    "passed",
+    [
+        "12.345,67",
+        "max.muster@x.de",
+        "http://a.b/c?d=E&f",
+        "XyzAbc-Quux",
+        "sieht@x.de",  # a known word in an address is no word
+        "12:30.5",
+        "naïve.Ça",
+        "e\u0301t-Xyz",
+        "你好-世界",
+    ],
+)
+def test_what_passes_keeps_its_spelling(run: Path, passed: str) -> None:
+    """Spaces, signs and case stay: in all outputs of an n-best list, wherever the word goes, and alignments fit."""
+    trained = transduce.load(run, settings={"search.nbest": 3})
+    for source in (f"Ein {passed} sieht einen Ball.", f"Ein Mann sieht einen {passed}", f"{passed}  {passed}"):
+        (answer,) = trained.answer([transduce.Request(source, extras=transduce.Extras(alignments=True))])
+        assert len(answer.outputs) == 3 or source.startswith(passed)
+        for output in answer.outputs:
+            words = output.text.split()
+            assert passed in [word.strip(".") for word in words]
+            assert passed not in words or (source.split().index(passed), words.index(passed)) in output.alignment
+    assert answer.best.text == source
+
+
+def test_signs_touch_their_words_as_in_the_source(run: Path) -> None:
+    """A known word beside an unknown one is translated. An unknown sign or word touches what it touched."""
+    trained = transduce.load(run)
+    assert trained("Ball,Xyz") == "ball,Xyz"
+    assert trained('"Xyz" (Xyz) #Xyz') == '"Xyz" (Xyz) #Xyz'
+    assert trained("Xyz , Xyz") == "Xyz , Xyz"
+
+
 def test_tuning_is_reported_and_repeats(run: Path, tmp_path: Path) -> None:
     events = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     scores = [event["score"] for event in events if event["event"] == "tuning"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from transduce.answers.sides import touches
 from transduce.data.preparation import Tokenizers
 from transduce.types import SPECIALS, UNK, Derivation, Step
 
@@ -32,8 +33,8 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Derived:
-    """A derivation of an output for the text ``source``. ``names`` and ``weights`` belong to the features, in their
-    order.
+    """A derivation of an output for the text ``source``, by the ``tokenizers`` that the model reads and writes with.
+    ``names`` and ``weights`` belong to the features, in their order.
     """
 
     tokenizers: Tokenizers
@@ -91,5 +92,14 @@ class Derived:
         for step in self.derivation.steps:
             (start, _), (at, end) = step.source, step.target
             if tokens[at:end] == (UNK,):
-                texts[at] = texts[at].replace(SPECIALS[UNK], self.source_texts[start].strip())
+                spelled = texts[at].replace(SPECIALS[UNK], self.source_texts[start].strip())
+                texts[at] = spelled.lstrip() if at and self._joins(start, at, texts[at - 1]) else spelled
         return texts
+
+    def _joins(self, source: int, target: int, before: str) -> bool:
+        """True if the unknown token ``source``, which is passed on as ``target``, has no space before it in the output.
+
+        An unknown token has lost whether a space is before it, and the target's decoder writes one. There is none if
+        the source has none, and the text ``before`` stands for the source token before this one.
+        """
+        return self.links[target - 1] == source - 1 and touches(*self.source_texts[source - 1 : source + 1], before)

@@ -72,9 +72,6 @@ def _distinct(several: Iterable[Extras]) -> list[Extras]:
 
 
 def _with_reading(reading: Reading, extras: Extras) -> Output:
-    unknowns = extras.replace_unknowns
-    return replace(
-        reading.output,
-        text=reading.output.text if unknowns is None else reading.replaced(unknowns),
-        alignment=reading.alignment if extras.alignments else None,
-    )
+    if extras.replace_unknowns is not None:
+        reading = reading.replaced(extras.replace_unknowns)
+    return replace(reading.output, alignment=reading.alignment if extras.alignments else None)

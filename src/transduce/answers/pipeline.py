@@ -18,6 +18,7 @@ from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
+from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import encoded
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.errors import RequestError, UserError
@@ -225,7 +226,8 @@ class Pipeline(TextModel):
         """A hypothesis for a source as text, with its tokens and log-probabilities. Extras are not added."""
         if isinstance(hypothesis, Derivation):
             ids, weights = hypothesis.tokens, self.model.weights.tolist()
-            derived = Derived(self.tokenizers, self.model.feature_names, weights, source, hypothesis)
+            read = Tokenizers(self.source_tokenizer, self.target_tokenizer)
+            derived = Derived(read, self.model.feature_names, weights, source, hypothesis)
             names = tuple(self.target_tokenizer.tokens(ids))
             return Output(derived.text, names, None, hypothesis.score, (), ids=ids, derived=derived)
         if self.scaled_target is not None:

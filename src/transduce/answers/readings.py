@@ -7,7 +7,7 @@ Outputs may come from any search: a model with attention and a word aligner read
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from transduce.answers.sides import (
     parts_of_words,
     read_side,
     token_ends,
+    touches,
     word_numbers,
     words_of,
     written_side,
@@ -45,19 +46,41 @@ class Reading:
     def alignment(self) -> tuple[tuple[int, int], ...]:
         return self.tokens.links
 
-    def replaced(self, dictionary: Mapping[str, str] | None = None) -> str:
-        """The output's text with each <unk> replaced by the source word that it comes from most (Jean et al., ACL 2015;
-        Luong et al., ACL 2015).
+    def replaced(self, dictionary: Mapping[str, str] | None = None) -> Reading:
+        """The Reading of the output in which each <unk> is replaced by the source word that it comes from most (Jean et
+        al., ACL 2015; Luong et al., ACL 2015).
 
         If the ``dictionary`` has an entry for that source word, the entry is used instead. An <unk> without a source
-        word stays.
+        word stays. There is no space before a word that touches the word before it in the source, if the translation of
+        that word is before it in the output, too.
         """
-        text = self.output.text
-        for start, end in reversed(self.unknowns):
-            word = self.tokens.source_word((start, end))
-            if word is not None:
-                text = text[:start] + (dictionary or {}).get(word, word) + text[end:]
-        return text
+        old, target = self.output.text, self.tokens.target
+        text, read, moved = "", 0, list(range(len(old) + 1))  # where each character of the old text is in the new one
+        for start, end in self.unknowns:
+            place = self.tokens.source_place((start, end))
+            if place is None:
+                continue
+            text += old[read:start]
+            text = text.rstrip() if self._touches(place, len(old[:start].rstrip()), text.rstrip()) else text
+            moved[read : start + 1] = [min(at, len(text)) for at in moved[read : start + 1]]
+            word = self.tokens.source.spelling(place)
+            text, read = text + (dictionary or {}).get(word, word), end
+            moved[start + 1 :] = [len(text) + max(at - end, 0) for at in range(start + 1, len(old) + 1)]
+        text += old[read:]
+        spans = [(moved[start], moved[end]) for start, end in target.spans]
+        words = words_of(text, spans) if target.parts else target.words
+        changed = replace(self.tokens, target=Side(text, spans, words, target.parts))
+        return Reading(replace(self.output, text=text), changed)
+
+    def _touches(self, place: int, end: int, before: str) -> bool:
+        """True if the source token touches the token before it, and can do so in the output after the text ``before``,
+        whose last character had ``end`` as its end.
+        """
+        source = self.tokens.source
+        if not place or self.tokens.source_place((end - 1, end)) != place - 1:
+            return False
+        (first, middle), (_, last) = source.spans[place - 1 : place + 1]
+        return touches(source.text[first:middle], source.text[middle:last], before)
 
 
 def readings(

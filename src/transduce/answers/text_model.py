@@ -16,9 +16,10 @@ from transduce.compute.precision import Precision, autocast
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut, encoded
+from transduce.data.tokenizers.passing import passing
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.errors import RequestError
-from transduce.protocols import Autoregressive, Search, Searching, can
+from transduce.protocols import Autoregressive, Deriving, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
 from transduce.types import Derivation, Hypothesis, Padded
 
@@ -59,9 +60,13 @@ class TextModel:
     token_for_token: bool
     precision: Precision
 
-    @property
+    @cached_property
     def source_tokenizer(self) -> Tokenizer:
-        return self.tokenizers.source
+        """The source's tokenizer. A model that writes phrase by phrase passes unknown tokens on, so it reads each piece
+        of text that is to stay as one of them.
+        """
+        source = self.tokenizers.source
+        return passing(source) if can(type(self.model), Deriving) else source
 
     @property
     def target_tokenizer(self) -> Tokenizer:

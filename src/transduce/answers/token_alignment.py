@@ -65,18 +65,15 @@ class TokenAlignment:
         real = sorted({word for word in self.target.words if word is not None})
         return tuple((int(best_V[word]) - 1, word) for word in real if best_V[word])
 
-    def source_word(self, span: Span) -> str | None:
-        """The source word that the target tokens in this span of the target's text come from most, the null word
-        excepted. It is the word of the source token with the largest mean weight. None if the source has no words, or
-        if no token is in the span.
+    def source_place(self, span: Span) -> int | None:
+        """The index of the source token that the target tokens in this span of the target's text come from most, the
+        null word excepted: the token of a word with the largest mean weight. None if the source has no words, or if no
+        token is in the span.
         """
         start, end = span
         inside = [place for place, (first, last) in enumerate(self.target.spans) if first < end and start < last]
         places = self.source.places
-        if not places or not inside:
-            return None
-        column = places[int(self.weights_TS[inside][:, places].mean(0).argmax())]
-        return self.source.spelling(column)
+        return places[int(self.weights_TS[inside][:, places].mean(0).argmax())] if places and inside else None
 
 
 def links_of(alignments: Sequence[TokenAlignment]) -> Links:

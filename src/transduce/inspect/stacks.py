@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from transduce.answers.derivations import Derived
+from transduce.data.preparation import Tokenizers
 from transduce.errors import UserError
 from transduce.inspect.tree import Fate, Node, SearchTree, parents_first
 from transduce.protocols import Deriving, can
@@ -39,10 +40,8 @@ def stack_tree(transducer: Transducer, source: str) -> SearchTree:
     padded = transducer.padded([transducer.read_one(source)])
     with transducer.computing():
         (found,) = replace(search, observer=recorder)(transducer.model, padded)
-    model = transducer.model
-    derived = [
-        Derived(transducer.tokenizers, model.feature_names, model.weights.tolist(), source, each) for each in found
-    ]
+    model, read = transducer.model, Tokenizers(transducer.source_tokenizer, transducer.target_tokenizer)
+    derived = [Derived(read, model.feature_names, model.weights.tolist(), source, each) for each in found]
     return SearchTree(source, recorder.tree(derived), tuple(found), tuple(each.text for each in derived))
 
 
