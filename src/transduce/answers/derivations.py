@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from transduce.answers.sides import touches
 from transduce.data.preparation import Tokenizers
+from transduce.data.tokenizers.passing import touches
 from transduce.types import SPECIALS, UNK, Derivation, Step
 
 Span = tuple[int, int]
@@ -97,9 +97,11 @@ class Derived:
         return texts
 
     def _joins(self, source: int, target: int, before: str) -> bool:
-        """True if the unknown token ``source``, which is passed on as ``target``, has no space before it in the output.
+        """True if the source token, which is passed on as the token ``target``, has no space before it in the output.
 
         An unknown token has lost whether a space is before it, and the target's decoder writes one. There is none if
         the source has none, and the text ``before`` stands for the source token before this one.
         """
-        return self.links[target - 1] == source - 1 and touches(*self.source_texts[source - 1 : source + 1], before)
+        texts = self.source_texts
+        follows = source > 0 and self.links[target - 1] == source - 1
+        return follows and touches(texts[source - 1], texts[source], before)

@@ -21,7 +21,6 @@ from transduce.answers.sides import (
     parts_of_words,
     read_side,
     token_ends,
-    touches,
     word_numbers,
     words_of,
     written_side,
@@ -29,6 +28,7 @@ from transduce.answers.sides import (
 from transduce.answers.text_model import TextModel
 from transduce.answers.token_alignment import TokenAlignment
 from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.passing import touches
 from transduce.errors import UserError
 from transduce.protocols import Deriving, can
 from transduce.types import EOS, SPECIALS, UNK

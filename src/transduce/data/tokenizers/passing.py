@@ -70,3 +70,15 @@ class PassingTokenizer(TextTokenizer):
 def passing(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer with joined tokens; itself if its texts are no plain text."""
     return PassingTokenizer(tokenizer) if type(tokenizer) is TextTokenizer else tokenizer
+
+
+def touches(first: str, second: str, before: str) -> bool:
+    """True if the source text ``second`` follows ``first`` without white space, and can follow ``before`` in the same
+    way: the output that was written in place of ``first``.
+
+    A letter after a sign, as in "(Rome", does not continue a word that was written in place of the sign. Parts of one
+    word do not touch: each of them stands for the whole word.
+    """
+    if not first or not second or not before or first[-1].isspace() or second[0].isspace():
+        return False
+    return first[-1].isalnum() == before[-1].isalnum() and not (first[-1].isalnum() and second[0].isalnum())
