@@ -3,6 +3,7 @@
     pip install -e '.[recipes]' names wordfreq
     python benchmarks/beyond_dictionary.py TEACHER FOLDER [--listed 1000000] [--invented 0] [--beam 3] [--workers 1]
     transduce train g2p-attention --minutes 60 --teacher TEACHER --set data.train.path=FOLDER/pairs.tsv
+        --set data.origin.type=cmudict
 
 TEACHER is a run of pronunciation, or several (RUN+RUN). FOLDER/pairs.tsv gets the training pairs of the first run, then
 new words, each with the teacher's best output. A new word is in none of the splits of that run. It has at least four

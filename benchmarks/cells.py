@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from report import Report, machine, parse
 
-from transduce import api, config, recipes
+from transduce import config, recipes
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
 from transduce.protocols import Model
@@ -99,7 +99,7 @@ def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
         raise SystemExit(
             f"--set {others[0]}: only settings of the data (data.…) go into the recipes; give the others to the sweep"
         )
-    table = api.change(recipes.read(f"cells-{task}"), settings)
+    table = recipes.change(recipes.read(f"cells-{task}"), settings)
     data = config.build(table["data"], Data, path="data")
     facts = prepare(data, Path(data.cache or folder / ".cache")).facts
     wanted = parameters(table["model"], facts)
@@ -108,7 +108,7 @@ def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
         width, count = fitting(task, cell, facts, wanted)
         print(f"{task}  {name}: width {width}, {count:,} parameters")
         (folder / task / f"{name}.toml").write_text(
-            config.write(api.change(recipe(task, cell, width), settings)), encoding="utf-8"
+            config.write(recipes.change(recipe(task, cell, width), settings)), encoding="utf-8"
         )
 
 

@@ -39,7 +39,7 @@ from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
 from report import Report, machine, parse
 from stopwatch import Block, Stopwatch, alone, share_of_limit
 
-from transduce import api, config, recipes
+from transduce import config, recipes
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
@@ -90,7 +90,7 @@ class Setting:
             "seed": self.seed,
             "validation": {"times": 0},  # only the validation after the last update
         }
-        return api.change(recipes.read(self.recipe), changes) | {"training": fixed | training}
+        return recipes.change(recipes.read(self.recipe), changes) | {"training": fixed | training}
 
     def prepared(self) -> Prepared:
         return prepare(config.build(self.table(steps=1)["data"], Data, path="data"), Path(self.work))

@@ -90,8 +90,8 @@ def test_settings_are_a_mapping_or_lines() -> None:
     table = recipes.read("reverse")
     mapping = {"training.steps": 7, "search": {"type": "greedy"}, "metrics": ("exact",), "data.lines.empty": "keep"}
     lines = ["training.steps=7", 'search={type = "greedy"}', 'metrics=["exact"]', "data.lines.empty=keep"]
-    assert api.change(table, mapping) == api.change(table, lines)
-    assert api.change(table, "training.steps=7") == api.change(table, ["training.steps=7"])
+    assert recipes.change(table, mapping) == recipes.change(table, lines)
+    assert recipes.change(table, "training.steps=7") == recipes.change(table, ["training.steps=7"])
     assert table == recipes.read("reverse")
 
 
@@ -99,12 +99,14 @@ def test_settings_are_a_mapping_or_lines() -> None:
 def test_a_budget_replaces_the_recipes(setting: str) -> None:
     table = {"training": {"steps": 600, "minutes": 3, "clip": 1.0}}
     name = setting.partition("=")[0].strip().removeprefix("training.")
-    assert api.change(table, [setting])["training"] == {"clip": 1.0, name: 0.5}
-    assert api.change({}, [setting]) == {"training": {name: 0.5}}
+    assert recipes.change(table, [setting])["training"] == {"clip": 1.0, name: 0.5}
+    assert recipes.change({}, [setting]) == {"training": {name: 0.5}}
 
 
 def test_other_settings_leave_the_budget() -> None:
-    assert api.change({"training": {"steps": 600}}, {"training.clip": 1.0}) == {"training": {"steps": 600, "clip": 1.0}}
+    assert recipes.change({"training": {"steps": 600}}, {"training.clip": 1.0}) == {
+        "training": {"steps": 600, "clip": 1.0}
+    }
 
 
 def test_overwrite_begins_anew(tiny: dict[str, Any], own_run: Path) -> None:

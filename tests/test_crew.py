@@ -79,10 +79,10 @@ def test_one_process_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_counted_models_and_streams_need_one_process() -> None:
-    counted = api.change(recipes.read("g2p-joint"), {})
+    counted = recipes.change(recipes.read("g2p-joint"), {})
     with pytest.raises(UserError, match="counted by one process"):
         check_crew(read_settings(counted), Crew(0, 2))
-    streamed = api.change(recipes.read("ptb-lstm"), {})
+    streamed = recipes.change(recipes.read("ptb-lstm"), {})
     with pytest.raises(UserError, match=r"training\.streams"):
         check_crew(read_settings(streamed), Crew(0, 2))
     check_crew(read_settings(streamed), ALONE)

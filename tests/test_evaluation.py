@@ -495,6 +495,23 @@ def test_without_its_training_set_a_run_is_measured_all_the_same(
     assert "no results by what was seen in training: no such file: /gone/s" in caplog.text
 
 
+def test_a_test_split_of_other_data_is_told_and_one_that_is_missing_is_asked_for(
+    own_run: Path, files: dict[str, Path], call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first is a run of an earlier version: its training set is the user's, and its test split the recipe's."""
+    config = own_run / "config.toml"
+    head, _, rest = config.read_text().partition("[data.origin]")
+    own = f'[data.train]\nsource = "{files["source"]}"\ntarget = "{files["first"]}"\n\n'
+    config.write_text(head + own + "[data.origin]" + rest)
+    assert call("evaluate", own_run, "--device=cpu", "--json")[0] == 0
+    assert "test: of the origin reverse, not of your training data; set data.test" in caplog.text
+    after = rest.partition("\n[")[2]
+    config.write_text(head + own + "[" + after)
+    status, _, err = call("evaluate", own_run, "--device=cpu")
+    assert status == 2
+    assert "there is no test split: name the examples with --source and --target" in err
+
+
 def test_what_is_left_out_of_a_split_is_told(
     own_run: Path, tmp_path: Path, call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:

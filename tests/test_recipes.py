@@ -157,6 +157,111 @@ def test_every_recipe_reads_and_says_what_it_is(name: str) -> None:
     assert recipes.headline(name), f"{name}.toml opens with no comment; say what it scores, in how long, on what"
 
 
+# ------------------------------------------------------------- a user's own data
+
+MINE = {"path": "mine.tsv"}
+
+
+def merged(name: str, settings: Any, text: str, tmp_path: Path) -> tuple[config.Table, str]:
+    """The data of a recipe with the settings, and with the file ``text`` over it; and the notes."""
+    if text:
+        name = str(write(tmp_path / "mine.toml", f'base = "{name}"\n{text}'))
+    found = recipes.merged(name, settings)
+    return found.table["data"], "\n".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (["data.train.path=mine.tsv"], ""),
+        ({"data.train": MINE}, ""),
+        ({"data.train": {"corpora": [MINE]}}, ""),
+        ((), 'data.train.path = "mine.tsv"'),
+        ({"training.steps": 3}, 'data.train = { path = "mine.tsv" }'),
+    ],
+)
+def test_data_of_ones_own_end_what_a_recipe_says_of_its_data(settings: Any, text: str, tmp_path: Path) -> None:
+    data, notes = merged("multi30k-many", settings, text, tmp_path)
+    assert data.keys() & {"origin", "valid", "test"} == set()
+    assert data["units"]["joint"] == {"type": "unigram", "size": 8000}  # not the tags of other languages
+    assert "data.origin (multi30k-directions) and data.units.joint.whole" in notes
+    assert "no valid and no test split; set data.valid and data.test" in notes
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (["data.train.path=mine.tsv", "data.origin.type=multi30k-directions"], ""),
+        (["data.train.path=mine.tsv", "data.origin.folder=here"], ""),
+        (["data.train.path=mine.tsv"], 'data.origin.type = "multi30k-directions"'),
+        (["data.valid.path=mine.tsv"], ""),
+        (["data.origin.folder=here"], ""),
+        ((), ""),
+    ],
+)
+def test_an_origin_that_is_asked_for_stays(settings: Any, text: str, tmp_path: Path) -> None:
+    data, notes = merged("multi30k-many", settings, text, tmp_path)
+    assert data["origin"]["type"] == "multi30k-directions"
+    assert "data.origin" not in notes
+    assert ("whole" in data["units"]["joint"]) == ("mine.tsv" not in str(data.get("train")))
+
+
+def test_another_origin_brings_other_data(tmp_path: Path) -> None:
+    data, notes = merged("multi30k-many", {"data.origin": {"type": "multi30k", "source": "de"}}, "", tmp_path)
+    assert data["origin"] == {"type": "multi30k", "source": "de"}
+    assert notes == (
+        'your data replace the recipe\'s, so its data.units.joint.whole (["__de__", "__en__", "__fr__"]) is left out'
+    )
+
+
+def test_splits_of_ones_own_stay_and_nothing_is_told_of_an_origin_without_effect(tmp_path: Path) -> None:
+    every = {f"data.{split}.path": f"{split}.tsv" for split in ("train", "valid", "test")}
+    assert merged("g2p", every, "", tmp_path)[1] == ""
+    data, notes = merged("g2p", {"data.train.path": "mine.tsv"}, 'data.test.path = "test.tsv"', tmp_path)
+    assert data["test"] == {"path": "test.tsv"}
+    assert "no valid split; set data.valid, or" in notes
+
+
+def test_what_cannot_be_left_out_is_told(tmp_path: Path) -> None:
+    own = {"data.origin": {"type": "series", "path": "sales.csv"}}
+    assert merged("series-lstm", own, "", tmp_path)[1] == (
+        'chosen for the recipe\'s data, so set them if yours differ: metrics = ["mae", "rmse", "mase-12"]'
+    )
+    assert merged("series-lstm", own | {"metrics": ["mae"]}, "", tmp_path)[1] == ""
+
+
+def test_a_run_that_goes_on_follows_the_same_rule() -> None:
+    run = {"data": {"origin": {"type": "cmudict"}, "units": {}}, "training": {"steps": 3}}
+    found = recipes.continued(run, {"data.train.path": "mine.tsv", "training.minutes": 1})
+    assert found.table == {"data": {"units": {}, "train": MINE}, "training": {"minutes": 1}}
+    assert "data.origin (cmudict) is left out" in found.notes[0]
+    assert recipes.continued(run, {}).table == run
+
+
+OF_ONE_DATA_SET = ("whole", "penalties", "period", "lexicon", "language_model", "word_vectors", "always_in")
+"""Last parts of keys whose values fit one data set."""
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_a_recipe_lists_what_speaks_of_its_data(name: str) -> None:
+    """A setting that fits one data set is left out or told, and lists name only settings that there are."""
+    table, user = recipes.read(name), {"data.train.path": "mine.tsv"}
+    found = recipes.merged(name, user)
+    told = "\n".join(found.notes)
+    assert found.table["data"].keys() & {"origin", "valid", "test"} == set()
+    for key, value in config.flatten(table).items():
+        season = "mase-" in str(value)
+        if season or "period = " in config.errors.shown(value) or {*key.split(".")} & {*OF_ONE_DATA_SET}:
+            assert any(f"{key.rsplit('.', cut)[0]} " in told for cut in (0, 1)), key
+    for key in recipes.own_tables(name).get("about_data", []):
+        assert key in told, key
+
+
+def test_a_list_about_data_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="about_data"):
+        recipes.read(write(tmp_path / "mine.toml", "about_data = 3\n"))
+
+
 @pytest.mark.parametrize("name", [name for name in recipes.names() if "model" in recipes.read(name)])
 def test_every_recipe_of_a_model_makes_it(name: str) -> None:
     table = recipes.read(name)

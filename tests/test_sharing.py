@@ -463,6 +463,16 @@ def test_the_card_has_scores_with_intervals(trained: Path, tmp_path: Path, call:
     assert "best, last or average" in err
 
 
+def test_a_card_tells_a_split_of_other_data_and_one_that_is_missing() -> None:
+    data = {"train": {"path": "welsh.tsv"}, "origin": {"type": "cmudict"}}
+    card = str(Card("x", {"model": {}, "data": data}, "1", 3, [Score("per", 111.2, 110, 112, "test", 6405)]))
+    assert "| test | cmudict: other data than the training data |" in card
+    assert "**These are no scores of the task that was learned**" in card
+    own = str(Card("x", {"model": {}, "data": {"train": {"path": "welsh.tsv"}}}, "1", 3))
+    assert "| test | none was given |" in own
+    assert "no scores of the task" not in own
+
+
 def test_a_card_shows_text_as_text() -> None:
     settings = {"model": {"type": "x"}, "data": {"train": {"path": "a|b<script>`[x](y)"}}}
     card = str(Card("<b>name</b>", settings, "1", 3, [Score("bleu", 1.0, 0.5, 1.5, "test", 7, "a|b")]))

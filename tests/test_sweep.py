@@ -100,7 +100,7 @@ def test_what_names_begin_with() -> None:
 
 def test_the_table_of_a_cell() -> None:
     cell = SweepCell(Variant("reverse", {"model.decoder.wiring.type": "plain", "training.epochs": 2}), 9)
-    asked = cell.table({"training.clip": 3.0, "model.decoder.width": 8})
+    asked = cell.merged({"training.clip": 3.0, "model.decoder.width": 8}).table
     assert asked["model"]["decoder"]["wiring"] == {"type": "plain"}
     assert (asked["model"]["decoder"]["width"], asked["training"]["clip"], asked["training"]["seed"]) == (8, 3.0, 9)
     assert "steps" not in asked["training"]  # a budget takes the place of the recipe's
@@ -116,7 +116,7 @@ def test_the_table_of_a_cell() -> None:
     ],
 )
 def test_what_is_asked_of_another_type_stands_in_any_order(settings: dict[str, Any], changes: dict[str, Any]) -> None:
-    table = SweepCell(Variant("reverse", changes), 1).table(settings)
+    table = SweepCell(Variant("reverse", changes), 1).merged(settings).table
     assert table["training"]["schedule"] == {"type": "cosine", "warmup": 5}
 
 
@@ -124,7 +124,7 @@ def test_a_cell_is_not_called_what_it_is_not() -> None:
     """Where a key and the table around it are both asked for, one of the two would not be true."""
     vary = {"training.schedule": {"type": "cosine", "warmup": 7}}
     with pytest.raises(config.ConfigError, match=r"warmup: 7 is asked for with training.schedule, and 5 too"):
-        SweepCell(Variant("reverse", vary), 1).table({"training.schedule.warmup": 5})
+        SweepCell(Variant("reverse", vary), 1).merged({"training.schedule.warmup": 5})
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from transduce.modules.dropout import Dropout
 from transduce.objectives.base import Trainable
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.runs.checkpoints import Rank
+from transduce.runs.run import Run
 from transduce.runs.training_state import State
 from transduce.training.begin import RunExistsError
 from transduce.training.budget import CLOCKS, Budget, Pace
@@ -809,18 +810,28 @@ def test_what_is_left_out_is_counted_and_told(tiny: dict[str, Any], tmp_path: Pa
     assert f"1 overlong (skip): {source}:3" in report
 
 
-def test_splits_that_stay_the_recipes_are_told(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """A user who sets only the training data would be measured on the recipe's test data."""
+LEFT_OUT = (
+    "your data replace the recipe's, so its data.origin (reverse) is left out: there is no valid and no test split; "
+    "set data.valid and data.test, or data.origin.type=reverse if the recipe's fit your data"
+)
+OF_THE_ORIGIN = "of the origin reverse, not of your training data"
+
+
+def test_splits_of_other_data_are_left_out_or_told(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """A user who sets only the training data must not be measured on the recipe's test data, except on purpose."""
     own = files(tmp_path / "text", ["ab", "b"], ["ba", "b"])
     test = {f"data.test.{side}": path for side, path in own["data.train"].items()}
+    without = {key: value for key, value in tiny.items() if key != "data.origin"}
     for settings, told in [
-        ({}, []),
-        (own, ["valid and test: the recipe's own, not yours; for yours set data.valid and data.test"]),
-        (own | test, ["valid: the recipe's own, not yours; for yours set data.valid"]),
+        (tiny, []),
+        (without | own, [LEFT_OUT]),
+        (tiny | own, [f"valid and test: {OF_THE_ORIGIN}; set data.valid and data.test"]),
+        (tiny | own | test, [f"valid: {OF_THE_ORIGIN}; set data.valid"]),
     ]:
         events = Events()
-        train(tmp_path / "run", tiny | settings | {"training.steps": 1}, events, overwrite=True)
-        assert [line for line in events.told[0].report if "recipe's own" in line] == told
+        train(tmp_path / "run", settings | {"training.steps": 1}, events, overwrite=True)
+        assert [line for line in events.told[0].report if "data.origin (" in line or "of the origin" in line] == told
+        assert (Run.open(tmp_path / "run").prepared().valid is None) == ("left out" in "".join(told))
 
 
 def test_files_of_unequal_length_are_refused_before_anything_is_written(tiny: dict[str, Any], tmp_path: Path) -> None:

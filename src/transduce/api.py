@@ -95,15 +95,16 @@ def train_run(
         if not goes_on and crew.first:
             put_back(run)
             goes_on = resume and (run / CONFIG).exists()
-        table = change(Run.read(run).settings if goes_on else recipes.read(recipe), settings)
-        table = _with_parents(table, init, teacher)
-        sizes = () if goes_on else _alternatives(recipe, settings)
+        own = None if pairs is None or goes_on else _own_pairs(recipe, pairs, settings)
+        files = own.settings(run) if own else None
+        if goes_on:
+            made, sizes = recipes.continued(Run.read(run).settings, settings), []
+        else:
+            made, sizes = recipes.merged(recipe, settings, files), _alternatives(recipe, settings, files)
+        table = _with_parents(made.table, init, teacher)
         _check_has_model(table, recipe)
-        own = None
-        if pairs is not None and not goes_on:
-            own, table = _with_pairs(table, pairs, settings, run)
         every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-        finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew)
+        finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew, made.notes)
     finally:
         crew.leave()
     raise_again(finished.reason)
@@ -125,16 +126,19 @@ def dry_run(
     Prepares the data in the cache of the run directory, and writes no run.
     """
     use_threads(threads)
-    table = _with_parents(change(recipes.read(recipe), settings), init, teacher)
+    made = recipes.merged(recipe, settings)
+    table = _with_parents(made.table, init, teacher)
     _check_has_model(table, recipe)
     run = run_folder(recipe, out)
-    return measure_training(table, run, device, _alternatives(recipe, settings)).lines()
+    return [*made.notes, *measure_training(table, run, device, _alternatives(recipe, settings)).lines()]
 
 
-def _alternatives(recipe: str | Path, settings: Mapping[str, Any] | Sequence[str]) -> list[Alternative]:
+def _alternatives(
+    recipe: str | Path, settings: Mapping[str, Any] | Sequence[str], pairs: config.Table | None = None
+) -> list[Alternative]:
     """The settings of a recipe for few training pairs, with the changes."""
     return [
-        Alternative(size.below, size.recipe, change(recipes.read(size.recipe), settings))
+        Alternative(size.below, size.recipe, recipes.merged(size.recipe, settings, pairs).table)
         for size in recipes.sizes(recipe)
     ]
 
@@ -146,18 +150,6 @@ def run_folder(recipe: str | Path, out: str | Path | None) -> Path:
     """
     folder = Path("runs") / Path(recipe).stem if out is None else Path(out)
     return folder.resolve() if folder.is_symlink() or folder.name in ("", "..") else folder
-
-
-def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
-    """A new table: ``table`` with the changes ``settings``, in one of the two forms of ``train``. If they name a budget
-    (steps, epochs, minutes), the table's own budget is removed first.
-    """
-    if isinstance(settings, str):
-        settings = [settings]
-    keys = settings if isinstance(settings, Mapping) else [setting.partition("=")[0].strip() for setting in settings]
-    if not {f"training.{limit}" for limit in recipes.BUDGET}.isdisjoint(keys):
-        table = recipes.without_budget(table)
-    return config.change(table, settings)
 
 
 def _with_parents(table: config.Table, init: str | Path | None, teacher: str | Path | None) -> config.Table:
@@ -177,39 +169,20 @@ def _check_has_model(table: config.Table, recipe: str | Path) -> None:
         )
 
 
-def _with_pairs(
-    table: config.Table,
-    pairs: Iterable[tuple[str, str]],
-    settings: Mapping[str, Any] | Sequence[str],
-    run: Path,
-) -> tuple[OwnPairs, config.Table]:
-    """Puts a user's pairs in the place of a recipe's data. Returns the pairs, divided into splits, and a new table that
-    names their files in the directory ``run``. Nothing is written yet. Splits that ``settings`` name stay.
+def _own_pairs(
+    recipe: str | Path, pairs: Iterable[tuple[str, str]], settings: Mapping[str, Any] | Sequence[str]
+) -> OwnPairs:
+    """A user's pairs, divided into splits. None is held out if ``settings`` name a validation set. Raises ConfigError
+    if they set a key of the data that the pairs replace.
     """
-    kept = _splits_set(settings)
-    data = table.get("data", {})
-    if config.build(data.get("units", {}), Units, path="data.units").signal is not None:
-        pairs = ((os.path.abspath(path), target) for path, target in pairs)  # the file that names them is elsewhere
-    own = OwnPairs.split(pairs, HELD_OUT if "valid" not in kept else None)
-    replaced = {"origin", "columns", "train", "valid", "test"} - kept
-    how = {name: value for name, value in data.items() if name not in replaced}
-    return own, {**table, "data": how | own.settings(run)}
-
-
-def _splits_set(settings: Mapping[str, Any] | Sequence[str]) -> set[str]:
-    """Which of the splits valid and test ``settings`` name. Raises ConfigError if they set a key of the data that the
-    user's pairs replace.
-    """
-    named = {
-        key.split(".")[1]
-        for key in config.flatten(config.change({}, [settings] if isinstance(settings, str) else settings))
-        if key.startswith("data.")
-    }
-    if replaced := named & {"origin", "columns", "train"}:
+    table, given = recipes.merged(recipe, settings).table, recipes.change({}, settings).get("data", {})
+    if replaced := given.keys() & {"origin", "columns", "train"}:
         raise config.ConfigError(
             f"data.{min(replaced)}", "pairs are given, which are what is trained on: leave one of the two out"
         )
-    return named & {"valid", "test"}
+    if config.build(table.get("data", {}).get("units", {}), Units, path="data.units").signal is not None:
+        pairs = ((os.path.abspath(path), target) for path, target in pairs)  # the file that names them is elsewhere
+    return OwnPairs.split(pairs, None if "valid" in given else HELD_OUT)
 
 
 def _tensorboard(run: Path) -> list[Callback]:

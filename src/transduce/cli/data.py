@@ -27,22 +27,27 @@ def data(
 ) -> None:
     """Summarise the data that a run would train on: lengths, unknown tokens, duplicates, overlap between splits, a
     sample."""
-    from transduce import api, config
+    from transduce import config
     from transduce import recipes as package
+    from transduce.config.user_data import Merged, borrowed
     from transduce.data.settings import Data
     from transduce.data.survey import survey
     from transduce.names import alternatives
     from transduce.training.settings import Settings
 
     load_plugins(plugin)
-    table = api.change(_data_only(recipe) if _is_data(recipe) else package.read(recipe), settings or [])
+    if _is_data(recipe):
+        made = Merged(package.change(_data_only(recipe), settings or []))
+    else:
+        made = package.merged(recipe, settings or [])
+    table = made.table
     tables = [field.name for field in dataclasses.fields(Settings)]
     for key in table:
         if key not in tables:
             raise config.ConfigError(key, f"a run has no such settings{alternatives(key, tables)}")
     built = config.build(table.get("data", {}), Data, path="data")
     found = survey(built, built.cache or out / ".cache")
-    for line in (*found.lines(), *built.borrowed()):
+    for line in (*found.lines(), *borrowed(table.get("data")), *made.notes):
         print(line)
 
 

@@ -91,10 +91,10 @@ def _measure(run: str, split: str | None) -> Measure | None:
         return None
     try:
         examples = Run.open(run).examples(split or "test")
-    except DataError:
+    except DataError as error:
         if split is not None:
             raise
-        typer.echo("the test split is not here, so the card has no scores of it (--evaluate SPLIT)", err=True)
+        typer.echo(f"the card has no scores of a test split (--evaluate SPLIT): {error}", err=True)
         return None
 
     def measure(folder: Path) -> list[Score]:

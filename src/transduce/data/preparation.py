@@ -197,7 +197,8 @@ def examples(data: Data, split: str, cache: Path, told: bool = False) -> list[Ex
     files = getattr(locate(data, cache), split)
     if files is None:
         raise DataError(
-            f"there is no {split} split: set data.{split}.source and data.{split}.target, or data.{split}.path"
+            f"there is no {split} split: name the examples with --source and --target, or with --pairs; or train with "
+            f"data.{split}.path, or data.{split}.source and data.{split}.target"
         )
     account = Account(files, replace(data.lines, empty="keep"))
     tally = account.tally

@@ -126,16 +126,6 @@ class Data:
         if self.units.signal is not None and self.columns is not None and self.columns.labels:
             raise DataError("columns.labels stand before a text, and a signal has none: leave them out")
 
-    def borrowed(self) -> list[str]:
-        """A list with one line for people if the training set is given and another split would come from the origin;
-        otherwise an empty list. The line names these splits, but does not check that the origin has them.
-        """
-        if self.origin is None or self.train is None:
-            return []
-        theirs = [split for split in ("valid", "test") if getattr(self, split) is None]
-        wanted = " and ".join(f"data.{split}" for split in theirs)
-        return [f"{' and '.join(theirs)}: the recipe's own, not yours; for yours set {wanted}"] if theirs else []
-
     def rows(self, files: Files) -> Iterator[CorpusRow]:
         """Yields the rows of a split as ``rows.read`` does, one at a time.
 

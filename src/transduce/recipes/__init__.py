@@ -3,13 +3,16 @@
 A recipe begins with a comment that describes it, usually with its data, time and score. The comment's first line is the
 headline. A recipe can change another one: its key ``base`` is a recipe's name, or the path of a .toml file relative to
 the folder of its own file. It can leave its settings to other recipes if there are few training pairs: ``sizes =
-[{ below = 3000, recipe = "NAME" }]``.
+[{ below = 3000, recipe = "NAME" }]``. Its list ``about_data`` names settings that speak of its own data:
+``config.user_data`` says what happens to them if a user brings other data.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -17,6 +20,7 @@ from typing import Any
 
 from transduce import config
 from transduce.config.errors import kind, shown
+from transduce.config.user_data import ABOUT_DATA, Merged, without_own_data
 from transduce.names import alternatives
 from transduce.text_files import kind_of
 
@@ -41,12 +45,56 @@ def names() -> list[str]:
 def read(recipe: str | Path) -> config.Table:
     """The tables of a recipe by name, or of a .toml file by path, merged over the tables of its ``base``.
 
-    The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. ``sizes`` are
-    left out, because they are no settings of a run. Raises ConfigError for an unknown name (with the nearest one, or
-    what takes the place of a recipe that is gone), for a missing base, for circular bases, and for a file that is not
-    TOML. Raises OSError if the .toml file itself cannot be read.
+    The recipe's own values win. If it sets one of steps, epochs and minutes, the base's are all dropped. ``sizes`` and
+    ``about_data`` are left out, because they are no settings of a run. If a user's .toml file brings data, what the
+    package's recipes say about their own data is left out too (``config.user_data``).
+
+    Raises ConfigError for an unknown name (with the nearest one, or what takes the place of a recipe that is gone), for
+    a missing base, for circular bases, and for a file that is not TOML. Raises OSError if the .toml file itself cannot
+    be read.
     """
-    return _read(os.path.normpath(recipe), ())
+    return merged(recipe).table
+
+
+def merged(
+    recipe: str | Path, settings: Mapping[str, Any] | Sequence[str] = (), pairs: config.Table | None = None
+) -> Merged:
+    """The settings of a recipe, as ``read`` gives them, with a user's changes, as ``change`` makes them.
+
+    ``pairs`` is the table ``data`` of a user's pairs from Python, None without pairs. All data of the recipe end there,
+    also those of a user's .toml file. Raises what ``read`` and ``change`` raise.
+    """
+    layers = _layers(os.path.normpath(recipe), ())
+    count = len(layers) if pairs else sum(not layer.own for layer in layers)
+    recipes, own = layers[:count], layers[count:]
+    about = [key for layer in recipes for key in layer.about_data]
+    mine = {} if pairs is None else {"data": pairs}
+    brought = _over_all([*(layer.table for layer in own), change({}, settings), mine])
+    base, notes = without_own_data(_over_all([layer.table for layer in recipes]), brought, about)
+    if pairs and "data" in base:  # they have columns of their own
+        base = {**base, "data": {key: value for key, value in base["data"].items() if key != "columns"}}
+    table = change(_over_all([base, *(layer.table for layer in own)]), settings)
+    return Merged(config.merge(table, mine), notes)
+
+
+def continued(run: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> Merged:
+    """The settings of a run that goes on, with a user's changes, by the same rule: data that the changes bring replace
+    those of an origin.
+    """
+    table, notes = without_own_data(run, change({}, settings))
+    return Merged(change(table, settings), notes)
+
+
+def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
+    """A new table: ``table`` with the changes ``settings``: ``{"training.steps": 1000}`` or
+    ``["training.steps=1000"]``. If they name a budget (steps, epochs, minutes), the table's own one is removed first.
+    """
+    if isinstance(settings, str):
+        settings = [settings]
+    keys = settings if isinstance(settings, Mapping) else [setting.partition("=")[0].strip() for setting in settings]
+    if not {f"training.{limit}" for limit in BUDGET}.isdisjoint(keys):
+        table = without_budget(table)
+    return config.change(table, settings)
 
 
 def sizes(recipe: str | Path) -> tuple[Size, ...]:
@@ -107,22 +155,49 @@ def headline(name: str) -> str:
     return describe(name).partition("\n")[0]
 
 
-def _read(recipe: str, changes: tuple[str, ...]) -> config.Table:
-    """Like ``read``, for a normalised path or a name. ``changes`` are the recipes that have this one as their base,
-    directly or through others, the outermost first. Raises ConfigError if ``recipe`` is among them: a circle.
+@dataclass(frozen=True)
+class _Layer:
+    """The settings of one recipe's own file, without those of its base. ``own`` is True for a user's .toml file."""
+
+    table: config.Table
+    about_data: tuple[str, ...]
+    own: bool
+
+
+def _layers(recipe: str, changes: tuple[str, ...]) -> list[_Layer]:
+    """The layers of a recipe, its base's first. ``recipe`` is a normalised path or a name. ``changes`` are the recipes
+    that have this one as their base, directly or through others, the outermost first. Raises ConfigError if ``recipe``
+    is among them: a circle.
     """
     if recipe in changes:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])
         raise config.ConfigError("base", f"a circle, {circle}: one of these must stand alone")
     table = own_tables(recipe)
     table.pop(SIZES, None)
-    if "base" not in table:
-        return table
-    name = _base(recipe, table.pop("base"))
+    about = config.build({ABOUT_DATA: table.pop(ABOUT_DATA, [])}, _AboutData).about_data
+    base = table.pop("base", None)
+    layer = _Layer(table, about, _is_file(recipe))
+    if base is None:
+        return [layer]
+    name = _base(recipe, base)
     try:
-        base = _read(name, (*changes, recipe))
+        return [*_layers(name, (*changes, recipe)), layer]
     except FileNotFoundError:
         raise config.ConfigError("base", f"{recipe} is based on {name}, and there is no such file") from None
+
+
+@dataclass(frozen=True)
+class _AboutData:
+    about_data: tuple[str, ...]
+
+
+def _over_all(tables: Sequence[config.Table]) -> config.Table:
+    """The tables merged in order: each over the earlier ones."""
+    return functools.reduce(_over, tables, {})
+
+
+def _over(base: config.Table, table: config.Table) -> config.Table:
+    """``table`` merged over ``base``. If it sets one of steps, epochs and minutes, those of the base are dropped."""
     training = table.get("training", {})
     anew = isinstance(training, dict) and any(key in BUDGET for key in training)
     return config.merge(without_budget(base) if anew else base, table)

@@ -14,6 +14,7 @@ import torch
 
 from transduce import config
 from transduce.answers.search_settings import OtherModel
+from transduce.config.user_data import borrowed
 from transduce.data.addresses import matching
 from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
@@ -156,7 +157,8 @@ class Run:
         return cache_folder(self._data if trusted else replace(self._data, cache=None), self.path)
 
     def examples(self, split: str) -> list[Example]:
-        """The examples of a split (train, valid or test) of the run's data, as text.
+        """The examples of a split (train, valid or test) of the run's data, as text. A warning tells if the run was
+        trained on files of the user and the split is of an origin.
 
         Raises DataError if the run has no such split, or if its files are not there, as for a run that was copied to
         another machine.
@@ -165,6 +167,8 @@ class Run:
             raise DataError(f"split {split!r}: {', '.join(SPLITS)} were expected")
         data = self.data
         self._check_files(split)
+        for line in borrowed(self.settings["data"], [split]):
+            log.warning("%s: %s", self.path, line)
         advice = f"copy the run to a folder of yours (cp -r {self.path} DIR), and name the copy"
         with needs_writing(self.cache, "the run's data are prepared there", advice):
             return examples(data, split, self.cache)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transduce.config.user_data import SPLITS, borrowed
+
 
 @dataclass(frozen=True)
 class Score:
@@ -80,10 +82,12 @@ class Card:
         data = self.settings["data"]
         yield from ("## Data", "| split | data |", "|---|---|")
         origin = _shape(data.get("origin"))
-        for split in ("train", "valid", "test"):
+        for split in SPLITS:
             files = data.get(split)
             named = ", ".join(str(each) for each in _leaves(files)) if files else origin
-            yield f"| {split} | {_plain(named) or 'not known'} |"
+            if borrowed(data, [split]):
+                named += ": other data than the training data"
+            yield f"| {split} | {_plain(named) or 'none was given'} |"
         yield ""
 
     def _scores(self) -> Iterator[str]:
@@ -97,6 +101,8 @@ class Card:
                 interval = f"{each.low:.2f} to {each.high:.2f}"
                 cells = (each.metric, each.split, f"{each.examples:,}", f"{each.value:.2f}", interval, each.signature)
                 yield f"| {' | '.join(map(_plain, cells))} |"
+            if any(borrowed(self.settings["data"], [each.split]) for each in self.scores):
+                yield "**These are no scores of the task that was learned**: the test data are other data."
             yield ""
         if self.validation:
             measured = ", ".join(f"{name} {value:.4g}" for name, value in self.validation.items())

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce import api, config, recipes
+from transduce import config, recipes
 from transduce.config.errors import shown
+from transduce.config.user_data import Merged
 from transduce.errors import UserError
 
 RECIPE, SEED = "recipe", "training.seed"
@@ -57,9 +58,9 @@ class SweepCell:
         """The variant's name and the seed. It names the cell's folder."""
         return f"{self.variant.name}-seed{self.seed}"
 
-    def table(self, settings: Mapping[str, Any]) -> config.Table:
+    def merged(self, settings: Mapping[str, Any]) -> Merged:
         """The run's configuration: the recipe with ``settings`` (the same for all cells), the varied values and the
-        seed.
+        seed; and lines for people about settings that speak of the recipe's own data.
 
         For the same key, the varied value or the seed wins over ``settings``. Outer keys are set before the keys inside
         them, because another ``type`` or a whole table replaces its earlier content. Raises ConfigError if one of these
@@ -68,8 +69,8 @@ class SweepCell:
         changes = {key: value for key, value in self.variant.changes.items() if key != RECIPE}
         asked = {**settings, **changes, SEED: self.seed}
         outer_first = sorted(asked, key=lambda key: (key.removesuffix(".type").count("."), key.endswith(".type")))
-        table = api.change(recipes.read(self.variant.recipe), {key: asked[key] for key in outer_first})
-        made = config.flatten(table)
+        merged = recipes.merged(self.variant.recipe, {key: asked[key] for key in outer_first})
+        made = config.flatten(merged.table)
         for key, value in asked.items():
             for inner, wanted in config.flatten({key: list(value) if isinstance(value, tuple) else value}).items():
                 if made.get(inner) != wanted:
@@ -78,7 +79,7 @@ class SweepCell:
                         f"{shown(wanted)} is asked for with {key}, and {shown(made.get(inner))} too: leave one of them "
                         "out",
                     )
-        return table
+        return merged
 
 
 @dataclass(frozen=True)

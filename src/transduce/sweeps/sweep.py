@@ -15,6 +15,7 @@ from transduce import config
 from transduce.compute.device import choose_device
 from transduce.compute.precision import choose_precision
 from transduce.compute.threads import check_number
+from transduce.config.user_data import Merged
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
 from transduce.errors import UserError
@@ -80,7 +81,10 @@ def sweep(
     asked = ask(recipe, vary or {}, seeds, settings)
     folder = Path(out) if out is not None else _folder(asked)
     asked = _settled(asked, folder, split)
-    tables = {cell.name: _table(cell, asked.settings) for cell in asked.cells()}
+    made = {cell.name: _merged(cell, asked.settings) for cell in asked.cells()}
+    tables = {name: merged.table for name, merged in made.items()}
+    for note in dict.fromkeys(note for merged in made.values() for note in merged.notes):
+        log.warning("%s", note)
     each = threads or max(1, (os.cpu_count() or 1) // check_number("jobs", jobs))
     conditions = Conditions.here(check_number("threads", each), jobs, device)
     with locked(folder, "sweep"):
@@ -142,11 +146,11 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
 # ---------------------------------------------------------------------- cells
 
 
-def _table(cell: SweepCell, settings: Mapping[str, Any]) -> config.Table:
+def _merged(cell: SweepCell, settings: Mapping[str, Any]) -> Merged:
     """The cell's configuration, checked as far as possible without data. Raises ConfigError, which names the cell."""
     try:
-        asked = cell.table(settings)
-        read_settings(asked)
+        asked = cell.merged(settings)
+        read_settings(asked.table)
     except config.ConfigError as error:
         raise config.ConfigError("", f"{cell.name}: {error}") from error
     return asked
@@ -176,7 +180,7 @@ def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[st
     if not (run / CONFIG).exists():
         return []
     try:
-        return _differences(run, cell.table(settings))
+        return _differences(run, cell.merged(settings).table)
     except (config.ConfigError, FileNotFoundError) as error:
         return [f"its settings do not read any more: {error}"]
 

@@ -17,6 +17,7 @@ from transduce.compute.crew import ALONE, Crew
 from transduce.compute.device import choose_device
 from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
+from transduce.config.user_data import borrowed
 from transduce.data.base import Feed
 from transduce.data.batching import Batches
 from transduce.data.notices import told
@@ -77,6 +78,7 @@ def train(
     pairs: OwnPairs | None = None,
     sizes: Sequence[Alternative] = (),
     crew: Crew = ALONE,
+    notes: Sequence[str] = (),
 ) -> Finished:
     """Trains the run that ``table`` (its settings) describes, in the directory ``run``. Returns a ``Finished``, which
     says how training ended. If a signal ends training early, its name is the reason.
@@ -85,7 +87,7 @@ def train(
     checkpoint, or begins if there is none. A counted model has no state to continue from. It is counted again if its
     settings changed; otherwise ``resume`` is a no-op. ``overwrite`` begins again, and deletes the earlier run once the
     new one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``. ``sizes`` are other
-    settings for few training pairs, which ``choose_settings`` reads.
+    settings for few training pairs, which ``choose_settings`` reads. ``notes`` are lines for people about the settings.
 
     If the ``crew`` has several processes, all of them call this function with the same arguments. The first one decides
     the settings, prepares the data and writes the run. Raises UserError for a counted model, or for ``streams``, with
@@ -102,7 +104,7 @@ def train(
         if pairs is not None and crew.first:
             pairs.write(run)
         point = resume_point(run / CHECKPOINTS) if resume and crew.first else None
-        plan = plan_run(table, settings, run, point, where, sizes) if crew.first else None
+        plan = plan_run(table, settings, run, point, where, sizes, notes) if crew.first else None
         table, goes_on = crew.share((plan.table, point is not None) if plan else (table, False))
         if plan is None:  # the first process has prepared the data
             point = run / CHECKPOINTS / "last" if goes_on else None
@@ -257,8 +259,8 @@ class Plan:
     ``table`` has the settings with all defaults, and ``settings`` the same as objects. ``chosen`` is the precision,
     ``cache`` the folder of the prepared data, and ``where`` the device. ``predecessor`` has the run or the runs to
     start from, and ``teacher`` is the model to learn from. Either is None if the settings name none. The predecessor is
-    None also if training continues from a checkpoint. ``choice`` has a line if other settings were chosen for few
-    training pairs.
+    None also if training continues from a checkpoint. ``notes`` are lines for people about the settings. The last of
+    them tells if other settings were chosen for few training pairs.
     """
 
     table: config.Table
@@ -269,16 +271,15 @@ class Plan:
     where: torch.device
     predecessor: Predecessor | Parts | None
     teacher: Teacher | None
-    choice: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def data_report(self) -> tuple[str, ...]:
-        """Lines for people: the report on the data with notices about the user's files, then the ``choice`` of other
-        settings for few pairs. If the user's training set replaces the training set of an origin, a line between them
-        names the splits that still come from the origin.
+        """Lines for people: the report on the data with notices about the user's files, then the ``notes``. If the
+        training set is the user's and another split comes from an origin, a line between them says so.
         """
         report = told(self.settings.data, self.prepared.report, self.prepared.tokenizers)
-        return (*report, *self.settings.data.borrowed(), *self.choice)
+        return (*report, *borrowed(self.table["data"]), *self.notes)
 
     @property
     def precision(self) -> tuple[str, ...]:
@@ -335,6 +336,7 @@ def plan_run(
     point: Path | None,
     where: torch.device,
     sizes: Sequence[Alternative],
+    notes: Sequence[str] = (),
 ) -> Plan:
     """Makes all decisions before training. Loads the teacher and the run to start from, and reads and encodes the data.
     Chooses the settings for the size of the data, and the precision. Checks that the settings fit the data.
@@ -369,7 +371,7 @@ def plan_run(
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, choice)
+    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, (*notes, *choice))
 
 
 def _predecessor(init: Init) -> Predecessor | Parts:
