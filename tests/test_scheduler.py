@@ -12,6 +12,7 @@ import pytest
 
 import transduce
 from transduce import Constraints, Extras, Request, Transducer
+from transduce.answers.lanes import FairQueue, Lane, Turns, Waiting
 from transduce.answers.scheduler import Scheduler
 from transduce.errors import BusyError, RequestError, StoppedError, UserError
 from transduce.search.exact import Exact
@@ -106,6 +107,50 @@ def test_a_full_queue_and_a_cancelled_request(alone: Transducer, gate: Gate) -> 
         assert cancelled.cancel()
         gate.open.set()
         assert kept.result(PATIENCE).request.source == "cab"
+
+
+def test_a_client_with_much_work_delays_nobody(alone: Transducer, gate: Gate) -> None:
+    """The short request of another client is answered before most of the work that came before it, and its queue has
+    room while the other queue is full.
+    """
+    done: list[str] = []
+    held: Any = replace(alone, model=gate)
+    many = [Request("abcab", nbest=50)] * 4 + [Request("abcab")] * 6 + [Request("abcab", target="ab")] * 4
+    with Scheduler(held, batch_size=2, queue=len(many)) as scheduler:
+        scheduler.submit(Request("a"), client="first")
+        assert gate.asked.wait(PATIENCE)
+        for future in scheduler.submit_all(many, client="greedy"):
+            future.add_done_callback(lambda _: done.append("greedy"))
+        with pytest.raises(BusyError, match="wait already"):
+            scheduler.submit_all([Request("b")] * 9, client="greedy, too")
+        short = scheduler.submit(Request("ab"), client="short")
+        short.add_done_callback(lambda _: done.append("short"))
+        gate.open.set()
+        assert short.result(PATIENCE).request.source == "ab"
+    assert len(done) == len(many) + 1
+    assert done.index("short") < 8
+
+
+def test_clients_take_turns() -> None:
+    queue = FairQueue()
+    for client, source in zip("aaabbc", "123456", strict=True):
+        queue.add(Waiting(Request(source), None, client))
+    assert "".join(queue.pop().request.source for _ in range(len(queue))) == "146253"
+
+
+def test_time_is_shared_between_express_and_other_lanes() -> None:
+    express, one, other = Lane(True, None, None), Lane(False, None, None), Lane(False, 50, None)
+    turns, used = Turns(), {express: 0, one: 0, other: 0}
+    busy: list[Lane] = []
+    for lane in used:
+        lane.seconds = 7.0 * (lane is other)  # it has worked before
+        turns.join(lane, busy)
+        busy.append(lane)
+    for _ in range(40):
+        lane = turns.next(busy)
+        used[lane] += 1
+        turns.charge(lane, 1.0)
+    assert list(used.values()) == [20, 14, 6] or list(used.values()) == [20, 13, 7]
 
 
 def test_a_mistake_is_its_own_requests(alone: Transducer) -> None:

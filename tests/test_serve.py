@@ -241,7 +241,7 @@ def test_a_broken_upload_is_named_as_the_client_names_it(client: TestClient) -> 
         ("/predict", {"source": "a\ud800"}, "half of a surrogate pair"),
         ("/predict", {"source": "a", "required": [" "]}, "a phrase is ' ': some text was expected"),
         ("/predict", {"source": ["a", "b"], "prefix": "b" * 9}, "do not fit max_length = 6"),
-        ("/n-best", {"source": "a", "nbest": 0}, "nbest = 0: 1 to 5 was expected"),
+        ("/n-best", {"source": "a", "nbest": 0}, "nbest = '0': input should be greater than or equal to 1"),
         ("/score", {"source": "a"}, "there is no target"),
         ("/score", {"source": ["a", "b"], "target": "a"}, "there are 2 sources and 1 targets"),
         ("/align", {"source": "a", "target": "a", "direction": "up"}, "direction = 'up'"),
@@ -371,7 +371,7 @@ def test_time_is_limited(model: transduce.Transducer, gate: Gate, path: str) -> 
 def test_a_full_queue_refuses_and_recovers(model: transduce.Transducer, gate: Gate) -> None:
     slow: Any = replace(model, model=gate)
     answers: list[Any] = []
-    with TestClient(application({"m": slow}, Limits(queue=3, batch_size=1))) as client:
+    with TestClient(application({"m": slow}, Limits(queue=2, batch_size=1))) as client:
 
         def ask(count: int) -> Callable[[], None]:
             return lambda: answers.append(client.post("/predict", json={"source": ["abc"] * count}))
@@ -381,9 +381,9 @@ def test_a_full_queue_refuses_and_recovers(model: transduce.Transducer, gate: Ga
         assert gate.asked.wait(PATIENCE)
         second.start()
         scheduler_is_full(client, 2)
-        busy = client.post("/predict", json={"source": ["a", "b"]})
+        busy = client.post("/predict", json={"source": ["a"]})
         assert (busy.status_code, busy.headers["retry-after"]) == (429, "1")
-        assert busy.json() == {"error": "2 sentences wait already (queue = 3): try again later"}
+        assert busy.json() == {"error": "2 requests wait already (queue = 2): try again later"}
         assert client.get("/health").status_code == 200
         gate.open.set()
         first.join()
@@ -459,6 +459,50 @@ def test_a_key_is_needed(model: transduce.Transducer) -> None:
         assert client.post("/translate", json=body | {"api_key": "no"}).status_code == 401
         assert client.post("/translate", json=body | {"api_key": "secret"}).status_code == 200
         assert client.get("/languages").status_code == 401
+
+
+def test_a_key_that_no_header_can_have_is_refused_at_the_start(model: transduce.Transducer) -> None:
+    for key in ("geheimnüss", "a\nb", " a", ""):
+        with pytest.raises(UserError, match="a header cannot have"):
+            application({"de-en": model}, key=key)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost:8000", 200), ("127.0.0.1", 200), ("[::1]:8000", 200), ("Proxy.example", 200), ("evil.example", 421)],
+)
+def test_without_a_key_other_names_of_the_server_are_refused(
+    model: transduce.Transducer, host: str, status: int
+) -> None:
+    with TestClient(application({"m": model}, hosts={"localhost", "proxy.example"})) as client:
+        answer = client.post("/predict", json={"source": "a"}, headers={"host": host})
+        assert answer.status_code == status
+        assert (status == 200) == ("answers" in answer.text)
+
+
+def test_every_number_has_its_range(client: TestClient) -> None:
+    far = 10**22
+    for path, body in {
+        "/v1/completions": {"model": "language", "prompt": "a", "seed": far},
+        "/n-best": {"source": "a", "nbest": far},
+        "/align": {"source": "a", "target": "b", "head": far},
+        "/complete": {"model": "language", "prefix": "a", "k": -far},
+        "/attention": {"source": "a", "head": -1},
+        "/tree": {"source": "a", "beam": far},
+        "/translate": {"q": "a", "target": "en", "alternatives": far},
+    }.items():
+        assert client.post(path, json=body).status_code == 400, path
+    for key in ("temperature", "top_p", "presence_penalty"):
+        text = f'{{"model": "language", "prompt": "a", "{key}": NaN}}'
+        answer = client.post("/v1/completions", content=text, headers={"content-type": "application/json"})
+        assert answer.status_code == 400, key
+
+
+def test_json_with_the_content_type_of_a_form_is_told(client: TestClient) -> None:
+    headers = {"content-type": "application/x-www-form-urlencoded"}  # what curl --data sends
+    answer = client.post("/predict", content=b'{"source": "abc"}', headers=headers)
+    assert answer.status_code == 415
+    assert "send Content-Type: application/json" in answer.json()["error"]
 
 
 # ---------------------------------------------------------- other interfaces

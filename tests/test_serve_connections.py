@@ -117,6 +117,30 @@ HOSTILE: dict[str, Callable[[socket.socket], None]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "field", [b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 60_000, b"GET / HTTP/1.1\r\nx: " + b"y" * 400_000]
+)
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+def test_headers_have_a_limit(started: Started, field: bytes, end: bytes) -> None:
+    with connected(started) as sock:
+        with suppress(ConnectionError):
+            sock.sendall(field + end)
+        with suppress(ConnectionError):
+            answer = received(sock)
+            assert answer == b"" or (b" 431 " in answer and b"more than 65,536 bytes" in answer)
+            return
+    assert b" 200 " in ask(started, {"source": "abc"})
+
+
+def test_headers_that_are_a_little_too_long_are_told(started: Started) -> None:
+    with connected(started) as sock:
+        sock.sendall(b"GET /health HTTP/1.1\r\nx: " + b"y" * 65_600 + b"\r\n\r\n")
+        assert b" 431 " in received(sock)
+    with connected(started) as sock:
+        sock.sendall(b"GET /health HTTP/1.1\r\nconnection: close\r\nx: " + b"y" * 60_000 + b"\r\n\r\n")
+        assert b" 200 " in received(sock)
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_hostile_client_delays_nobody_and_is_left(started: Started, kind: str) -> None:
     with connected(started) as sock:

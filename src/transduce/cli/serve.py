@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,11 @@ class ServerOptions:
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences searched at a time, for each run.")] = 64
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait; more get status 429.")] = 256
     seconds: Annotated[float, typer.Option(help="The most time for a request.")] = 60.0
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which clients may ask for a server without a key, such as that of a proxy."),
+    ] = None
+    headers: Annotated[int, typer.Option(min=1, help="The most bytes of the headers of a request.")] = 65_536
     body: Annotated[int, typer.Option(min=1, help="The most bytes of a request.")] = 1_000_000
     upload: Annotated[int, typer.Option(min=1, help="The most bytes of a request with files.")] = 20_000_000
     characters: Annotated[int, typer.Option(min=1, help="The most characters of a text.")] = 10_000
@@ -47,12 +53,24 @@ class ServerOptions:
             batch_size=self.batch_size,
             queue=self.queue,
             seconds=self.seconds,
+            headers=self.headers,
             body=self.body,
             upload=self.upload,
             characters=self.characters,
             texts=self.texts,
             nbest=self.nbest,
             tokens=self.tokens,
+        )
+
+    @property
+    def open_to_network(self) -> bool:
+        """True if other machines can reach the server."""
+        return self.host != "localhost" and not self.host.startswith("127.") and self.host != "::1"
+
+    def names(self) -> frozenset[str]:
+        """The names under which clients may ask for the server, in lower case."""
+        return frozenset(
+            name.lower() for name in ("localhost", self.host, socket.gethostname(), *(self.allow_host or ()))
         )
 
     def key(self) -> str | None:
@@ -88,8 +106,15 @@ def serve(
     with bound(server.host, server.port) as listening:  # before the models are loaded, which takes longer
         models = {name: loading.of(path) for name, path in named.items()}
         url = address(listening)
+        if server.open_to_network and key is None:
+            typer.echo(
+                f"warning: every machine that reaches {url} can use these runs: set a key (--key-file FILE or {KEY}), "
+                "or listen at 127.0.0.1",
+                err=True,
+            )
         line = f"serves {', '.join(models)} at {url} (the studio: {url}/)"
-        run(application(models, limits, key), listening, limits, lambda: typer.echo(line, err=True))
+        hosts = server.names() if key is None else None
+        run(application(models, limits, key, hosts), listening, limits, lambda: typer.echo(line, err=True))
 
 
 def names_of(runs: Sequence[str]) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from importlib import resources
 from pathlib import Path
@@ -28,11 +28,17 @@ from transduce.transducer import Transducer
 POLICY = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; frame-ancestors 'none'"
 
 
-def application(transducers: Mapping[str, Transducer], limits: Limits | None = None, key: str | None = None) -> Gate:
+def application(
+    transducers: Mapping[str, Transducer],
+    limits: Limits | None = None,
+    key: str | None = None,
+    hosts: Collection[str] | None = None,
+) -> Gate:
     """The server for these models, by name, as an ASGI application. The first one answers requests that name none.
 
-    ``key``, if given, is needed for all routes but the page and /health. When the application stops, it answers the
-    requests that it has received, and closes its schedulers. Raises UserError if there is no model.
+    ``key``, if given, is needed for all routes but the page and /health. ``hosts``, if given, are the names of the
+    server that requests may have (``Gate``). When the application stops, it answers the requests that it has received,
+    and closes its schedulers. Raises UserError if there is no model, or for a key that a header cannot have.
     """
     chosen = limits or Limits()
     catalogue, measurements = Catalogue(transducers, chosen), Measurements()
@@ -65,7 +71,7 @@ def application(transducers: Mapping[str, Transducer], limits: Limits | None = N
     for kind in (UserError, StoppedError, TimeoutError, Exception):
         app.add_exception_handler(kind, failed)
     app.add_exception_handler(BusyError, busy)
-    return Gate(app, chosen, measurements, key)
+    return Gate(app, chosen, measurements, key, hosts)
 
 
 def _add_pages(app: FastAPI, catalogue: Catalogue, measurements: Measurements) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Request as HttpRequest
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
 
 from transduce.data.tokenizers.text import check_whole
@@ -17,6 +17,11 @@ from transduce.serving.problems import RefusalError, first_mistake
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 FIELDS = 50  # largest number of fields in a form
+
+
+# Every number of a request has a range here. The limits of the server are often narrower.
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Index = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Body(BaseModel):
@@ -42,7 +47,7 @@ class Predict(Source):
     prefix: str = ""
     required: list[str | list[str]] = []
     forbidden: list[str] = []
-    nbest: int | None = None
+    nbest: Count | None = None
     alignments: bool = False
     frames: bool = False
     replace_unknowns: bool = False
@@ -63,7 +68,7 @@ class Align(Pair):
 
     direction: str | None = None
     attention: str | None = None
-    head: int | None = None
+    head: Index | None = None
     after: bool = False
 
 
@@ -72,7 +77,7 @@ class Complete(Body):
 
     prefix: str | list[str] = ""
     begun: str = ""
-    k: int = 5
+    k: Count = 5
     source: str | None = None
 
     @property
@@ -92,7 +97,7 @@ class Attention(Body):
 
     source: str = ""
     target: str | None = None
-    head: int | None = None
+    head: Index | None = None
 
 
 class Tree(Body):
@@ -100,7 +105,7 @@ class Tree(Body):
 
     source: str = ""
     prefix: str = ""
-    beam: int | None = None
+    beam: Count | None = None
 
 
 B = TypeVar("B", bound=BaseModel)
@@ -122,6 +127,10 @@ async def read(request: HttpRequest, kind: type[B]) -> tuple[B, list[Uploaded]]:
     content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     files: list[Uploaded] = []
     if content_type in FORMS:
+        if (await request.body())[:100].lstrip()[:1] == b"{":
+            raise RefusalError(
+                415, f"the body is JSON, and its content type is {content_type}: send Content-Type: application/json"
+            )
         values, files = await _form(request, kind)
     elif content_type == "application/json":
         values = _json(await request.body())

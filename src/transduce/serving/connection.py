@@ -1,4 +1,4 @@
-"""A connection that limits the time for a client, and the number of its unanswered requests."""
+"""A connection that limits the time of a client, its headers, and the number of its unanswered requests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from transduce.serving.gate import ABORT
 from transduce.serving.limits import Limits
+from transduce.serving.problems import problem_body
 
 PIPELINED = 8  # requests that a client may send before the answer to an earlier one
 
 
 def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
-    """A class of uvicorn's protocol that aborts a connection in three cases:
+    """A class of uvicorn's protocol that ends a connection in four cases:
 
     - The headers of a request take more than ``limits.body_seconds``.
+    - They have more than ``limits.headers`` bytes. The client gets status 431.
     - An answer stays unread for ``limits.seconds``.
     - More than ``PIPELINED`` requests wait for an earlier one.
 
@@ -29,6 +31,7 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
     class Connection(HttpToolsProtocol):
         _timer: TimerHandle | None = None
         _unread: TimerHandle | None = None
+        _head = 0  # bytes of the headers so far
 
         def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -36,12 +39,19 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
             self._wait()
 
         def data_received(self, data: bytes) -> None:
+            if self._timer is not None:  # these bytes continue headers
+                self._head += len(data)
             super().data_received(data)
+            if self._timer is not None and self._head > limits.headers:
+                self._refuse_headers()
             if self._timer is None and self._between_requests() and self.timeout_keep_alive_task is None:
                 self._wait()  # these bytes begin the headers of the next request
 
         def on_headers_complete(self) -> None:
             self._stop()
+            if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > limits.headers:
+                self._refuse_headers()
+                return
             if len(self.pipeline) >= PIPELINED:
                 self.transport.abort()
             if not self.transport.is_closing():
@@ -62,11 +72,25 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
             self._read()
             super().connection_lost(exc)
 
+        def _refuse_headers(self) -> None:
+            """Answers with status 431 and closes the connection."""
+            self._stop()
+            if self.transport.is_closing():
+                return
+            body = problem_body(f"the headers have more than {limits.headers:,} bytes: send fewer or shorter ones", "/")
+            head = (
+                "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
+            self.transport.close()
+
         def _between_requests(self) -> bool:
             cycle: Any = self.cycle
             return cycle is None or bool(cycle.response_complete)
 
         def _wait(self) -> None:
+            self._head = 0
             self._timer = self.loop.call_later(limits.body_seconds, self.transport.abort)
 
         def _stop(self) -> None:

@@ -6,9 +6,11 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from ipaddress import ip_address
 from typing import Any
 
+from transduce.errors import UserError
 from transduce.serving.limits import Limits
 from transduce.serving.measurements import Measurements
 from transduce.serving.problems import RefusalError, headers_of, problem, problem_body
@@ -41,14 +43,48 @@ def key_of(scope: Scope) -> str | None:
     return None
 
 
+def check_key(key: str | None) -> None:
+    """Raises UserError for a key that no client can send in a header."""
+    if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key != ""):
+        raise UserError(
+            "the key has letters that a header cannot have: use letters of ASCII, digits and signs, and no white space "
+            "at the ends"
+        )
+
+
+def host_of(scope: Scope) -> str:
+    """The name or address in a request's header Host, in lower case and without the port; "" if there is none."""
+    given = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1").lower()
+    return str(given[1:].partition("]")[0] if given.startswith("[") else given.partition(":")[0])
+
+
+def is_address(host: str) -> bool:
+    """True for an address in numbers. A page of another site cannot reach the server by one."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 class Gate:
     """An ASGI application around ``app``. It reads the whole body first, so a slow client costs no thread.
 
-    ``key``, if given, is needed for all routes but the page and /health.
+    ``key``, if given, is needed for all routes but the page and /health. ``hosts`` are the names under which clients
+    may ask for the server, beside addresses in numbers; None allows all names. A page of another site may give its own
+    name the address of this server, and its requests then have that name in the header Host (DNS rebinding).
     """
 
-    def __init__(self, app: App, limits: Limits, measurements: Measurements, key: str | None = None) -> None:
-        self.app, self.limits, self.measurements, self.key = app, limits, measurements, key
+    def __init__(
+        self,
+        app: App,
+        limits: Limits,
+        measurements: Measurements,
+        key: str | None = None,
+        hosts: Collection[str] | None = None,
+    ) -> None:
+        check_key(key)
+        self.app, self.limits, self.measurements, self.key, self.hosts = app, limits, measurements, key, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,6 +101,7 @@ class Gate:
 
     async def _pass(self, visit: _Visit) -> None:
         try:
+            self._check_host(visit.scope)
             self._check_key(visit.scope)
             async with _Alarm(self.limits.body_seconds) as alarm:
                 body = await self._body(visit)
@@ -78,6 +115,14 @@ class Gate:
                 raise TimeoutError
         except Exception as error:
             await visit.refuse(error)
+
+    def _check_host(self, scope: Scope) -> None:
+        host = host_of(scope)
+        if self.hosts is not None and host not in self.hosts and not is_address(host):
+            raise RefusalError(
+                421,
+                f"the host {host[:60]!a} is not a name of this server: start it with --allow-host NAME, or with a key",
+            )
 
     def _check_key(self, scope: Scope) -> None:
         path: str = scope["path"]

@@ -13,6 +13,7 @@ from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.errors import RequestError
 from transduce.serving import bodies
+from transduce.serving.bodies import Index
 from transduce.serving.catalogue import Catalogue
 from transduce.serving.gate import key_is_right, key_of
 from transduce.serving.problems import RefusalError
@@ -30,7 +31,7 @@ class Translate(BaseModel):
     source: str = AUTO
     target: str
     format: str = "text"
-    alternatives: int = 0
+    alternatives: Index = 0
     api_key: str | None = None
 
 
@@ -67,7 +68,8 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
         for line in lines:
             limits.check_text("a line of q", line)
         nbest = body.alternatives + 1 if body.alternatives else None
-        found = iter(await service.answer([Request(line, nbest=nbest) for line in lines if line.strip()]))
+        asked = [Request(line, nbest=nbest) for line in lines if line.strip()]
+        found = iter(await service.answer(asked, request.client))
         every = [_joined(text, found, body.alternatives) for text in texts]
         one = isinstance(body.q, str)
         best = [text for text, _ in every]

@@ -22,6 +22,7 @@ class Limits:
 
     - ``seconds``: time for a request, from its headers to the end of its answer.
     - ``body_seconds``: time for the headers of a request, and again for its body.
+    - ``headers``: bytes of the headers of a request.
     - ``body``: bytes of a body.
     - ``upload``: bytes of a body with files.
     - ``characters``: characters of each text of a request.
@@ -39,6 +40,7 @@ class Limits:
     seconds: float = 60.0
     body_seconds: float = 10.0
     connections: int = 1024
+    headers: int = 65_536
     body: int = 1_000_000
     upload: int = 20_000_000
     characters: int = 10_000

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
+from pydantic import Field
 
 from transduce.answers.generation import Writer
 from transduce.answers.request import Request
 from transduce.errors import RequestError
 from transduce.search.generation import Generation
 from transduce.serving import bodies
+from transduce.serving.bodies import Count, Index
 from transduce.serving.catalogue import Catalogue
 from transduce.serving.events import events
-from transduce.serving.routes import as_json, schema
+from transduce.serving.routes import Client, as_json, schema
 from transduce.serving.service import Service
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
@@ -31,27 +33,30 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 }  # keys that the server knows and does not support, with the values that change nothing
 
 
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
 class Completion(bodies.Body):
     """The keys of /v1/completions. OpenAI does not have ``top_k``."""
 
     prompt: str | list[str] = ""
-    max_tokens: int | None = 16
-    temperature: float | None = 1.0
-    top_p: float | None = 1.0
-    top_k: int | None = None
-    n: int | None = 1
-    best_of: int | None = None
-    seed: int | None = None
+    max_tokens: Count | None = 16
+    temperature: Annotated[float, Field(ge=0, le=100)] | None = 1.0
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = 1.0
+    top_k: Count | None = None
+    n: Count | None = 1
+    best_of: Count | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     stop: str | list[str] | None = None
     stream: bool | None = False
     stream_options: dict[str, Any] | None = None
     echo: bool | None = False
     user: str | None = None
     suffix: str | None = None
-    logprobs: int | None = None
-    logit_bias: dict[str, float] | None = None
-    presence_penalty: float | None = 0.0
-    frequency_penalty: float | None = 0.0
+    logprobs: Index | None = None
+    logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
+    presence_penalty: Penalty | None = 0.0
+    frequency_penalty: Penalty | None = 0.0
 
     @property
     def prompts(self) -> list[str]:
@@ -107,7 +112,7 @@ def openai(catalogue: Catalogue) -> APIRouter:
             (prompt,) = body.prompts
             chunks = ({**head, "choices": [_choice(0, text, None)]} async for text in _pieces(service, body, prompt))
             return await events(chunks, "[DONE]", catalogue.limits.seconds)
-        found = [each for prompt in body.prompts for each in await _texts(service, body, prompt)]
+        found = [each for prompt in body.prompts for each in await _texts(service, body, prompt, request.client)]
         choices = [_choice(index, text, reason) for index, (text, reason, _) in enumerate(found)]
         written = sum(tokens for _, _, tokens in found)
         read = sum(_tokens(service, prompt) for prompt in body.prompts)
@@ -141,12 +146,12 @@ def _check(service: Service, body: Completion) -> None:
         raise RequestError("stream writes one output for one prompt as it comes: leave out n, stop and other prompts")
 
 
-async def _texts(service: Service, body: Completion, prompt: str) -> list[tuple[str, str, int]]:
+async def _texts(service: Service, body: Completion, prompt: str, client: Client) -> list[tuple[str, str, int]]:
     """The outputs for a prompt: the text, the reason of its end, and its number of tokens."""
     before = prompt if body.echo else ""
     if service.transducer.conditional:
         request = Request(prompt, nbest=None if body.n in (None, 1) else body.n)
-        (answer,) = await service.answer([request])
+        (answer,) = await service.answer([request], client)
         found = [(each.text, "stop", len(each.tokens)) for each in answer.outputs[: body.count]]
     else:
         how = body.generation()

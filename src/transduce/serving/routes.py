@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,8 +23,11 @@ from transduce.serving.service import Service
 from transduce.serving.uploads import shown_source, sources_of
 
 NBEST = 5  # outputs of /n-best
+MANY = 64  # outputs; to write more as JSON would keep other clients waiting
 Files = Sequence[bodies.Uploaded]
+Client = Hashable  # the address of a connection
 B = TypeVar("B", bound=bodies.Body)
+Answering = Callable[[B, Files, Client], Awaitable[Response]]
 
 
 def as_json(value: Any, status: int = 200) -> Response:
@@ -43,11 +47,12 @@ def verbs(catalogue: Catalogue) -> APIRouter:
     return router
 
 
-def _add(router: APIRouter, path: str, kind: type[B], answer: Callable[[B, Files], Awaitable[Response]]) -> None:
-    """Adds a route that reads a body of this ``kind`` and its uploaded files, and answers them."""
+def _add(router: APIRouter, path: str, kind: type[B], answer: Answering[B]) -> None:
+    """Adds a route that reads a body of this ``kind`` and its uploaded files, and answers them to the client."""
 
     async def endpoint(request: HttpRequest) -> Response:
-        return await answer(*await bodies.read(request, kind))
+        body, files = await bodies.read(request, kind)
+        return await answer(body, files, request.client)
 
     router.add_api_route(
         path,
@@ -65,7 +70,7 @@ class Verbs:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue, self._limits = catalogue, catalogue.limits
 
-    async def predict(self, body: bodies.Predict, files: Files) -> Response:
+    async def predict(self, body: bodies.Predict, files: Files, client: Client) -> Response:
         """The best output for each source."""
         service = self._catalogue.find(body.model)
         self._check_prediction(body)
@@ -75,12 +80,15 @@ class Verbs:
         extras = Extras(body.alignments, body.frames, {} if body.replace_unknowns else None)
         with sources_of(service, given, files) as sources:
             requests = [Request(each, body.prefix, constraints, body.nbest, None, extras) for each in sources]
-            return _answers(service, await service.answer(requests), files)
+            found = await service.answer(requests, client)
+            if len(found) * (body.nbest or 1) > MANY:
+                return await asyncio.to_thread(_answers, service, found, files)
+            return _answers(service, found, files)
 
-    async def nbest(self, body: bodies.Predict, files: Files) -> Response:
+    async def nbest(self, body: bodies.Predict, files: Files, client: Client) -> Response:
         """Several outputs for each source, best first."""
         nbest = NBEST if body.nbest is None else body.nbest
-        return await self.predict(body.model_copy(update={"nbest": nbest}), files)
+        return await self.predict(body.model_copy(update={"nbest": nbest}), files, client)
 
     def _check_prediction(self, body: bodies.Predict) -> None:
         """Raises RequestError if there are more outputs, or more or longer phrases, than the limits allow."""
@@ -90,15 +98,15 @@ class Verbs:
             self._limits.check_text("a prefix or a phrase", phrase)
         self._limits.check_texts("required and forbidden", 1 + len(body.required) + len(body.forbidden))
 
-    async def score(self, body: bodies.Pair, files: Files) -> Response:
+    async def score(self, body: bodies.Pair, files: Files, client: Client) -> Response:
         """The model's log-probability of each target."""
         service = self._catalogue.find(body.model)
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
-            found = await service.answer([Request(each, target=target) for each, target in pairs])
+            found = await service.answer([Request(each, target=target) for each, target in pairs], client)
             return _answers(service, found, files)
 
-    async def align(self, body: bodies.Align, files: Files) -> Response:
+    async def align(self, body: bodies.Align, files: Files, client: Client) -> Response:
         """The source words of each target word."""
         service = self._catalogue.find(body.model)
         choice = AttentionChoice(body.attention, body.head, body.after)
@@ -107,7 +115,7 @@ class Verbs:
             found = await service.desk.call(lambda: service.transducer.align(pairs, body.direction, choice))  # type: ignore[arg-type]
             return as_json({"model": service.name, "answers": [found.record(pair) for pair in range(len(pairs))]})
 
-    async def complete(self, body: bodies.Complete, _: Files) -> Response:
+    async def complete(self, body: bodies.Complete, files: Files, client: Client) -> Response:
         """The most probable next words of each prefix."""
         service = self._catalogue.find(body.model)
         _check_reads_text(service)
@@ -123,7 +131,7 @@ class Verbs:
         ]
         return as_json({"model": service.name, "answers": answers})
 
-    async def stream(self, body: bodies.Stream, _: Files) -> Response:
+    async def stream(self, body: bodies.Stream, files: Files, client: Client) -> Response:
         """The best output in pieces, as server-sent events. Each piece is sent as soon as it cannot change."""
         service = self._catalogue.find(body.model)
         _check_reads_text(service)

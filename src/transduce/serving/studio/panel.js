@@ -78,7 +78,7 @@ export class Panel {
   async *pieces(signal) {
     const { name, reads, writes, stepwise } = this.model;
     if (this.given.file) {
-      const { answers } = await upload("/predict", this.given.file, this.given.name, { model: name }, signal);
+      const { answers } = await upload("predict", this.given.file, this.given.name, { model: name }, signal);
       yield answers[0].text;
       return;
     }
@@ -86,16 +86,16 @@ export class Panel {
       const prompt = this.prefix || this.given.text;
       let text = "";
       const body = { model: name, prompt, echo: true, stream: true, max_tokens: 60, seed: 1 };
-      for await (const event of events("/v1/completions", body, signal)) yield (text += event.choices[0].text);
+      for await (const event of events("v1/completions", body, signal)) yield (text += event.choices[0].text);
       return;
     }
     const body = { model: name, source: this.given.text, prefix: this.prefix };
     if (writes === "text" && stepwise) {
       let text = "";
-      for await (const event of events("/stream", body, signal)) yield (text += event.text ?? "");
+      for await (const event of events("stream", body, signal)) yield (text += event.text ?? "");
       return;
     }
-    const { answers } = await post("/predict", body, signal);
+    const { answers } = await post("predict", body, signal);
     yield answers[0].text;
     if (writes === "numbers") drawSeries(this.part("series"), answers[0]);
   }
@@ -166,13 +166,13 @@ export class Panel {
     const source = reads === "nothing" ? {} : { source: this.given.text };
     try {
       if (this.given.file) throw new Error("a file has no text to complete");
-      const { answers } = await post("/complete", { model: name, prefix: before, k: MOST, ...source });
+      const { answers } = await post("complete", { model: name, prefix: before, k: MOST, ...source });
       return answers[0].words;
     } catch {
       const fields = { model: name, nbest: MOST, prefix: before };
       const { answers } = this.given.file
-        ? await upload("/n-best", this.given.file, this.given.name, fields)
-        : await post("/n-best", { ...fields, source: this.given.text });
+        ? await upload("n-best", this.given.file, this.given.name, fields)
+        : await post("n-best", { ...fields, source: this.given.text });
       const place = before.split(/\s+/).filter(Boolean).length;
       const next = answers[0].nbest.map((each) => each.text.split(/\s+/)[place]).filter(Boolean);
       return [...new Set(next)].map((text) => ({ text }));
@@ -228,12 +228,12 @@ export class Panel {
   async attention() {
     const { name } = this.model;
     const found = this.given.file
-      ? await upload("/attention", this.given.file, this.given.name, { model: name, target: this.text })
-      : await post("/attention", { model: name, source: this.given.text, target: this.text });
+      ? await upload("attention", this.given.file, this.given.name, { model: name, target: this.text })
+      : await post("attention", { model: name, source: this.given.text, target: this.text });
     drawAttention(this.part("attention"), found);
   }
 
   async tree() {
-    drawTree(this.part("tree"), await post("/tree", { model: this.model.name, source: this.given.text, prefix: this.prefix }));
+    drawTree(this.part("tree"), await post("tree", { model: this.model.name, source: this.given.text, prefix: this.prefix }));
   }
 }

@@ -6,7 +6,7 @@ const USUAL = 16000; // samples a second for a model that does not say
 export async function recorder(rate) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
   const context = new AudioContext();
-  await context.audioWorklet.addModule("/studio/samples.js");
+  await context.audioWorklet.addModule(new URL("samples.js", import.meta.url));
   const node = new AudioWorkletNode(context, "samples");
   const parts = [];
   node.port.onmessage = ({ data }) => parts.push(data);

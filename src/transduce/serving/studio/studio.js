@@ -17,7 +17,7 @@ function problem(error) {
 
 async function start() {
   try {
-    state.models = (await get("/models")).models;
+    state.models = (await get("models")).models;
     problem(null);
   } catch (error) {
     problem(error);
