@@ -18,10 +18,10 @@ from transduce.compute.processor import model_name
 from transduce.errors import UserError
 from transduce.metrics.significance import Resampling, middle
 from transduce.metrics.statistics import Statistics, mean_of_seeds
-from transduce.records import provenance
 from transduce.records.making import new_record, trained_model
 from transduce.records.provenance import check_committed, command_line, today
 from transduce.records.record import PrintedTable, Record
+from transduce.runs import code
 
 
 def parse(
@@ -123,7 +123,7 @@ def command() -> str:
 
 def machine() -> str:
     """One line with the date, the machine, the versions, the commit and the command of a measurement."""
-    commit = provenance.code().commit
+    commit = code.code().commit
     return (
         f"{today()}, {model_name()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
         f"Python {platform.python_version()}, torch {torch.__version__}, commit {commit}; `{command()}`"

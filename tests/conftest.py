@@ -16,7 +16,8 @@ import torch
 
 from transduce import api, names
 from transduce.cli import app as cli
-from transduce.records import machine, provenance
+from transduce.records import machine
+from transduce.runs import code
 from transduce.runs.code import Code
 
 # A busy machine must not fail a test: hypothesis would refuse examples that are slow to draw.
@@ -138,7 +139,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture(autouse=True)
 def committed_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are made as if the code were committed, because tests run while it is changed."""
-    monkeypatch.setattr(provenance, "code", lambda: Code("0123456789"))
+    monkeypatch.setattr(code, "code", lambda: Code("0123456789"))
 
 
 @pytest.fixture

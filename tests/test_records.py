@@ -194,7 +194,7 @@ def test_no_record_is_made_of_code_that_is_not_committed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """By commands and by benchmarks, before anything is measured. --uncommitted writes a record that is marked."""
-    monkeypatch.setattr(provenance, "code", lambda: own)
+    monkeypatch.setattr(code, "code", lambda: own)
     file = tmp_path / "r.json"
     asked = ("evaluate", trained, "--metric=exact", "--beam=1", "--device=cpu", f"--record={file}")
     status, out, err = call(*asked)
@@ -253,7 +253,8 @@ def test_what_is_known_of_a_run(trained: Path, model: TrainedModel) -> None:
     (training,) = found.trainings
     assert (training.step, training.processor, training.threads) == (0, processor.model_name(), 1)
     assert training.versions == provenance.versions()
-    assert (training.commit, training.clean) == (code.code().commit, code.code().clean)
+    kept = json.loads((trained / "history.jsonl").read_text())
+    assert (training.commit, training.clean) == (kept["commit"], kept["clean"])
     assert found.parameters == count_parameters(trained / "checkpoints" / "best" / "model.safetensors") > 0
 
 

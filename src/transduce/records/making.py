@@ -13,7 +13,6 @@ from safetensors import safe_open
 from transduce.data.corpora import DataError
 from transduce.data.preparation import locate
 from transduce.files import current_folder
-from transduce.records import provenance
 from transduce.records.changes import nearest_recipe
 from transduce.records.machine import Machine
 from transduce.records.provenance import command_line, fingerprint_of_files, today, versions, without_folders
@@ -28,6 +27,7 @@ from transduce.records.record import (
     Training,
     Versions,
 )
+from transduce.runs import code
 from transduce.runs.history import read_history
 from transduce.runs.layout import CHECKPOINTS, STATE, Checkpoint
 from transduce.runs.run import Run
@@ -48,7 +48,7 @@ def new_record(
     """A record that describes this machine and this code. Measures the machine, which takes about a second. Folders of
     absolute paths in ``split`` are left out.
     """
-    code = provenance.code()
+    own = code.code()
     return Record(
         command=command,
         date=today(),
@@ -58,8 +58,8 @@ def new_record(
         systems=tuple(systems),
         differences=tuple(differences),
         tables=tuple(tables),
-        commit=code.commit,
-        clean=code.clean,
+        commit=own.commit,
+        clean=own.clean,
     )
 
 

@@ -18,7 +18,7 @@ from transduce.data.corpora import Files, format_of, lines
 from transduce.data.rows import read
 from transduce.errors import UserError
 from transduce.records.record import Change, Fingerprint, Versions
-from transduce.runs.code import SOURCE, code
+from transduce.runs import code
 from transduce.types import Example
 
 NAMED = 3  # changed files that an error names at most
@@ -57,14 +57,15 @@ def check_committed(uncommitted: bool = False) -> None:
     """Raises UserError if no commit has the code of this process, unless ``uncommitted`` allows such a record. Call it
     before anything is measured.
     """
-    found = code()
+    found = code.code()
     if uncommitted or found.clean:
         return
-    ways = "or give --uncommitted too, which marks the record"
     if found.commit is None:
-        raise UserError(f"--record: {SOURCE.parent} is no git checkout: no commit has this code; use a clone, {ways}")
-    names = ", ".join(found.changed[:NAMED]) + (", …" if len(found.changed) > NAMED else "")
-    raise UserError(f"--record: the code is not as commit {found.commit} has it ({names}); commit first, {ways}")
+        problem = f"{code.SOURCE.parent} is no git checkout: no commit has this code; use a clone"
+    else:
+        names = ", ".join(found.changed[:NAMED]) + (", …" if len(found.changed) > NAMED else "")
+        problem = f"the code is not as commit {found.commit} has it ({names}); commit first"
+    raise UserError(f"--record: {problem}, or give --uncommitted too, which marks the record")
 
 
 def fingerprint_of_files(files: Files) -> Fingerprint:

@@ -15,7 +15,7 @@ import torch
 import transduce
 from transduce.compute.processor import model_name
 from transduce.files import append_line
-from transduce.runs.code import code
+from transduce.runs import code
 from transduce.runs.layout import HISTORY
 from transduce.text_files import read_text
 
@@ -26,7 +26,7 @@ def append_history(run: Path, step: int, device: str) -> None:
     The line has ``step``, ``device``, the time now, and this process's command, current directory, threads, versions,
     code and processor.
     """
-    own = code()
+    own = code.code()
     record = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "step": step,
