@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -18,12 +19,14 @@ from transduce.config.errors import ConfigError
 from transduce.ctc.lattice import Lattice, log_likelihood
 from transduce.ctc.paths import alignments, collapse, count
 from transduce.ctc.prefixes import Prefixes
+from transduce.data.pairs import Pairs, Ragged
 from transduce.decoders.ctc import CTCDecoder
 from transduce.models.compatibility import check_fit
 from transduce.models.ctc import CTC, JointCTC
 from transduce.models.instant import Instant
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.objectives.ctc import CTCLikelihood, JointLikelihood
+from transduce.objectives.unaligned_pairs import least_frames, unaligned
 from transduce.search.length_beam import LengthBeam
 from transduce.types import BOS, EOS, PAD, Memory, Padded
 
@@ -373,8 +376,42 @@ def test_a_batch_of_nothing_possible_trains_nothing() -> None:
     model = build(FAMILIES["ctc, lstm, no attention"] | {"stretch": 1})
     loss, _ = CTCLikelihood("skip")(model, batch([2, 1], [6, 5]))
     loss.total.backward()
-    assert (float(loss.total.detach()), loss.count, loss.tallies["skipped"]) == (0.0, 1, 2)
+    assert (float(loss.total.detach()), loss.count, loss.tallies["skipped"]) == (0.0, 0, 2)
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+
+
+def of_rows(sources: list[int], targets: list[list[int]]) -> Pairs:
+    def ragged(rows: list[list[int]]) -> Ragged:
+        ids = np.array([i for row in rows for i in row])
+        return Ragged(ids, np.cumsum([0, *map(len, rows)]))
+
+    return Pairs(ragged([[5] * (length - 1) + [EOS] for length in sources]), ragged([[*row, EOS] for row in targets]))
+
+
+def test_pairs_without_an_alignment_are_found_before_training() -> None:
+    model = build(FAMILIES["ctc, lstm, no attention"] | {"stretch": 1})
+    targets = [[], [5], [5, 5], [5, 6], [6, 7], [7, 7, 7], [5, 6, 7, 8]]
+    pairs = of_rows([1, 1, 2, 2, 3, 5, 3], targets)
+    needed = [len(row) + sum(left == right for left, right in itertools.pairwise(row)) for row in targets]
+    assert least_frames(pairs.target).tolist() == needed
+    assert unaligned(model, pairs).tolist() == [2, 6]
+    *lines, last = CTCLikelihood("skip").check(model, {"train": pairs, "valid": pairs.select(np.array([0, 1]))})
+    assert lines == [
+        "train: CTC leaves out 2 of 7 (29 %) pairs, which need more frames than their sources give: the pair of row 2 "
+        "has 2 symbols and needs 3 frames, but its source gives 2"
+    ]
+    assert "raise model.stretch" in last
+    with pytest.raises(ValueError, match=r"CTC has no alignment for 2 of 7 .*objective.impossible"):
+        CTCLikelihood().check(model, {"train": pairs})
+    with pytest.raises(ValueError, match="CTC has no alignment for any pair of train"):
+        CTCLikelihood("skip").check(model, {"train": pairs.select(np.array([2, 6]))})
+    assert CTCLikelihood().check(model, {"train": pairs.select(np.array([0, 1, 3]))}) == []
+
+
+def test_the_part_of_ctc_is_no_number_if_it_skips_all() -> None:
+    loss, _ = JointLikelihood(ctc=CTCLikelihood("skip"))(build(FAMILIES["ctc and attention"]), batch([2, 1], [9, 9]))
+    assert math.isnan(float(loss.parts["ctc"]))
+    assert math.isfinite(float(loss.total.detach()))
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])

@@ -529,8 +529,7 @@ def test_metrics_of_densities_by_hand() -> None:
     assert metric("coverage-50").statistics(wide, example) == (100.0, 2.0)
     with pytest.raises(UserError, match="crps needs the distribution of each number"):
         metric("crps").statistics(Prediction("1 2 3"), example)
-    with pytest.raises(UserError, match="coverage of no numbers"):
-        metric("coverage").score(metric("coverage").statistics(forecast, Example("0", ("nan nan nan",))))
+    assert metric("coverage").statistics(forecast, Example("0", ("nan nan nan",))) == (0.0, 0.0)
     assert metric("mae").statistics(forecast, example) == (0.75, 2.0)
     assert metric("mase").statistics(Prediction("4"), Example("1 nan 3 4", ("5",))) == (1.0, 1.0, 1.0, 1.0)
     assert metric("log_score").statistics(Prediction("", forced_log_prob=-3.0), example) == (3.0, 2.0)

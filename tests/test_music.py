@@ -43,8 +43,7 @@ def test_nats_are_per_chord() -> None:
     prediction = Prediction("", forced_log_prob=-7.0, forced_length=6, forced_right=0)
     assert nats.score(nats.statistics(prediction, example)) == pytest.approx(3.5)
     assert not math.isnan(nats.score([2.0, 1.0]))
-    with pytest.raises(UserError, match="nats per step of no chords"):
-        nats.score([1.0, 0.0])
+    assert math.isnan(nats.score([1.0, 0.0]))
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs music_jsb of TRANSDUCE_DATA")
@@ -112,7 +111,7 @@ def test_a_kept_melody_is_the_first_pitch_of_each_chord() -> None:
     ]
     assert rows == [(3, 3), (1, 3), (3, 4), (0, 3)]
     assert kept.score([7.0, 13.0]) == pytest.approx(700 / 13)
-    assert kept.score([0.0, 0.0]) == 0
+    assert math.isnan(kept.score([0.0, 0.0]))
 
 
 def harmonised(source: list[list[int]], lengths: list[int], voices: int = 2, **options: Any) -> list[set[str]]:

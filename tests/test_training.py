@@ -212,9 +212,39 @@ def test_a_validation_that_is_no_number_is_never_the_best(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_there_is_a_model_even_where_no_validation_is_a_number(value: float, tmp_path: Path) -> None:
-    made, _ = loop(tmp_path, steady(steps=3, validation=Validation(every=1)), values=[value] * 3)
-    assert made().best_step == 1
-    assert saved(tmp_path, "best")
+    made, events = loop(tmp_path, steady(steps=3, validation=Validation(every=1)), values=[value] * 3)
+    assert made().best_step == 3
+    assert_close(saved(tmp_path, "best"), saved(tmp_path, "last"))
+    assert not any(event.best for event in events.of(Validated))
+    assert ["the last model is saved as the best" in each.text for each in events.of(Notice)] == [True]
+
+
+class LeavesOut(CrossEntropy):
+    """An objective that leaves out all pairs, or each pair of an odd batch."""
+
+    seen, odd = 0, False
+
+    def __call__(self, model: Any, given: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+        loss, _ = super().__call__(model, given, progress, carry)
+        type(self).seen += 1
+        if self.odd and self.seen % 2 == 0:
+            return loss, carry
+        return Loss(0 * loss.total, 0, {"nll": 0 * loss.plain}), carry
+
+
+def test_updates_of_no_pair_have_no_loss_and_an_epoch_of_them_is_refused(tmp_path: Path) -> None:
+    made, events = loop(tmp_path, steady(steps=30, validation=Validation(every=1)), [batch()] * 4, values=[1] * 30)
+    made.updater.trainable.objective = LeavesOut()
+    with pytest.raises(ValueError, match="no pair of the training set can be learned from"):
+        made()
+    assert made.state.step == 4
+    assert all(math.isnan(update.loss) and math.isnan(update.nll) for update in events.of(Update))
+    made, events = loop(tmp_path, steady(steps=4, validation=Validation(every=1)), [batch()] * 4, values=[1] * 4)
+    made.updater.trainable.objective = objective = LeavesOut()
+    object.__setattr__(objective, "odd", True)
+    LeavesOut.seen = 0
+    made()
+    assert [math.isnan(update.loss) for update in events.of(Update)] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("better", [True, False])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -92,6 +92,12 @@ class TextModel:
     def scaled_target(self) -> Scaled | None:
         """The target's tokenizer if its rows are scaled numbers, otherwise None."""
         return self.target_tokenizer if isinstance(self.target_tokenizer, Scaled) else None
+
+    @property
+    def normalize_target(self) -> Callable[[str], str] | None:
+        """The target tokenizer's ``normalize``; None if outputs are numbers, or have parts of their sources."""
+        tokenizer = self.target_tokenizer
+        return None if tokenizer.numeric or isinstance(tokenizer, Sourced) else tokenizer.normalize
 
     @cached_property
     def sourced_target(self) -> Sourced | None:

@@ -64,6 +64,7 @@ def compare(
     from transduce.evaluation.comparison import check_names, check_seeds
     from transduce.evaluation.comparison import compare as compared
     from transduce.evaluation.recording import record_systems
+    from transduce.evaluation.systems import tell_concerns
     from transduce.pages.page import write
     from transduce.pages.signals import shown
     from transduce.reports.comparison import comparison_page
@@ -77,6 +78,7 @@ def compare(
     first, examples = first_model(systems, corpus, loading, measured)
     metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))
     every = [evaluated(each, loading, measured, examples, metrics) for each in systems]
+    tell_concerns(every)
     found = compared(every, examples, corpus.name, resampled.resampling, baselines)
     print(formats.as_json(found.record(), indent=1) if as_json else "\n".join(found.lines()))
     recorded.keep(

@@ -59,7 +59,7 @@ def evaluate(
     from transduce.evaluation.comparison import compare
     from transduce.evaluation.recording import record_systems
     from transduce.evaluation.run_results import ReportParts, run_results
-    from transduce.evaluation.systems import evaluate_model
+    from transduce.evaluation.systems import evaluate_model, tell_concerns
     from transduce.metrics.confusions import breakable
     from transduce.pages.page import write
     from transduce.pages.signals import shown
@@ -94,6 +94,7 @@ def evaluate(
     if against is not None:
         other = evaluated(against, trained, measured, examples, metrics)
         compared = compare([own, other], examples, corpus.name, resampling)
+    tell_concerns([own])
     if as_json:
         print(
             formats.as_json(results.record() | ({} if compared is None else {"against": compared.record()}), indent=1)

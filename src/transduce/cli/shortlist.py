@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,4 +70,4 @@ def _coverage(candidates: CandidateWords, pairs: Pairs) -> tuple[float, float]:
         listed += int((lists.has(batch.target) & word_BT).sum())
         tokens += int(word_BT.sum())
         words += int(lists.listed_BC.sum()) - len(SPECIALS) * len(batch.target.lengths)
-    return listed / max(1, tokens), words / len(pairs)
+    return listed / tokens if tokens else math.nan, words / len(pairs)

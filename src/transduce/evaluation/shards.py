@@ -13,6 +13,7 @@ from pathlib import Path
 from transduce.errors import UserError
 from transduce.evaluation.systems import System, evaluate_model
 from transduce.metrics.statistics import statistics
+from transduce.metrics.suitability import concerns
 from transduce.protocols import Metric
 from transduce.runs.layout import members
 from transduce.text_files import read_text
@@ -76,5 +77,6 @@ def measured_together(
         lengths,
         search=transducer.settings.get("search", {}),
         runs=members(name),
+        concerns=concerns(metrics, examples, transducer.normalize_target),
     )
     return system, examples

@@ -54,6 +54,8 @@ class SystemResults:
             "signatures": self.signatures,
             "resampling": self.resampling.signature,
         }
+        if self.system.concerns:
+            found["concerns"] = list(self.system.concerns)
         if self.groupings:
             found["groups"] = {each.key: each.record() for each in self.groupings}
         if self.errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +13,13 @@ from transduce.data import corpora
 from transduce.errors import UserError
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.metrics.statistics import mean_of_seeds as statistics_of_seeds
+from transduce.metrics.suitability import concerns
 from transduce.protocols import Metric
 from transduce.runs.layout import members
 from transduce.transducer import Transducer
 from transduce.types import Example, Prediction
+
+log = logging.getLogger("transduce")
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class System:
     search took. ``vocabulary`` is the fingerprint of the target's tokenizer. ``lengths`` are the lengths of the sources
     in tokens (EOS included) or steps, before any cut. ``forced`` has the scored first reference of each example; it is
     empty if none were scored. ``search`` has the settings of the search, and ``runs`` the run directories.
+    ``concerns`` are lines for people: which metrics do not suit the examples (``suitability.concerns``).
 
     A system of several ``seeds`` is one model that was trained several times, and has no ``runs`` of its own. Its
     scores are the means over these systems, and its outputs are those of the first.
@@ -42,6 +47,7 @@ class System:
     search: Mapping[str, Any] = field(default_factory=dict)
     runs: Sequence[Path] = ()
     seeds: Sequence[System] = ()
+    concerns: Sequence[str] = ()
 
     @property
     def scores(self) -> dict[str, float]:
@@ -73,7 +79,14 @@ def evaluate_model(
         found.forced,
         transducer.settings.get("search", {}),
         members(name),
+        concerns=concerns(metrics, examples, transducer.normalize_target),
     )
+
+
+def tell_concerns(systems: Sequence[System]) -> None:
+    """Logs the concerns of the systems, equal ones once."""
+    for line in dict.fromkeys(line for system in systems for line in system.concerns):
+        log.warning(line)
 
 
 def mean_of_seeds(name: str, seeds: Sequence[System]) -> System:
@@ -105,4 +118,6 @@ def evaluate_file(path: Path, examples: Sequence[Example], metrics: Sequence[Met
         raise UserError(f"{path} has {len(lines):,} lines for {len(examples):,} examples: a line for each is expected")
     predictions = [Prediction(line) for line in lines]
     askable = [metric for metric in metrics if not metric.needs_forcing]
-    return System(str(path), predictions, statistics(askable, predictions, examples))
+    return System(
+        str(path), predictions, statistics(askable, predictions, examples), concerns=concerns(askable, examples)
+    )

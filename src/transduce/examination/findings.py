@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import comb, sqrt
+from math import comb, nan, sqrt
 from typing import Any
 
 from transduce.metrics.significance import Interval
@@ -42,8 +42,8 @@ class Finding:
 
     @property
     def rate(self) -> float:
-        """The share of outputs that are cases, from 0 to 1; 0 if there are no outputs."""
-        return len(self.cases) / self.of if self.of else 0.0
+        """The share of outputs that are cases, from 0 to 1; NaN if there are no outputs."""
+        return len(self.cases) / self.of if self.of else nan
 
     @property
     def interval(self) -> Interval:

@@ -127,7 +127,8 @@ def track(found: CellTrace, name: str) -> Tracking:
     probe_N = _probe(units_NU, values_N, half)
     explained = 1 - ((values_N[half:] - probe_N) ** 2).mean() / values_N[half:].var()
     truth_N, guess_N = values_N[half:] > 0, probe_N > 0.5
-    f1 = 100 * 2 * (truth_N & guess_N).sum() / max(1, truth_N.sum() + guess_N.sum())
+    both = truth_N.sum() + guess_N.sum()
+    f1 = 100 * 2 * (truth_N & guess_N).sum() / both if both else np.nan
     units = tuple((int(unit), float(each)) for unit, each in zip(chosen_U, after_U, strict=True))
     return Tracking(name, units, float(explained), float(f1), len(values_N) - half)
 

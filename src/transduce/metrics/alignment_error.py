@@ -5,6 +5,7 @@ A is the set of links found, S the sure links and P the possible links, which in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,31 +38,38 @@ class AlignmentMetric:
 
 
 class LinkPrecision(AlignmentMetric):
-    """``link_precision``: the percentage of found links that are possible, |A and P| / |A|; 100 without found links."""
+    """``link_precision``: the percentage of found links that are possible, |A and P| / |A|; NaN
+    without found links."""
 
     name = "link_precision"
 
     def score(self, total: Sequence[float]) -> float:
         _, possible, found, _ = total
-        return 100.0 * possible / found if found else 100.0
+        return 100.0 * possible / found if found else math.nan
 
 
 class LinkRecall(AlignmentMetric):
-    """``link_recall``: the percentage of sure links that are found, |A and S| / |S|; 100 without sure links."""
+    """``link_recall``: the percentage of sure links that are found, |A and S| / |S|; NaN without
+    sure links."""
 
     name = "link_recall"
 
     def score(self, total: Sequence[float]) -> float:
         right, _, _, sure = total
-        return 100.0 * right / sure if sure else 100.0
+        return 100.0 * right / sure if sure else math.nan
 
 
 class LinkF1(AlignmentMetric):
-    """``link_f1``: the harmonic mean of ``link_precision`` and ``link_recall``; 0 if both are 0."""
+    """``link_f1``: the harmonic mean of ``link_precision`` and ``link_recall``. It is 0 if both are 0, and if only one
+    side has links. It is NaN without any link.
+    """
 
     name = "link_f1"
 
     def score(self, total: Sequence[float]) -> float:
+        _, _, found, sure = total
+        if not (found and sure):
+            return 0.0 if found or sure else math.nan
         precision, recall = LinkPrecision().score(total), LinkRecall().score(total)
         return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
@@ -70,7 +78,7 @@ class AlignmentErrorRate(AlignmentMetric):
     """``aer``: the alignment error rate in percent, 1 - (|A and S| + |A and P|) / (|A| + |S|) (Och and Ney 2003,
     section 5.1).
 
-    If no link is found and none is sure, it is 0.
+    If no link is found and none is sure, it is NaN.
     """
 
     name = "aer"
@@ -78,7 +86,7 @@ class AlignmentErrorRate(AlignmentMetric):
 
     def score(self, total: Sequence[float]) -> float:
         right, possible, found, sure = total
-        return 100.0 - 100.0 * (right + possible) / (found + sure) if found + sure else 0.0
+        return 100.0 - 100.0 * (right + possible) / (found + sure) if found + sure else math.nan
 
 
 LINK_METRICS = (LinkPrecision, LinkRecall, LinkF1, AlignmentErrorRate)

@@ -5,6 +5,7 @@ Scores and signatures are sacreBLEU's: Post, "A Call for Clarity in Reporting BL
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -16,13 +17,17 @@ from sacrebleu.metrics.ter import TER
 
 from transduce import code_tokens
 from transduce.errors import MissingPackageError, UserError
+from transduce.metrics.code import no_python
 from transduce.metrics.statistics import references
+from transduce.metrics.suitability import HAN, KANA, letters_in, needs_spaces, unsegmented
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 TOKENIZERS: Final = (
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K",
 )  # of sacreBLEU's BLEU, the default first  # fmt: skip
 CODE: Final = "code"  # our own tokenizer: code_tokens.py
+LONGEST: Final = 4  # words of an n-gram
 _PACKAGES: Final = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}
 
 
@@ -40,19 +45,25 @@ class SacreBleu:
     def __init__(self, scorer: SacreBleuMetric) -> None:
         self.scorer = scorer
         self.reference_counts: set[int] = set()  # numbers of references, for the signature
+        self._normalised = False  # whether NFC has changed a text
 
     @property
     def signature(self) -> str:
-        """sacreBLEU's signature, with the number of references so far ("var" if it varies); empty before the first."""
+        """sacreBLEU's signature, with the number of references so far ("var" if it varies); empty before the first.
+
+        It ends with "norm:nfc" if a text was not in NFC: sacreBLEU itself gives the same score for texts in NFC.
+        """
         if not self.reference_counts:
             return ""
         self.scorer.num_refs = min(self.reference_counts) if len(self.reference_counts) == 1 else -1
-        return str(self.scorer.get_signature())
+        return f"{self.scorer.get_signature()}{'|norm:nfc' if self._normalised else ''}"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        given = references(example)
+        given, written = references(example), canonical(prediction.text)
         self.reference_counts.add(len(given))
-        corpus_of_one = self.scorer._extract_corpus_statistics([prediction.text], [[text] for text in given])
+        same = [*map(canonical, given)]
+        self._normalised |= written != prediction.text or same != list(given)
+        corpus_of_one = self.scorer._extract_corpus_statistics([written], [[text] for text in same])
         row: list[float] = corpus_of_one[0]
         return row
 
@@ -92,6 +103,17 @@ class Bleu(SacreBleu):
             example = replace(example, references=tuple(map(_cut, references(example))))
         return super().statistics(prediction, example)
 
+    def misfit(self, references: Sequence[str]) -> str:
+        if self._code:
+            return no_python(references)
+        tokens = [self.scorer.tokenizer(text) for text in references]  # type: ignore[attr-defined]
+        if unsegmented(tokens):
+            return f"its tokenizer finds no words without spaces; measure {tokenizer_for(references)} or chrf"
+        if 10 * sum(len(each.split()) >= LONGEST for each in tokens) < len(tokens):
+            mean = sum(len(each.split()) for each in tokens) / len(tokens)
+            return f"they have {mean:.1f} tokens on average, for n-grams of up to {LONGEST}; measure chrf, cer or exact"
+        return ""
+
     def sentence_score(self, row: Sequence[float]) -> float:
         """The score of sacreBLEU's ``sentence_bleu`` for one sentence's statistics: n-grams longer than the sentence do
         not count.
@@ -99,6 +121,15 @@ class Bleu(SacreBleu):
         As a corpus of its own, a sentence of fewer than 4 tokens would get 0.
         """
         return float(self._of_sentences._compute_score_from_stats(list(row)).score)
+
+
+def tokenizer_for(texts: Sequence[str]) -> str:
+    """The name of BLEU with a tokenizer that finds words in texts of a script without spaces."""
+    every = "".join(texts)
+    kana, han = letters_in(KANA, every), letters_in(HAN, every)
+    if kana and importlib.util.find_spec("MeCab") and importlib.util.find_spec("ipadic"):
+        return "bleu:ja-mecab"
+    return "bleu:zh" if han and not kana else "bleu:char"
 
 
 def _cut(code: str) -> str:
@@ -142,6 +173,9 @@ class ChrfPlusPlus(SacreBleu):
     def __init__(self) -> None:
         super().__init__(CHRF(word_order=2))
 
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "measure chrf")
+
 
 class Ter(SacreBleu):
     """Translation edit rate in percent: edits of words and shifts of phrases, over the mean reference length (Snover et
@@ -155,3 +189,6 @@ class Ter(SacreBleu):
 
     def __init__(self) -> None:
         super().__init__(TER(case_sensitive=True))
+
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "measure chrf or cer")

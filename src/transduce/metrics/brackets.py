@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from transduce import constituents
@@ -47,35 +48,49 @@ class BracketMetric:
         right = (wanted & found).total() if words == len(ignored) else 0
         return float(right), float(found.total()), float(wanted.total()), float(found == wanted), 1.0
 
+    def score(self, total: Sequence[float]) -> float:
+        raise NotImplementedError
+
+    def sentence_score(self, row: Sequence[float]) -> float:
+        """The score of one sentence. Without brackets to count it is 100 if both trees have none, otherwise 0."""
+        score, exact = self.score(row), row[3]
+        return 100.0 * exact if math.isnan(score) else score
+
 
 class BracketF1(BracketMetric):
-    """``bracket_f1``: the F1 of labelled brackets in percent: 2 right / (predicted + reference)."""
+    """``bracket_f1``: the F1 of labelled brackets in percent: 2 right / (predicted + reference). It is NaN without any
+    bracket.
+    """
 
     name = "bracket_f1"
 
     def score(self, total: Sequence[float]) -> float:
         right, predicted, reference, *_ = total
-        return 100.0 * f1(right, predicted, reference) if predicted or reference else 100.0
+        return 100.0 * f1(right, predicted, reference) if predicted or reference else math.nan
 
 
 class BracketPrecision(BracketMetric):
-    """``bracket_precision``: the percentage of the predicted labelled brackets that the reference has."""
+    """``bracket_precision``: the percentage of the predicted labelled brackets that the reference has. It is
+    NaN without a predicted bracket.
+    """
 
     name = "bracket_precision"
 
     def score(self, total: Sequence[float]) -> float:
         right, predicted, *_ = total
-        return 100.0 * right / predicted if predicted else 0.0
+        return 100.0 * right / predicted if predicted else math.nan
 
 
 class BracketRecall(BracketMetric):
-    """``bracket_recall``: the percentage of the reference's labelled brackets that the prediction has."""
+    """``bracket_recall``: the percentage of the reference's labelled brackets that the prediction has. It is NaN
+    without a bracket in the references.
+    """
 
     name = "bracket_recall"
 
     def score(self, total: Sequence[float]) -> float:
         right, _, reference, *_ = total
-        return 100.0 * right / reference if reference else 0.0
+        return 100.0 * right / reference if reference else math.nan
 
 
 class BracketExact(BracketMetric):
@@ -86,4 +101,4 @@ class BracketExact(BracketMetric):
 
     def score(self, total: Sequence[float]) -> float:
         *_, exact, sentences = total
-        return 100.0 * exact / sentences if sentences else 0.0
+        return 100.0 * exact / sentences if sentences else math.nan

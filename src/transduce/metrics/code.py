@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from transduce import code_tokens
 from transduce.metrics.statistics import references
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 
@@ -24,8 +25,11 @@ class CodeExact:
     signature = "unit:output|compared:python-tokens|indentation:ignored|refs:any"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        written = code_tokens.cut(prediction.text)
-        return float(any(code_tokens.cut(text) == written for text in references(example))), 1.0
+        written = code_tokens.cut(canonical(prediction.text))
+        return float(any(code_tokens.cut(canonical(text)) == written for text in references(example))), 1.0
+
+    def misfit(self, references: Sequence[str]) -> str:
+        return no_python(references)
 
     def score(self, total: Sequence[float]) -> float:
         counted, outputs = total
@@ -47,6 +51,9 @@ class Parses:
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         return float(parses(prediction.text)), 1.0
+
+    def misfit(self, references: Sequence[str]) -> str:
+        return no_python(references)
 
     def score(self, total: Sequence[float]) -> float:
         counted, outputs = total
@@ -70,3 +77,11 @@ def parses(line: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deep
         return False
     return bool(text)
+
+
+def no_python(references: Sequence[str]) -> str:
+    """The ``misfit`` of metrics of Python, if fewer than half of the references parse."""
+    parsed = sum(map(parses, references))
+    if 2 * parsed >= len(references):
+        return ""
+    return f"Python parses {parsed:,} of {len(references):,} of them; measure exact or chrf"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from transduce.errors import UserError
 from transduce.metrics.labels import f1
 from transduce.metrics.statistics import references
+from transduce.metrics.suitability import needs_spaces
+from transduce.metrics.units import canonical
 from transduce.selection import KEPT, word_marks
 from transduce.types import Example, Prediction
 
@@ -17,7 +20,8 @@ class KeptF1:
 
     Words stand between white space. An output keeps the words of its longest common subsequence with the source, and so
     does a reference. A word is right if both keep it at the same place of the source. Words that are not kept but added
-    count as wrong, or as missing. If there are several references, the first counts.
+    count as wrong, or as missing. If there are several references, the first counts. Without
+    any word that is kept, the score is NaN.
 
     A row of statistics has the number of right words, of words of the output, and of words of the reference. Raises
     UserError for an example without a reference, or with an empty source.
@@ -29,12 +33,15 @@ class KeptF1:
     signature = "unit:word|case:mixed|match:lcs|average:corpus|refs:first"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        reference = references(example)[0].split()
-        if not (source := example.source.split()):
+        reference = canonical(references(example)[0]).split()
+        if not (source := canonical(example.source).split()):
             raise UserError("no source: kept_f1 compares each output with its source; give --source, or measure rouge1")
-        output = prediction.text.split()
+        output = canonical(prediction.text).split()
         marks = zip(word_marks(source, output), word_marks(source, reference), strict=True)
         return float(sum(one == other == KEPT for one, other in marks)), float(len(output)), float(len(reference))
 
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "separate the words of sources and references by spaces")
+
     def score(self, total: Sequence[float]) -> float:
-        return 100.0 * f1(*total) if any(total) else 100.0
+        return 100.0 * f1(*total) if any(total) else math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ MOST = 20  # most labels of a matrix
 class Found:
     """The counts of one label or type of entity: ``right`` ones, ``predicted`` ones, and those in the ``reference``.
 
-    Precision, recall and F1 are in percent. They are 0 if their denominator is 0.
+    Precision, recall and F1 are in percent. They are NaN if their denominator is 0.
     """
 
     right: int
@@ -29,15 +30,15 @@ class Found:
 
     @property
     def precision(self) -> float:
-        return 100.0 * self.right / self.predicted if self.predicted else 0.0
+        return 100.0 * self.right / self.predicted if self.predicted else math.nan
 
     @property
     def recall(self) -> float:
-        return 100.0 * self.right / self.reference if self.reference else 0.0
+        return 100.0 * self.right / self.reference if self.reference else math.nan
 
     @property
     def f1(self) -> float:
-        return 100.0 * f1(self.right, self.predicted, self.reference)
+        return 100.0 * f1(self.right, self.predicted, self.reference) if self.predicted or self.reference else math.nan
 
     def record(self) -> dict[str, float]:
         rates = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
@@ -69,10 +70,11 @@ class LabelBreakdown:
     @property
     def macro(self) -> dict[str, float]:
         """Precision, recall and F1 in percent by name, each averaged over all labels of the references or predictions
-        with equal weight; 0 if there are no labels.
+        with equal weight. A precision or recall that is NaN counts as 0, as in scikit-learn. Without labels they
+        are NaN.
         """
         each = [found.record() for found in self.labels.values()]
-        return {name: sum(one[name] for one in each) / max(1, len(each)) for name in ("precision", "recall", "f1")}
+        return {name: _mean([one[name] for one in each]) for name in ("precision", "recall", "f1")}
 
     def record(self) -> dict[str, Any]:
         """The breakdown for JSON. If there are confusions, it has their matrix, with a row per reference label and a
@@ -154,6 +156,11 @@ def _ranked(right: Counter[str], predicted: Counter[str], reference: Counter[str
     """The counts of each label, the most frequent in the references first. Missing labels are left out."""
     labels = sorted({*predicted, *reference} - {NOTHING}, key=lambda label: (-reference[label], label))
     return {label: Found(right[label], predicted[label], reference[label]) for label in labels}
+
+
+def _mean(rates: Sequence[float]) -> float:
+    """The mean, in which NaN counts as 0; NaN without any rate."""
+    return sum(0.0 if math.isnan(rate) else rate for rate in rates) / len(rates) if rates else math.nan
 
 
 def _cells(found: Found) -> list[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from transduce.metrics.suitability import needs_spaces
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 
@@ -13,7 +16,7 @@ class Distinct:
 
     A row of statistics has two numbers: n-grams that no earlier output has, and all n-grams. So the score of a corpus
     is exact, and an interval from resampled rows is not that of resampled corpora. The score falls with the number of
-    outputs; compare systems on the same sources.
+    outputs; compare systems on the same sources. It is NaN without any n-gram.
     """
 
     name: str
@@ -29,15 +32,18 @@ class Distinct:
         return f"unit:{self.n}-gram|words:white-space|case:lc|over:corpus"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        words = prediction.text.lower().split()
+        words = canonical(prediction.text.lower()).split()
         ngrams = list(zip(*(words[start:] for start in range(self.n)), strict=False))
         new = set(ngrams) - self._seen
         self._seen |= new
         return float(len(new)), float(len(ngrams))
 
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "separate the words of outputs by spaces")
+
     def score(self, total: Sequence[float]) -> float:
         different, ngrams = total
-        return 100.0 * different / ngrams if ngrams else 0.0
+        return 100.0 * different / ngrams if ngrams else math.nan
 
 
 class Distinct1(Distinct):
@@ -71,6 +77,9 @@ class MeanLength:
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
         return float(len(prediction.text.split())), 1.0
 
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "separate the words of outputs by spaces")
+
     def score(self, total: Sequence[float]) -> float:
         words, outputs = total
-        return words / outputs if outputs else 0.0
+        return words / outputs if outputs else math.nan

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from rapidfuzz.distance import Levenshtein
 
 from transduce.metrics.statistics import references
+from transduce.metrics.suitability import one_word, unsegmented
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 
@@ -26,7 +28,7 @@ class ErrorRate:
 
     @property
     def signature(self) -> str:
-        return f"unit:{self.unit}|case:mixed|refs:nearest|ties:shortest"
+        return f"unit:{self.unit}|case:mixed|norm:nfc|refs:nearest|ties:shortest"
 
     def units(self, text: str) -> Sequence[str]:
         """The units of a text that are counted."""
@@ -36,8 +38,8 @@ class ErrorRate:
         """The edit distance to the nearest reference (the shortest of equally near ones), the units of that reference,
         and the units of the prediction.
         """
-        predicted = self.units(prediction.text)
-        given = (self.units(text) for text in references(example))
+        predicted = self.units(canonical(prediction.text))
+        given = (self.units(canonical(text)) for text in references(example))
         edits, _, reference = min((Levenshtein.distance(units, predicted), len(units), units) for units in given)
         return edits, reference, predicted
 
@@ -55,7 +57,7 @@ class ErrorRate:
 class CharacterErrorRate(ErrorRate):
     """``cer``: edits in percent of the nearest reference's length in Unicode code points.
 
-    Spaces count. Nothing is normalised.
+    Spaces count. Texts are compared in NFC.
     """
 
     name = "cer"
@@ -77,9 +79,19 @@ class WordErrorRate(ErrorRate):
     def units(self, text: str) -> Sequence[str]:
         return text.split()
 
+    def misfit(self, references: Sequence[str]) -> str:
+        if unsegmented(references) or one_word(references, 15):
+            return "spaces do not separate their words; measure cer"
+        return ""
+
 
 class PhonemeErrorRate(WordErrorRate):
     """``per``: edits in percent of the nearest reference's length in phonemes: symbols between white space."""
 
     name = "per"
     unit = "symbol"
+
+    def misfit(self, references: Sequence[str]) -> str:
+        if one_word(references, 2):
+            return "spaces do not separate their symbols; measure cer, or write phonemes with spaces"
+        return ""

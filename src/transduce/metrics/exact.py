@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from transduce.errors import UserError
 from transduce.metrics.perplexity import Contexts
 from transduce.metrics.statistics import references
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 
 class ExactMatch:
-    """``exact``: the percentage of outputs that equal one of their references, character by character."""
+    """``exact``: the percentage of outputs that equal one of their references, character by character in NFC."""
 
     name = "exact"
     higher_is_better = True
     needs_forcing = False
-    signature = "unit:output|case:mixed|refs:any"
+    signature = "unit:output|case:mixed|norm:nfc|refs:any"
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        return float(prediction.text in references(example)), 1.0
+        return float(canonical(prediction.text) in map(canonical, references(example))), 1.0
 
     def score(self, total: Sequence[float]) -> float:
         counted, outputs = total
@@ -35,7 +37,7 @@ class ItemError(ExactMatch):
     higher_is_better = False
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        return float(prediction.text not in references(example)), 1.0
+        return float(canonical(prediction.text) not in map(canonical, references(example))), 1.0
 
 
 class TokenAccuracy:
@@ -45,7 +47,7 @@ class TokenAccuracy:
     Tokens depend on the vocabulary, so compare only models with the same one. If several tokens are equally probable,
     only the one that a search would write is the first choice. A parallel model chooses each token given the length of
     the reference, and its end is right if that length is its first choice of a length. If the source determines the
-    length, as for labels, the end is no choice and does not count.
+    length, as for labels, the end is no choice and does not count. The score of no tokens is NaN.
     """
 
     name = "token_accuracy"
@@ -71,6 +73,4 @@ class TokenAccuracy:
 
     def score(self, total: Sequence[float]) -> float:
         right, tokens = total
-        if not tokens:
-            raise UserError("token_accuracy of no tokens: each reference needs a token that the model chooses")
-        return 100.0 * right / tokens
+        return 100.0 * right / tokens if tokens else math.nan

@@ -1,6 +1,6 @@
 """Metrics of forecasts: "1.5 2 2.5" in raw units, with spaces between steps and commas between channels.
 
-A missing number of a reference or of a source, "nan", is left out of each metric.
+A missing number of a reference or of a source, "nan", is left out of each metric. The score of no numbers is NaN.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NumericError:
         return sum(map(self.error, known)), float(len(known))
 
     def score(self, total: Sequence[float]) -> float:
-        return _per_number(self.name, total)
+        return _per_number(total)
 
 
 class MeanAbsoluteError(NumericError):
@@ -115,7 +115,7 @@ class MeanAbsoluteScaledError:
 def _ratio(error: float, scale: float) -> float:
     if scale:
         return error / scale
-    return math.inf if error else 0.0
+    return math.nan if math.isnan(error) else math.inf if error else 0.0
 
 
 class QuarterlyScaledError(MeanAbsoluteScaledError):
@@ -167,7 +167,7 @@ class LogScore:
         return -prediction.forced_log_prob, float(len(known))
 
     def score(self, total: Sequence[float]) -> float:
-        return _per_number(self.name, total)
+        return _per_number(total)
 
 
 class DensityMetric:
@@ -204,7 +204,7 @@ class DensityMetric:
         return total, float(count)
 
     def score(self, total: Sequence[float]) -> float:
-        return _per_number(self.name, total)
+        return _per_number(total)
 
 
 class RankedProbabilityScore(DensityMetric):
@@ -249,11 +249,10 @@ class HalfCoverage(Coverage):
     name, level = "coverage-50", 0.5
 
 
-def _per_number(name: str, total: Sequence[float]) -> float:
+def _per_number(total: Sequence[float]) -> float:
+    """The mean of some numbers, from their sum and their count; NaN without any number."""
     value, count = total
-    if not count:
-        raise UserError(f"{name} of no numbers: all references are missing, or there are none")
-    return value / count
+    return value / count if count else math.nan
 
 
 def _channels(steps: Steps) -> list[float]:
@@ -265,9 +264,9 @@ def _channels(steps: Steps) -> list[float]:
 
 
 def _means(total: Sequence[float]) -> list[float]:
-    """The mean of each channel, from sums of ``_channels``. Raises UserError if a channel has no number."""
+    """The mean of each channel, from sums of ``_channels``; NaN for a channel without numbers."""
     half = len(total) // 2
-    return [_per_number("a scaled error", both) for both in zip(total[:half], total[half:], strict=True)]
+    return [_per_number(both) for both in zip(total[:half], total[half:], strict=True)]
 
 
 def differences(predicted: str, reference: str) -> Steps:

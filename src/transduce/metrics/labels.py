@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import zip_longest
 
 from transduce.errors import UserError
 from transduce.metrics.statistics import references
+from transduce.metrics.units import canonical
 from transduce.types import SPECIALS, UNK, Example, Prediction
 
 NOTHING = ""  # stands for a missing label on either side
@@ -31,7 +33,9 @@ class LabelMetric:
 
 
 class Accuracy(LabelMetric):
-    """``accuracy``: the percentage of right labels. A missing or an extra label is one more label that is wrong."""
+    """``accuracy``: the percentage of right labels. A missing or an extra label is one more label that is wrong.
+    Without any label the score is NaN.
+    """
 
     name = "accuracy"
 
@@ -41,7 +45,7 @@ class Accuracy(LabelMetric):
 
     def score(self, total: Sequence[float]) -> float:
         right, labels = total
-        return 100.0 * right / labels if labels else 100.0
+        return 100.0 * right / labels if labels else math.nan
 
 
 class MacroF1(LabelMetric):
@@ -49,7 +53,7 @@ class MacroF1(LabelMetric):
     predictions.
 
     F1 is 2 right / (predicted + reference). Rare labels count as much as frequent ones. Without any label the score is
-    100. A row of statistics has right, predicted and reference for each label seen so far, so later rows can be longer.
+    NaN. A row of statistics has right, predicted and reference for each label seen so far, so later rows can be longer.
     """
 
     name = "macro_f1"
@@ -81,7 +85,7 @@ class MacroF1(LabelMetric):
 
     def score(self, total: Sequence[float]) -> float:
         each = [f1(*total[place : place + 3]) for place in range(0, len(total), 3) if any(total[place : place + 3])]
-        return 100.0 * sum(each) / len(each) if each else 100.0
+        return 100.0 * sum(each) / len(each) if each else math.nan
 
 
 class EntityF1(LabelMetric):
@@ -90,7 +94,7 @@ class EntityF1(LabelMetric):
 
     An entity is right if both ends and the type are right. As in conlleval, an entity begins at B or S. It also begins
     at I or E after O, E, S or a label of another type. It ends after E or S. So IOB1, BIO and IOBES all work. <unk>,
-    which an untrained model may write, counts as O. If neither side has an entity, the score is 100. Raises UserError
+    which an untrained model may write, counts as O. If neither side has an entity, the score is NaN. Raises UserError
     for other labels.
     """
 
@@ -102,7 +106,7 @@ class EntityF1(LabelMetric):
         return float(len(reference & predicted)), float(len(predicted)), float(len(reference))
 
     def score(self, total: Sequence[float]) -> float:
-        return 100.0 * f1(*total) if any(total) else 100.0
+        return 100.0 * f1(*total) if any(total) else math.nan
 
 
 def f1(right: float, predicted: float, reference: float) -> float:
@@ -119,11 +123,11 @@ def nearest(prediction: Prediction, example: Example) -> tuple[str, str]:
     """The reference with the fewest wrong labels, and the prediction, as texts. The first of equally good references
     counts.
     """
-    given = references(example)
+    given, predicted = [*map(canonical, references(example))], canonical(prediction.text)
     if len(given) > 1:
-        wrong = [sum(one != other for one, other in _side_by_side(text, prediction.text)) for text in given]
-        return given[wrong.index(min(wrong))], prediction.text
-    return given[0], prediction.text
+        wrong = [sum(one != other for one, other in _side_by_side(text, predicted)) for text in given]
+        return given[wrong.index(min(wrong))], predicted
+    return given[0], predicted
 
 
 def _side_by_side(reference: str, predicted: str) -> list[tuple[str, str]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from transduce.chords import END
-from transduce.errors import UserError
 from transduce.metrics.perplexity import Perplexity
 from transduce.metrics.statistics import references
 from transduce.types import Example, Prediction
@@ -17,7 +17,8 @@ class NatsPerStep(Perplexity):
 
     The log-probability of a chord is the sum over its pitches in the order of the reference, given all pitches before.
     So for sorted sets it is a lower bound of the set's. Boulanger-Lewandowski et al. 2012 report the same number with
-    its sign changed. The end of a piece, if the model chooses it, is a further symbol of its last chord.
+    its sign changed. The end of a piece, if the model chooses it, is a further symbol of its last chord. The score is
+    NaN without any chord.
     """
 
     name = "nats_per_step"
@@ -26,11 +27,14 @@ class NatsPerStep(Perplexity):
     def length(self, prediction: Prediction, example: Example) -> int:
         return references(example)[0].split().count(END)
 
+    def misfit(self, references: Sequence[str]) -> str:
+        if any(END in text.split() for text in references):
+            return ""
+        return f"none of them has a chord that ends with {END!r}; measure perplexity"
+
     def score(self, total: Sequence[float]) -> float:
         surprise, chords = total
-        if not chords:
-            raise UserError(f"nats per step of no chords: each reference needs a chord that ends with {END!r}")
-        return surprise / chords
+        return surprise / chords if chords else math.nan
 
 
 class KeptMelody:
@@ -53,4 +57,4 @@ class KeptMelody:
 
     def score(self, total: Sequence[float]) -> float:
         right, steps = total
-        return 100.0 * right / steps if steps else 0.0
+        return 100.0 * right / steps if steps else math.nan

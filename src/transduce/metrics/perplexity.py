@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from transduce.errors import UserError
 from transduce.metrics.statistics import references
+from transduce.metrics.suitability import needs_spaces
 from transduce.types import Example, Prediction
 
 
@@ -31,6 +32,7 @@ class Perplexity:
 
     The end counts if the model chooses it. If the model read the text before a line, the signature has the context:
     ``carried`` or ``window-SIZE/STRIDE``. Tokens are the model's own, so compare only models with the same vocabulary.
+    The score of no tokens is NaN.
     """
 
     name = "perplexity"
@@ -61,7 +63,7 @@ class Perplexity:
     def score(self, total: Sequence[float]) -> float:
         surprise, units = total
         if not units:
-            raise UserError("perplexity of no tokens: each reference needs a token that the model chooses")
+            return math.nan
         try:
             return math.exp(surprise / units)
         except OverflowError:  # larger than the largest float
@@ -80,6 +82,9 @@ class PerplexityWord(Perplexity):
 
     def length(self, prediction: Prediction, example: Example) -> int:
         return len(references(example)[0].split()) + prediction.forced_end
+
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "measure bits_per_character or perplexity_byte")
 
 
 class PerplexityByte(Perplexity):
@@ -112,6 +117,4 @@ class BitsPerCharacter(Perplexity):
 
     def score(self, total: Sequence[float]) -> float:
         surprise, units = total
-        if not units:
-            raise UserError("bits per character of no characters: each reference needs a token that the model chooses")
-        return surprise / units / math.log(2)
+        return surprise / units / math.log(2) if units else math.nan

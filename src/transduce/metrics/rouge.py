@@ -6,12 +6,14 @@ Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004; the scores 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
 from transduce.errors import MissingPackageError, UserError
 from transduce.metrics.statistics import references
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 PACKAGE = "rouge-score"
@@ -42,17 +44,24 @@ class Rouge:
         return self._signature
 
     def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        given = references(example)
+        given = [*map(canonical, references(example))]
         if any(map(str.isalpha, "".join(given))) and not any(map(_readable, "".join(given).lower())):
             raise UserError(
                 f"{self.name} reads only the characters a-z and 0-9, and the reference {given[0]!r} has none of them: "
                 "measure chrf for other scripts"
             )
-        return float(self._scorer.score_multi(given, prediction.text)[self.name].fmeasure), 1.0
+        return float(self._scorer.score_multi(given, canonical(prediction.text))[self.name].fmeasure), 1.0
+
+    def misfit(self, references: Sequence[str]) -> str:
+        letters = [each for text in references for each in text.lower() if each.isalpha()]
+        unread = sum(not _readable(each) for each in letters)
+        if 10 * unread <= len(letters):
+            return ""
+        return f"it leaves out {100 * unread / len(letters):.0f} % of their letters, all but a-z; measure chrf"
 
     def score(self, total: Sequence[float]) -> float:
         f1, examples = total
-        return 100.0 * f1 / examples if examples else 0.0
+        return 100.0 * f1 / examples if examples else math.nan
 
 
 class Rouge1(Rouge):

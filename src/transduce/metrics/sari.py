@@ -11,6 +11,8 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from transduce.errors import UserError
 from transduce.metrics.labels import f1
 from transduce.metrics.statistics import references
+from transduce.metrics.suitability import needs_spaces
+from transduce.metrics.units import canonical
 from transduce.types import Example, Prediction
 
 ORDERS: Final = 4  # n-grams of one to four words
@@ -57,8 +59,11 @@ class Sari:
         return [count for n in range(1, ORDERS + 1) for count in operations(source, output, wanted, n)]
 
     def _words(self, text: str) -> list[str]:
-        words: list[str] = self._tokenize(text.lower()).split()
+        words: list[str] = self._tokenize(canonical(text.lower())).split()
         return words
+
+    def misfit(self, references: Sequence[str]) -> str:
+        return needs_spaces(references, "separate the words of sources and references by spaces, or measure chrf")
 
     def score(self, total: Sequence[float]) -> float:
         each = [f1(*total[place : place + 3]) for place in range(0, ORDERS * OPERATIONS * 3, 3)]

@@ -120,7 +120,13 @@ class Resampling:
 
 
 def middle(scores_R: Floats) -> Interval:
-    """The 2.5th and the 97.5th percentile of scores [R]: the ends of a 95 % interval. Each is one of the scores."""
+    """The 2.5th and the 97.5th percentile of scores [R]: the ends of a 95 % interval. Each is one of the scores.
+
+    Scores that are NaN are left out: these resamples have no example to measure. If all are NaN, so are the ends.
+    """
+    scores_R = scores_R[~np.isnan(scores_R)]
+    if not len(scores_R):
+        return Interval(np.nan, np.nan)
     low, high = np.quantile(scores_R, [LEVEL / 2, 1 - LEVEL / 2], method="inverted_cdf")
     return Interval(float(low), float(high))
 

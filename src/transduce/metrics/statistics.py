@@ -5,6 +5,7 @@ N examples, R resamples, K statistics of a metric, S seeds: models that differ o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -132,8 +133,16 @@ def statistics(
 def sentence_score(metric: Metric, row: Sequence[float]) -> float:
     """The score of one sentence, from the row of its statistics: by the metric's ``sentence_score`` if it has one,
     otherwise by its ``score``, as a corpus of one sentence.
+
+    A sentence is no corpus: if nothing is counted in it on either side, such as no entity, it is right, and its score
+    is 100, or 0 if lower is better. If the score is NaN for another reason, such as a precision without outputs, it is
+    the worst one.
     """
-    return metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
+    score = metric.sentence_score(row) if isinstance(metric, OfSentences) else metric.score(row)
+    if not math.isnan(score):
+        return score
+    right = not any(row)
+    return 100.0 if right == metric.higher_is_better else 0.0
 
 
 def check_compares_texts(metric: Metric) -> None:

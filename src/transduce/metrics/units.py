@@ -11,6 +11,13 @@ SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words
 """Splits a text by the name of its units. Both keep letters unchanged: no lower case, no normalisation."""
 
 
+def canonical(text: str) -> str:
+    """The text in Unicode's form NFC, in which all metrics compare texts: a letter with an accent is one character,
+    whether a file or a tokenizer composes them or not. Case and white space stay.
+    """
+    return unicodedata.normalize("NFC", text)
+
+
 def split(text: str, units: str) -> Sequence[str]:
     """The units of a text; ``units`` is "characters" or "words" (between white space). Raises UserError for another
     name.

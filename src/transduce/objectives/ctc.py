@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from transduce import tree
 from transduce.ctc.lattice import least_frames, log_likelihood
+from transduce.data.cleaning import share_text
+from transduce.data.pairs import Pairs
 from transduce.errors import UserError
 from transduce.objectives.cross_entropy import CrossEntropy
+from transduce.objectives.unaligned_pairs import frame_counts, unaligned
+from transduce.objectives.unaligned_pairs import least_frames as least_frames_of
 from transduce.protocols import Framewise, Joint
 from transduce.types import Batch, Loss, Padded
 
@@ -23,6 +31,7 @@ MORE_FRAMES = (
     'raise model.stretch, lower the encoder\'s strides, or, if training.augmentation shortens sources ("stretch"), '
     "lower its most"
 )
+OR_SKIP = '; or skip such pairs: objective.impossible = "skip" (in joint training objective.ctc.impossible)'
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,8 @@ class CTCLikelihood:
     A pair has no alignment if its output needs more frames than its source has. An output needs one frame for each
     symbol, and one for the blank between equal neighbours. The loss of the pair would be infinite. If ``impossible`` is
     "error", the loss raises a UserError that names the pair's row in the data. If it is "skip", these pairs are left
-    out. Then a line in the log (level info) has their number in the batch, and one of them. ``by`` chooses the
+    out. ``check`` tells how many there are before training, and refuses to train if no pair is left. A line in the
+    log (level info) has their number in each batch, and one of them. ``by`` chooses the
     implementation: "torch", or "transduce", which is slower and easier to read (``ctc.lattice``).
     """
 
@@ -48,6 +58,37 @@ class CTCLikelihood:
 
     def __call__(self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         return self.of(model.frames(batch.source), batch), carry
+
+    def check(self, model: Framewise, splits: Mapping[str, Pairs]) -> list[str]:
+        found = self.left_out(model, splits)
+        if "train" in found and len(found["train"]) == len(splits["train"]):
+            example = self._example(model, splits["train"], found["train"])
+            raise UserError(f"CTC has no alignment for any pair of train: {example}; {MORE_FRAMES}")
+        lines = [
+            f"{split}: CTC leaves out {share_text(len(rows), len(splits[split]))} pairs, which need more frames than "
+            f"their sources give: {self._example(model, splits[split], rows)}"
+            for split, rows in found.items()
+        ]
+        return [*lines, *([f"for more frames {MORE_FRAMES}"] if found else [])]
+
+    def left_out(self, model: Framewise, splits: Mapping[str, Pairs]) -> dict[str, NDArray[np.int64]]:
+        """The indices of the pairs without an alignment, for each split that has some. Raises UserError for such a
+        pair if the option ``impossible`` is "error".
+        """
+        found = {split: rows for split, pairs in splits.items() if len(rows := unaligned(model, pairs))}
+        if self.impossible == "error" and found:
+            split, rows = next(iter(found.items()))
+            raise UserError(
+                f"CTC has no alignment for {share_text(len(rows), len(splits[split]))} pairs of {split}: "
+                f"{self._example(model, splits[split], rows)}; {MORE_FRAMES}{OR_SKIP}"
+            )
+        return found
+
+    def _example(self, model: Framewise, pairs: Pairs, rows: NDArray[np.int64]) -> str:
+        """Describes the first of these pairs, which have no alignment."""
+        first = rows[:1]
+        needed, given = int(least_frames_of(pairs.target.select(first))[0]), int(frame_counts(model, pairs, first)[0])
+        return example_text(int(first[0]), int(pairs.target_lengths[first[0]]) - 1, needed, given)
 
     def of(self, frames: Padded, batch: Batch) -> Loss:
         """The loss of a batch, summed over the pairs that have an alignment. ``frames`` has its log-probabilities
@@ -65,8 +106,7 @@ class CTCLikelihood:
             total = _by_torch(frames, outputs)
         else:
             total = -log_likelihood(frames, outputs).sum()
-        # EOS counts as a token, as in every objective. The count is at least 1, because the loop divides by it.
-        count = int((outputs.lengths + 1).sum()) or 1
+        count = int((outputs.lengths + 1).sum())  # EOS counts as a token, as in every objective
         return Loss(total, count, {"nll": total.detach()}, {"skipped": skipped})
 
     def _report_impossible(self, impossible_B: Tensor, outputs: Padded, frames: Padded, batch: Batch) -> None:
@@ -76,16 +116,18 @@ class CTCLikelihood:
         skipped = int(impossible_B.sum())
         row = int(impossible_B.nonzero()[0])
         needed, given = int(least_frames(outputs)[row]), int(frames.lengths[row])
-        example = (
-            f"the pair of row {int(batch.ids[row])} has {int(outputs.lengths[row])} symbols and needs {needed} frames, "
-            f"but its source gives {given}"
-        )
+        example = example_text(int(batch.ids[row]), int(outputs.lengths[row]), needed, given)
         if self.impossible == "error":
             raise UserError(
                 f"CTC has no alignment for {skipped} of {len(impossible_B)} pairs of a batch: {example}; {MORE_FRAMES}"
-                '; or skip such pairs: objective.impossible = "skip" (in joint training objective.ctc.impossible)'
+                f"{OR_SKIP}"
             )
         log.info("CTC skips %d of %d pairs of a batch: %s; %s", skipped, len(impossible_B), example, MORE_FRAMES)
+
+
+def example_text(row: int, symbols: int, needed: int, given: int) -> str:
+    """Describes a pair without an alignment."""
+    return f"the pair of row {row} has {symbols} symbols and needs {needed} frames, but its source gives {given}"
 
 
 def _by_torch(frames: Padded, outputs: Padded) -> Tensor:
@@ -116,13 +158,17 @@ class JointLikelihood:
         frames, decoder, state = model.parts(batch.source)
         ctc = self.ctc.of(frames, batch)
         attention = self.attention.of(decoder, state, batch.target, progress)
-        parts = {"ctc": ctc.plain, "attention": attention.plain}
+        of_ctc = ctc.plain if ctc.count else torch.full_like(ctc.plain, math.nan)  # a mean over no pair
+        parts = {"ctc": of_ctc, "attention": attention.plain}
         return Loss(
             self._mixed(ctc.total, attention.total),
             attention.count,
             {"nll": self._mixed(ctc.plain, attention.plain), **parts},
             ctc.tallies,
         ), carry
+
+    def check(self, model: Joint[Any], splits: Mapping[str, Pairs]) -> list[str]:
+        return self.ctc.check(model, splits)
 
     def _mixed(self, ctc: Tensor, attention: Tensor) -> Tensor:
         return self.weight * ctc + (1 - self.weight) * attention

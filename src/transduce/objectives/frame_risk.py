@@ -6,6 +6,7 @@ B sources, K outputs of each, N = B * K rows of S frames.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.ctc.lattice import NEVER, least_frames
+from transduce.data.pairs import Pairs
 from transduce.objectives.ctc import CTCLikelihood
 from transduce.objectives.risk import (
     Comparison,
@@ -63,6 +65,9 @@ class ExpectedFrameRisk:
         own = copy.copy(self)
         own.comparison = self.comparison.reading(decode)
         return own
+
+    def check(self, model: Framewise, splits: Mapping[str, Pairs]) -> list[str]:
+        return self.ctc.check(model, splits)
 
     def __call__(self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         frames = model.frames(batch.source)

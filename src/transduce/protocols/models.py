@@ -7,7 +7,7 @@ the letters of the shapes.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
@@ -286,6 +286,18 @@ class ComparesTexts(Protocol):
     """An objective that compares texts. ``reading`` returns a copy of it that turns ids into text with ``decode``."""
 
     def reading(self, decode: Callable[[Sequence[int]], str]) -> Objective[Any]: ...
+
+
+@runtime_checkable
+class ChecksPairs(Protocol):
+    """An objective that cannot learn from every pair. ``check`` returns lines for people, before training: which share
+    of the pairs of each split it leaves out, and why.
+
+    ``splits`` are encoded pairs by the split's name. Raises UserError if no pair of the training set would be left, or
+    if the objective does not allow leaving out.
+    """
+
+    def check(self, model: Any, splits: Mapping[str, Any]) -> list[str]: ...
 
 
 class Search(Protocol[M_contra]):

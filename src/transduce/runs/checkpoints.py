@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +38,13 @@ class Rank:
     loss: float
 
     def better_than(self, other: Rank | None) -> bool:
-        """Returns True if a validation with this rank replaces ``other``, the best so far. Always True if there is no
-        other, or if the other has a different measure.
+        """Returns True if a validation with this rank replaces ``other``, the best so far. True if there is no other,
+        or if the other has a different measure.
+
+        Always False if neither the value nor the loss is finite: such a validation has measured nothing.
         """
+        if not (math.isfinite(self.value) or math.isfinite(self.loss)):
+            return False
         if other is None or other.measure != self.measure:
             return True
         return (self.value, self.loss) < (other.value, other.loss)

@@ -29,7 +29,7 @@ from transduce.errors import UserError
 from transduce.files import current_folder
 from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
-from transduce.protocols import ComparesTexts, Objective, can
+from transduce.protocols import ChecksPairs, ComparesTexts, Objective, can
 from transduce.runs import old_formats
 from transduce.runs.ancestry import Init, check_parents, parents
 from transduce.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE, TOKENIZERS
@@ -170,10 +170,14 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     other_measure = () if point is None else _other_measure(point, plan.table)
     if other_measure:
         state = replace(state, best=None, validations=(), stale=0)
+    splits = {"train": plan.prepared.train} | ({"valid": plan.prepared.valid} if plan.prepared.valid else {})
+    own: Any = plan.settings.objective
+    left_out = own.check(model, splits) if isinstance(own, ChecksPairs) else ()
     origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *other_measure)
-    report = (*plan.data_report, *counted, *filled, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing, crew)
+    data = (*plan.data_report, *left_out, *(judge.report if judge else ()))
+    report = (*data, *counted, *filled, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
     feed = plan.feed
     parameters = sum(p.numel() for p in model.parameters())
     crew.share_weights(model)
@@ -213,7 +217,7 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
-    report = (*plan.data_report, *whose, *here, *counts.report)
+    report = (*plan.data_report, *(judge.report if judge else ()), *whose, *here, *counts.report)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", report))
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transduce.answers.answer_values import json_text
 from transduce.files import append_line, write_lines
 from transduce.runs.replacement import forget_replaced
 from transduce.text_files import read_text
@@ -157,7 +158,7 @@ class ForgetReplaced(Callback):
 
 class JsonLines(Callback):
     """Writes the file ``path``, metrics.jsonl: one JSON object for each report of updates, each validation, each
-    iteration of tuning and each notice.
+    iteration of tuning and each notice. A number that is not finite is null.
 
     When training begins or continues, it drops the lines of events after the checkpoint, because these events will
     occur again. It also drops lines that are incomplete because the process was killed.
@@ -184,7 +185,7 @@ class JsonLines(Callback):
         self._write({"event": "notice", **_as_json(notice)})
 
     def _write(self, record: dict[str, Any]) -> None:
-        append_line(self.path, json.dumps(record))
+        append_line(self.path, json_text(record))
 
 
 class TensorBoard(Callback):

@@ -15,7 +15,7 @@ from torch import nn
 from transduce.compute.crew import ALONE, Crew
 from transduce.data.base import Feed
 from transduce.data.sharding import shard
-from transduce.errors import StoppedError
+from transduce.errors import StoppedError, UserError
 from transduce.models.weights import set_weights, weights
 from transduce.runs.checkpoints import best_rank, save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
@@ -31,6 +31,16 @@ from transduce.training.validation import Judgement, TooSlowError
 
 SAVES = 10  # checkpoints in a budget, if training does not validate before its end
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
+NO_MEASURE = (
+    "no loss or score of a validation is a finite number, so the last model is saved as the best. A loss of nan means "
+    "that no pair of data.valid can be measured: mend data.valid, or measure something else "
+    "(training.validation.metrics)"
+)
+NOTHING_LEARNED = (
+    "no pair of the training set can be learned from, in a whole epoch: the objective leaves out every target (such as "
+    "one that needs more frames than its source gives, or one with missing numbers alone). Mend data.train, or choose "
+    "another objective"
+)
 
 
 class DivergenceError(StoppedError):
@@ -168,7 +178,8 @@ class Loop:
 
     def _report(self) -> None:
         """Sends the updates since the last report to the callbacks, as one ``Update``, if there are any. Raises
-        DivergenceError if one of their losses or gradients is not finite.
+        DivergenceError if one of their losses or gradients is not finite, and UserError if no pair of a whole epoch
+        could be learned from.
         """
         if not self.unreported:
             return
@@ -176,17 +187,20 @@ class Loop:
         for update in updates:
             if not math.isfinite(float(update.total) + float(update.norm)):
                 raise DivergenceError(self._divergence_message(update))
+        if self.state.tokens == 0 and self.epochs >= 1:
+            raise UserError(NOTHING_LEARNED)
         count, now = sum(update.count for update in updates), self.clock()
+        mean = count or math.nan  # a mean over no token is NaN
         report = Update(
             step=self.state.step,
-            loss=sum(float(update.total) for update in updates) / count,
-            nll=sum(float(update.nll) for update in updates) / count,
+            loss=sum(float(update.total) for update in updates) / mean,
+            nll=sum(float(update.nll) for update in updates) / mean,
             norm=sum(float(update.norm) for update in updates) / len(updates),
             rate=updates[-1].rate,
             tokens_per_second=count / max(now - self.reported, 1e-9),
             progress=min(self.progress, 1.0),
             seconds=self.seconds,
-            parts={name: sum(float(update.parts[name]) for update in updates) / count for name in updates[0].parts},
+            parts={name: sum(float(update.parts[name]) for update in updates) / mean for name in updates[0].parts},
             tallies=dict(sum((update.tallies for update in updates), Counter())),
         )
         self.reported = now
@@ -204,10 +218,10 @@ class Loop:
     def _divergence_message(self, update: MadeUpdate) -> str:
         last = self.checkpoints / "last"
         saved = f"The last good state is in {last} (--resume continues it)" if last.exists() else "None is saved"
+        loss = float(update.total) / (update.count or math.nan)
         return (
-            f"update {update.step}: the loss is {float(update.total) / update.count:.4g} and the gradient's norm "
-            f"{float(update.norm):.4g}. {saved}; lower training.optimizer.rate or training.clip, or lengthen the "
-            "warm-up, and train again"
+            f"update {update.step}: the loss is {loss:.4g} and the gradient's norm {float(update.norm):.4g}. "
+            f"{saved}; lower training.optimizer.rate or training.clip, or lengthen the warm-up, and train again"
         )
 
     # ------------------------------------------------------------------ advice
@@ -378,7 +392,8 @@ class Loop:
 
     def _finish(self) -> None:
         """Validates the last model and, if at least two are kept, the average of the last models. Each becomes the best
-        checkpoint if it is better. Without validation data, saves the last model as the best. Afterwards the model has
+        checkpoint if it is better. Without validation data, or if no validation has measured anything, saves the last
+        model as the best. Afterwards the model has
         its last weights again. Raises DivergenceError if the last updates have diverged.
         """
         self._report()  # raises DivergenceError before diverged weights are saved as the best
@@ -389,6 +404,10 @@ class Loop:
         if not self.state.validations:  # the time of a complete validation is not known well
             self._validate(self.validation_time.most)
         self._validate()
+        if self.state.best is None:
+            self._notice(NO_MEASURE)
+            self.state = replace(self.state, best_step=self.state.step)
+            self._save_weights("best", {"step": self.state.step, "what": "last"})
         recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
         if len(recent) < 2:
             return

@@ -157,6 +157,7 @@ class Updater:
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         if self.sharded is not None:
             gradients = [self.sharded.own_part(gradient) for gradient in gradients]
+        count = max(1, count)  # without a token the gradients are 0
         norm = torch.nn.utils.get_total_norm(gradients) / count
         if self.sharded is not None:
             norm = torch.tensor(self.crew.sum_numbers({"square": norm.square()})["square"] ** 0.5, dtype=norm.dtype)

@@ -22,6 +22,7 @@ from transduce.data.streams import StreamBatches
 from transduce.data.tokenizers.numbers import MISSING
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import references, statistics
+from transduce.metrics.suitability import concerns
 from transduce.objectives.base import Trainable
 from transduce.protocols import Density, Regressor, can
 from transduce.runs.checkpoints import Rank
@@ -74,7 +75,8 @@ class Judge:
     caller puts the model into evaluation mode. The loss uses one in ``one_in`` of the batches of ``valid``, because
     ``chosen`` has about one in ``one_in`` of the examples. The processes of a ``crew`` share the batches and the
     examples, and all get the same judgement. If training reads streams, the loss uses all of ``valid`` as streams of
-    the same kind, except the few tokens that do not fill equal streams.
+    the same kind, except the few tokens that do not fill equal streams. ``report`` has lines for people before
+    training.
     """
 
     def __init__(
@@ -87,7 +89,9 @@ class Judge:
         autocast: Callable[[], AbstractContextManager[Any]],
         one_in: int = 1,
         crew: Crew = ALONE,
+        report: Sequence[str] = (),
     ) -> None:
+        self.report = tuple(report)
         self.trainable = trainable
         self.valid = valid
         self.streams = training.streams
@@ -177,7 +181,7 @@ class Judge:
                 loss, carry = self.trainable(batch_of(each).to(self.transducer.device), 1.0, carry)
             total, count = total + float(loss.plain), count + loss.count
         summed = self.crew.sum_numbers({"total": total, "count": count})
-        return float(summed["total"] / summed["count"])
+        return float(summed["total"] / summed["count"]) if summed["count"] else math.nan
 
     def _batches(self, part: float) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
         """The names of the batches of the validation loss on this ``part`` of the data, in order, and a function that
@@ -225,7 +229,13 @@ def judge_of(
     transducer.with_search(settings.search)  # raises UserError for a wrong language model now, and not after training
     transducer = transducer.with_search(validation.search)
     one_in = max(1, len(every) // max(1, len(chosen)))
-    return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in, crew)
+    report = [f"valid: {line}" for line in concerns_of_names(validation.metrics or settings.metrics, found, transducer)]
+    return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in, crew, report)
+
+
+def concerns_of_names(names: Sequence[str], found: Sequence[Example], transducer: Transducer) -> list[str]:
+    """Lines for people: what speaks against these metrics on these examples (``suitability.concerns``)."""
+    return concerns([*map(metric, dict.fromkeys(names))], found, transducer.normalize_target)
 
 
 def check_metrics(names: Sequence[str], found: Sequence[Example], model: type) -> None:

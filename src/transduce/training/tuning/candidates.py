@@ -5,6 +5,7 @@ N examples, C candidates of all examples, F features, K statistics of the metric
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,8 +46,12 @@ class Candidates:
         return self.quality(self.statistics_CK[first_largest(self.features_CF @ weights_F, self.first_N)].sum(0))
 
     def quality(self, sums_K: Numbers) -> float:
-        """The metric's score of statistics that are summed over the corpus, negated if lower is better."""
+        """The metric's score of statistics that are summed over the corpus, negated if lower is better. NaN becomes
+        minus infinity.
+        """
         score = self.metric.score(sums_K.tolist())
+        if math.isnan(score):
+            return -math.inf
         return score if self.metric.higher_is_better else -score
 
 
