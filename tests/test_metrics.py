@@ -15,10 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
+from transduce.data.tokenizers.text import Characters
 from transduce.errors import UserError
 from transduce.metrics.base import METRICS, evaluate, metric
 from transduce.metrics.statistics import Statistics, sentence_score
 from transduce.metrics.statistics import statistics as statistics_of
+from transduce.metrics.suitability import concerns
 from transduce.types import Example, Prediction
 
 ORACLES: dict[str, SacreBleuMetric] = {
@@ -339,6 +341,89 @@ def test_a_sentence_without_entities_on_either_side_is_right() -> None:
         assert found.each().tolist() == [right]
     nothing_found = statistics_of([metric("bracket_precision")], [Prediction("x")], [Example("", ("(S (NN x))",))])[0]
     assert (nothing_found.each().tolist(), math.isnan(nothing_found.score)) == ([0.0], True)
+
+
+DECOMPOSED = "cafe\u0301 u\u0308ber"
+COMPOSED = "caf\u00e9 \u00fcber"
+
+
+@pytest.mark.parametrize(
+    ("name", "best"),
+    [
+        *dict.fromkeys(["bleu", "bleu:char", "chrf", "exact", "accuracy", "macro_f1", "code_exact"], 100).items(),
+        *dict.fromkeys(["ter", "cer", "wer", "per", "item_error"], 0).items(),
+    ],
+)
+def test_composed_and_decomposed_letters_are_equal(name: str, best: float) -> None:
+    text, other = f"{COMPOSED} a b c", f"{DECOMPOSED} a b c"
+    for output, reference in ((text, other), (other, text)):
+        found = evaluate([metric(name)], [Prediction(output)], [Example(other, (reference,))])
+        assert found == {name: pytest.approx(best)}
+
+
+def test_a_signature_of_sacrebleu_tells_that_texts_were_normalised() -> None:
+    composed, decomposed = metric("bleu"), metric("bleu")
+    for measured, text in ((composed, COMPOSED), (decomposed, DECOMPOSED)):
+        measured.statistics(Prediction(text), Example("", (text,)))
+    assert decomposed.signature == f"{composed.signature}|norm:nfc"
+
+
+CHINESE = "\u6211\u4eec\u5f88\u9ad8\u5174\u5728\u8fd9\u91cc\u89c1\u5230\u4f60"
+JAPANESE = "\u3053\u308c\u306f\u65e5\u672c\u8a9e\u306e\u6587\u3067\u3059"
+THAI = "\u0e09\u0e31\u0e19\u0e0a\u0e2d\u0e1a\u0e01\u0e34\u0e19\u0e02\u0e49\u0e32\u0e27\u0e21\u0e32\u0e01"
+ENGLISH = "a small dog runs over the green grass"
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "fits"),
+    [
+        ("bleu", CHINESE, "bleu:zh or chrf"),
+        ("bleu:intl", THAI, "bleu:char or chrf"),
+        ("bleu:zh", CHINESE, ""),
+        ("bleu:zh", THAI, "bleu:char"),
+        ("bleu:char", JAPANESE, ""),
+        ("bleu", " ".join(CHINESE), ""),
+        ("bleu", "knowledge", "measure chrf, cer or exact"),
+        ("bleu", ENGLISH, ""),
+        ("wer", CHINESE, "measure cer"),
+        ("wer", "seven", ""),
+        ("wer", "thisisasentencewithoutaspace", "measure cer"),
+        ("per", "n\u0252l\u026ad\u0292", "measure cer"),
+        ("per", "N AA L AH JH", ""),
+        ("rouge1", "\u0434\u043e\u0431\u0440\u044b\u0439 day", "measure chrf"),
+        ("rougeL", ENGLISH, ""),
+        ("ter", THAI, "chrf or cer"),
+        ("chrf++", CHINESE, "measure chrf"),
+        ("sari", CHINESE, "chrf"),
+        ("distinct2", JAPANESE, "by spaces"),
+        ("mean_length", CHINESE, "by spaces"),
+        ("kept_f1", CHINESE, "by spaces"),
+        ("perplexity_word", CHINESE, "bits_per_character"),
+        ("parses", ENGLISH, "exact or chrf"),
+        ("parses", "x = [1, 2]", ""),
+        ("code_exact", "int main() { return 0; }", "exact or chrf"),
+        ("bleu:code", ENGLISH, "exact or chrf"),
+        ("nats_per_step", "60 67", "perplexity"),
+    ],
+)
+def test_a_metric_tells_which_references_it_does_not_suit(name: str, reference: str, fits: str) -> None:
+    if name.startswith("rouge"):
+        pytest.importorskip("rouge_score")
+    told = concerns([metric(name)], [Example("", (reference,))] * 3)
+    assert (not told) == (not fits)
+    assert all(line.startswith(f"{name} does not suit") and fits in line for line in told)
+
+
+def test_references_that_the_units_change_are_told() -> None:
+    examples = [Example("", (text,)) for text in ("Über uns", "über uns", "a  b", "\ufb01x", DECOMPOSED)]
+    tokenizer = Characters(normalisation="NFKC", lowercase=True).learn(["über uns abfix cafe"])
+    cannot, composed = concerns([metric("cer")], examples, tokenizer.normalize)
+    assert cannot.startswith("2 of 5 (40 %) references cannot be written")
+    assert "(1 by case, 1 by other characters)" in cannot
+    assert "'Über uns' becomes 'über uns'" in cannot
+    assert composed.startswith("1 of 5 (20 %) references are not in Unicode's form NFC")
+    decomposing = Characters(normalisation="NFD").learn([COMPOSED])
+    assert concerns([metric("cer")], [Example("", (COMPOSED,))], decomposing.normalize) == []
 
 
 def test_nothing_to_measure_is_an_error() -> None:

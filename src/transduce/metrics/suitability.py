@@ -87,7 +87,7 @@ def _kind(one: str, other: str) -> str:
     """What differs between two texts."""
     if one.split() == other.split():
         return "white space"
-    if canonical(one.casefold()).split() == canonical(other.casefold()).split():
+    if canonical(one.lower()).split() == canonical(other.lower()).split():
         return "case"
     return "other characters"
 

@@ -22,6 +22,7 @@ from transduce.files import write_text
 from transduce.metrics.base import metric
 from transduce.metrics.bins import Bin, binned, lengths, unit_of
 from transduce.metrics.significance import Interval, Resampling
+from transduce.metrics.suitability import concerns
 from transduce.plugins import load_plugins
 from transduce.records.changes import PLACES
 from transduce.records.making import validation_scores
@@ -65,7 +66,7 @@ class Measurement:
     ``search_seconds`` (own search) and ``greedy_seconds`` are per sentence, from text to text, by the training's clock.
     Both are 0 if no metric reads outputs. ``tokens_per_second`` is the median in the training log, in target tokens
     without padding. ``training_seconds`` include validation. ``lengths`` are the scores in groups by source length,
-    which is counted in ``length_unit``.
+    which is counted in ``length_unit``. ``concerns`` are lines for people: which metrics do not suit the examples.
     """
 
     split: str
@@ -84,6 +85,7 @@ class Measurement:
     asked: str = SPLITS[0]
     intervals: dict[str, Interval] = field(default_factory=dict)
     validation: dict[str, float] = field(default_factory=dict)
+    concerns: list[str] = field(default_factory=list)
 
     def write(self, run: Path) -> None:
         """Writes the measurement into the cell's folder ``run``, where ``read`` finds it. It marks the cell as
@@ -156,6 +158,7 @@ def measure(transducer: Transducer, run: Path, conditions: Conditions, asked: st
         asked=asked,
         intervals={each.name: Resampling().interval(each) for each in found.statistics},
         validation=_validation(run, settings),
+        concerns=concerns(metrics, examples, transducer.normalize_target),
     )
 
 

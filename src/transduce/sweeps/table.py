@@ -141,6 +141,7 @@ def _notes(results: SweepResults) -> str:
                 else ""
             ),
             *(f"{'; '.join(_conditions(found))}.",),
+            *dict.fromkeys(line for each in found for line in each.concerns),
             *signatures,
         )
     )
