@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {
         "types",
         "protocols",
+        "finite",
         "tree",
         "chain",
         "links",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.errors import UserError
+from transduce.finite import finite_number
 from transduce.plugins import load_plugins
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _check_writable(option: str, path: Path, folder: Path) -> None:
 def numbers(text: str, option: str) -> list[float]:
     """The numbers in an option's value, separated by commas: "0.7,0.3". Raises UserError for anything else."""
     try:
-        return [float(part) for part in text.split(",")]
+        return [finite_number(part) for part in text.split(",")]
     except ValueError:
         raise UserError(f"{option} {text!r}: numbers separated by commas were expected, such as 0.7,0.3") from None
 

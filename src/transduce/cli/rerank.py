@@ -12,6 +12,7 @@ import typer
 from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.errors import UserError
+from transduce.finite import finite_number
 
 if TYPE_CHECKING:
     from transduce.reranking.base import Reranker
@@ -147,6 +148,6 @@ def _path_and_weight(given: str, expected: str, example: str) -> tuple[str, floa
     if not equals or Path(given).exists():
         return given, 1.0
     try:
-        return path, float(number)
+        return path, finite_number(number)
     except ValueError:
         raise UserError(f"{given!r}: {expected} were expected, such as {example}") from None

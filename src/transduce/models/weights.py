@@ -91,7 +91,14 @@ def _check_numbers(name: str, parameter: nn.Parameter, tensor: Tensor, origin: s
             f"{origin}: {name} has numbers of type {tensor.dtype}, the model expects {parameter.dtype}; copy the file "
             "again, or train again"
         )
-    broken = ~tensor.isfinite() if parameter.requires_grad else tensor.isnan()
+    check_finite(name, tensor, origin, infinite=not parameter.requires_grad)
+
+
+def check_finite(name: str, tensor: Tensor, origin: str, infinite: bool = False) -> None:
+    """Raises UserError if a number of a tensor is NaN or, unless ``infinite`` is allowed, infinite. ``origin`` names
+    the file.
+    """
+    broken = tensor.isnan() if infinite else ~tensor.isfinite()
     if broken.any():
         raise UserError(
             f"{origin}: {name} has {int(broken.sum()):,} numbers that are not finite (NaN or infinite), with which a "

@@ -19,6 +19,7 @@ import numpy as np
 from transduce.data import corpora
 from transduce.errors import MissingPackageError, UserError
 from transduce.files import write_file
+from transduce.finite import first_wrong
 from transduce.text_files import unpacked
 from transduce.vectors.table import Floats, Vectors
 
@@ -205,8 +206,10 @@ def _vector(place: str, word: str, values: Any) -> Floats:
     except ValueError:
         bad = next(value for value in values if not _is_number(value))
         raise UserError(f"{place}: {word!r} has {_shown(bad)} where a number was expected") from None
-    if not np.isfinite(row_D).all():
-        raise UserError(f"{place}: the vector of {word!r} has a value that is not finite; remove this line")
+    if (wrong := first_wrong(row_D)) is not None:
+        raise UserError(
+            f"{place}: the vector of {word!r} has the value {row_D[wrong]:g}, which is not finite, or too large; remove it"
+        )
     found: Floats = row_D
     return found
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from transduce.data import corpora
 from transduce.errors import UserError
+from transduce.finite import finite_number
 from transduce.vectors.correlation import Estimate, estimate, pearson, spearman
 from transduce.vectors.table import Floats, Vectors, normalised
 
@@ -56,7 +57,7 @@ def read_pairs(path: str | Path) -> list[ScoredPair]:
             continue
         try:
             one, other, score = line.split("\t")
-            found.append(ScoredPair(one.strip(), other.strip(), float(score)))
+            found.append(ScoredPair(one.strip(), other.strip(), finite_number(score)))
         except ValueError:
             raise UserError(
                 f"{path}:{number}: {line[:60]!r}: two words and a score were expected, separated by tabs"

@@ -16,7 +16,9 @@ from transduce.data.corpora import DataError
 from transduce.data.signals.base import SignalError, Steps, lacking, regular
 from transduce.data.signals.mel import LogMel
 from transduce.data.signals.tokenizer import SignalTokenizer, learned
+from transduce.finite import first_wrong
 
+LOUDEST = 2**31  # size of a floating-point sample: that of integers of 32 bits, which some files hold
 LONGEST = 2**20  # most samples of a window; a spectrum still fits in memory
 
 Samples = NDArray[np.float32]
@@ -112,7 +114,7 @@ def samples(path: str, seconds: float) -> tuple[Samples, int]:
     floating-point samples may exceed that.
 
     Raises SignalError if the file cannot be read completely, is longer than ``seconds``, has no samples, or has a
-    sample that is not finite. Raises DataError if the library soundfile is not installed.
+    sample that is not finite or larger than ``LOUDEST``. Raises DataError if the library soundfile is not installed.
     """
     library = soundfile()
     file = regular(path)
@@ -128,8 +130,13 @@ def samples(path: str, seconds: float) -> tuple[Samples, int]:
         raise SignalError(path, "is truncated: it has fewer samples than it says")
     if not len(x_NC):
         raise SignalError(path, "has no samples")
-    if not np.isfinite(x_NC).all():
-        raise SignalError(path, "has samples that are not numbers (or are infinite)")
+    if (wrong := first_wrong(x_NC, LOUDEST)) is not None:
+        place = wrong // x_NC.shape[1]
+        raise SignalError(
+            path,
+            f"has the sample {x_NC.flat[wrong]:g} at {place / rate:.3f} s (number {place}): a finite number of size "
+            f"{LOUDEST:,} at most was expected; mend the recording",
+        )
     return x_NC.mean(1), rate
 
 

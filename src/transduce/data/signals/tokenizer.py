@@ -17,7 +17,9 @@ from transduce.data.signals.base import Signal, SignalError, Steps
 from transduce.data.tokenizers.base import Tokenizer, Unit
 from transduce.data.tokenizers.numbers import Moments
 from transduce.data.tokenizers.recorded import RecordedNumbers
+from transduce.finite import first_wrong
 
+HALF = float(np.finfo(np.float16).max)
 FLOOR = 1e-3  # smallest divisor, so that silence and blank paper are not amplified
 
 
@@ -54,11 +56,12 @@ class SignalTokenizer(RecordedNumbers):
         return bool(getattr(self._unit, "invert", False))
 
     def encode(self, texts: Sequence[str]) -> list[Steps]:
-        """The normalised steps [S, D] of each file, float32. Raises SignalError if a file cannot be read.
+        """The normalised steps [S, D] of each file, float32. Raises SignalError if a file cannot be read, or
+        if a value is too large.
 
         Values are rounded to half precision, as on the disk, so that training and use see the same numbers.
         """
-        return [self._normalised(self._unit, path).astype(np.float16).astype(np.float32) for path in texts]
+        return [self._rounded(path) for path in texts]
 
     def decode(self, ids: Sequence[Any]) -> str:
         raise DataError("a signal is read and not written: there is no text of its steps")
@@ -100,6 +103,18 @@ class SignalTokenizer(RecordedNumbers):
     def from_json(cls, record: Any) -> SignalTokenizer:
         unit: Any = config.build(record["signal"], Unit, path="signal")
         return cls(unit, record["mean"], record["scale"])
+
+    def _rounded(self, path: str) -> Steps:
+        """The normalised steps of a file, rounded to half precision."""
+        x_SD = self._normalised(self._unit, path)
+        if (wrong := first_wrong(x_SD, HALF)) is not None:
+            step = self._unit.place(wrong // x_SD.shape[1])
+            raise SignalError(
+                path,
+                f"has the value {x_SD.flat[wrong]:g} at {step} after normalisation, too large for half precision: it "
+                "differs too much from the training set; mend the file, or choose another normalisation",
+            )
+        return x_SD.astype(np.float16).astype(np.float32)
 
     def _normalised(self, unit: Signal, path: str) -> Steps:
         """The steps [S, D] of a file: each channel minus its mean, divided by its deviation, which counts as at least
@@ -143,6 +158,7 @@ def channelled(unit: Signal, path: str) -> Steps:
     a value is not a finite number.
     """
     x_SD = unit.read(path)
-    if not np.isfinite(x_SD).all():
-        raise SignalError(path, "has something in it that is not a number (or is infinite)")
+    if (wrong := first_wrong(x_SD)) is not None:
+        step = unit.place(wrong // x_SD.shape[1])
+        raise SignalError(path, f"has the value {x_SD.flat[wrong]:g} at {step}, which is not finite, or too large")
     return x_SD.reshape(len(x_SD), unit.channels, unit.size)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, divided
 from transduce.data.tokenizers.recorded import RecordedNumbers
+from transduce.finite import LARGEST, first_wrong
 from transduce.types import EOS, SPECIALS, Hypothesis
 
 Array = NDArray[np.float64]
@@ -46,10 +47,20 @@ class NumbersTokenizer(RecordedNumbers):
         return len(self._mean)
 
     def encode(self, texts: Sequence[str]) -> list[list[float]]:
-        """The scaled numbers of each line, and EOS as a number. Raises LineError as ``steps`` does."""
+        """The scaled numbers of each line, and EOS as a number. Raises LineError as ``steps`` does, and if a
+        scaled number is too large for float32.
+        """
         rows = []
         for line in texts:
-            scaled_SC = (steps(line, self.factors, self._missing) - self._mean) / self._scale
+            with np.errstate(over="ignore"):  # checked below
+                scaled_SC = (steps(line, self.factors, self._missing) - self._mean) / self._scale
+            if (wrong := first_wrong(np.nan_to_num(scaled_SC, nan=0.0, posinf=np.inf, neginf=-np.inf))) is not None:
+                step, channel = divmod(wrong, self.factors)
+                raise LineError(
+                    line,
+                    f"has a number for step {step + 1}, channel {channel + 1} that is {scaled_SC.flat[wrong]:.3g} "
+                    f"after scaling: at most {LARGEST:g} was expected, far from the training set; mend the line",
+                )
             rows.append([*map(float, scaled_SC.flat), float(EOS)])
         return rows
 
