@@ -196,7 +196,7 @@ def bad(folder: Path, kind: str) -> str:
         ("noise", "is not a sound file that can be read"),
         ("silent", "has no samples"),
         ("truncated", "is truncated"),
-        ("nan", "has samples that are not numbers"),
+        ("nan", r"has the sample nan at \d\.\d+ s \(number \d+\)"),
         ("long", r"has 3\.0 seconds, more than seconds = 2 of the unit"),
         ("folder", "is not a file"),
     ],
@@ -216,8 +216,23 @@ def test_a_truncated_flac(tmp_path):
 
 def test_a_file_of_absurd_loudness(tmp_path):
     path = record(tmp_path / "a.wav", tone(500) * np.float32(1e30), subtype="FLOAT")
-    with pytest.raises(SignalError, match="something in it that is not a number"):
+    with pytest.raises(SignalError, match=r"has the sample .*e\+\d+ at 0\.\d+ s .* size 2,147,483,648 at most"):
         Sound(RATE).learn([]).encode([path])
+    one = tone(500)
+    one[40] = 1e30  # the energies of this one would be infinite, and those of a range NaN
+    path = record(tmp_path / "b.wav", one, subtype="FLOAT")
+    with pytest.raises(SignalError, match=r"has the sample 1e\+30 at 0\.00\d s \(number 40\)"):
+        Sound(RATE, range=40).read(path)
+    integers = record(tmp_path / "c.wav", tone(500) * np.float32(2**31), subtype="FLOAT")
+    assert np.isfinite(Sound(RATE).learn([]).encode([integers])[0]).all()
+
+
+def test_a_value_that_half_precision_cannot_hold_is_refused(tmp_path):
+    silence = record(tmp_path / "a.wav", tone(500) * 0)
+    loud = record(tmp_path / "b.wav", tone(500) * np.float32(2**31), subtype="FLOAT")
+    unit = Sound(RATE, normalisation="corpus").learn([silence])
+    with pytest.raises(SignalError, match=r"has the value .* at \d.* after normalisation, too large"):
+        unit.encode([loud])
 
 
 def test_a_path_that_is_none():

@@ -89,7 +89,7 @@ def test_words_may_have_spaces(tmp_path: Path) -> None:
         (b"a 1 2 3\nb 1 2\n", r"x.vec:2: 'b' has 2 numbers, 3 expected as in the first line"),
         (b"a 1 2\nb 1 2\na 3 4\n", r"x.vec:3: the word 'a' has two vectors, the first at .*x.vec:1; remove one"),
         (b"a 1 2\nb 1 two\n", r"x.vec:2: 'b' has 'two' where a number was expected"),
-        (b"a 1 2\nb 1 nan\n", r"x.vec:2: the vector of 'b' has a value that is not finite"),
+        (b"a 1 2\nb 1 nan\n", r"x.vec:2: the vector of 'b' has the value nan, which is not finite"),
         (b"3 2\na 1 2\nb 1 2\n", r"x.vec breaks off: its header promises 3 vectors, and it has 2; fetch it again"),
         (b"2 2\na " + bytes(8) + b"\nb " + bytes(5), r"x.vec breaks off: its header promises 2 vectors, and it has 1"),
         (b"hello\n", r"x.vec: vectors of width 0; 1 to 10000 numbers after each word were expected"),

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
+from transduce.errors import UserError
+
+if TYPE_CHECKING:  # options of commands are read without NumPy
+    from numpy.typing import NDArray
 
 LARGEST: Final = 1e15  # sums of squares of it fit into float32
 
 
 def finite_number(text: str | bytes) -> float:
-    """The number that a text writes. Raises ValueError unless it is a number of size ``LARGEST`` at most, so also for
-    "nan" and "inf".
+    """The number that a text writes. Raises ValueError for a text that is no number, and UserError, which is one,
+    unless its size is at most ``LARGEST``, so also for "nan" and "inf".
     """
     number = float(text)
     if not abs(number) <= LARGEST:  # False for NaN
-        raise ValueError(f"{number} is not finite, or too large")
+        raise UserError(f"{number} is not finite, or too large: at most {LARGEST:g} was expected")
     return number
 
 
@@ -27,6 +29,5 @@ def first_wrong(x: NDArray[Any], largest: float = LARGEST) -> int | None:
     """
     if not x.size or (math.isfinite(low := float(x.min())) and max(-low, float(x.max())) <= largest):
         return None  # NaN and infinity would be the smallest or the largest number
-    with np.errstate(invalid="ignore"):
-        wrong = ~(np.abs(x.ravel()) <= largest)
+    wrong = ~(abs(x.ravel()) <= largest)
     return int(wrong.argmax()) if wrong.any() else None

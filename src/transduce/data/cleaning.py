@@ -68,12 +68,6 @@ class Tally:
         return [*text, *(f"  {side}: {unknown}" for side, unknown in self.unknown.items() if unknown)]
 
 
-def share_text(count: int, of: int) -> str:
-    """A count with its share, such as "3 of 200 (1.5 %)". ``of`` is at least 1."""
-    share = 100 * count / of
-    return f"{count:,} of {of:,} ({share:.2g} %)" if share < 99.5 else f"{count:,} of {of:,} ({share:.3g} %)"
-
-
 @dataclass(frozen=True)
 class Report:
     """The result of a preparation for the training and the validation set: the tally of each, by the split's name."""

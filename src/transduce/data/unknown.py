@@ -97,6 +97,11 @@ def percentage(count: int, total: int) -> str:
     return f"{share:.0f} %" if share >= 1 or not count else f"{share:.2g} %"
 
 
+def share_text(count: int, total: int) -> str:
+    """A count with its share, such as "3 of 200 (2 %)"."""
+    return f"{count:,} of {total:,} ({percentage(count, total)})"
+
+
 def _shown(spelled: str) -> str:
     stripped = spelled.strip()
     return stripped if stripped and not any(map(str.isspace, stripped)) else repr(spelled)

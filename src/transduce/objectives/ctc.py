@@ -15,8 +15,8 @@ from torch import Tensor
 
 from transduce import tree
 from transduce.ctc.lattice import least_frames, log_likelihood
-from transduce.data.cleaning import share_text
 from transduce.data.pairs import Pairs
+from transduce.data.unknown import share_text
 from transduce.errors import UserError
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.unaligned_pairs import frame_counts, unaligned

@@ -208,7 +208,7 @@ def _vector(place: str, word: str, values: Any) -> Floats:
         raise UserError(f"{place}: {word!r} has {_shown(bad)} where a number was expected") from None
     if (wrong := first_wrong(row_D)) is not None:
         raise UserError(
-            f"{place}: the vector of {word!r} has the value {row_D[wrong]:g}, which is not finite, or too large; remove it"
+            f"{place}: the vector of {word!r} has the value {row_D[wrong]:g}, which is not finite or too large"
         )
     found: Floats = row_D
     return found
