@@ -287,6 +287,13 @@ def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Cal
     assert call("predict", trained, table, "--device=cpu")[0] == 0
 
 
+def test_a_plugin_that_is_not_python_is_told(trained: Path, tmp_path: Path, call: Call) -> None:
+    plugin = tmp_path / "plug.py"
+    for content in (b"x = '\xe9'\n", b"x = (\n"):
+        plugin.write_bytes(content)
+        assert f"{plugin}, line 1 is not Python" in told(call("predict", trained, f"--plugin={plugin}", stdin=b"a\n"))
+
+
 def test_further_columns_are_told_once(trained: Path, call: Call, caplog: pytest.LogCaptureFixture) -> None:
     plain = call("score", trained, "--device=cpu", stdin=b"ab\tba\na\ta\n")
     assert not caplog.records

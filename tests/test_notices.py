@@ -100,6 +100,18 @@ def test_markup_as_text_is_told(tmp_path: Path) -> None:
     ]
 
 
+def test_a_table_as_one_side_is_told(tmp_path: Path) -> None:
+    for name in ("s.tsv", "s", "t", "u.txt"):
+        (tmp_path / name).write_text("a\tb\nc\td\n")
+    data = Data(Units(Characters(), Characters()))
+    both = Files(source=str(tmp_path / "s"), target=str(tmp_path / "t"))
+    named = Files(source=str(tmp_path / "s.tsv"), target=str(tmp_path / "s.tsv"))
+    for files, wrong in ((both, ["t"]), (named, ["s.tsv", "s.tsv"]), (Files(path=str(tmp_path / "u.txt")), ["u.txt"])):
+        assert [line.partition(":")[0] for line in notices(data, "valid", files)] == [
+            str(tmp_path / name) for name in wrong
+        ]
+
+
 def test_a_file_is_not_taken_for_the_name_of_a_recipe(tmp_path: Path) -> None:
     contents = {
         "a.csv": ("word,ipa\nab,c\n", "a CSV table, separated by ','"),

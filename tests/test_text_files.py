@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from transduce.cli.serve import ServerOptions
 from transduce.contents import binary, form, likely_encoding
 from transduce.data import corpora
 from transduce.errors import DataError
 from transduce.links import Links
+from transduce.runs.checkpoints import best_rank
+from transduce.runs.history import read_history
+from transduce.runs.layout import HISTORY, STATE
 from transduce.text_files import bounded_lines, check_utf8, read_json, read_text, texts
 
 
@@ -80,6 +84,10 @@ def test_the_first_wrong_byte_has_its_place(tmp_path: Path) -> None:
         check_utf8(path)
     path.write_bytes(gzip.compress("né\n".encode()))
     check_utf8(path)
+    zipped = tmp_path / "f.gz"
+    zipped.write_bytes(gzip.compress(b"caf\xe9\n"))
+    with pytest.raises(DataError, match=r": gzip -dc .*f.gz \| iconv -f WINDOWS-1252 -t UTF-8 > NEW"):
+        check_utf8(zipped)
     path.write_bytes("né".encode()[:-1])
     with pytest.raises(DataError, match=r"f:1: byte 0xc3 at 1"):
         check_utf8(path)
@@ -137,6 +145,18 @@ def test_small_files_are_checked(tmp_path: Path) -> None:
         path.write_text(damaged)
         with pytest.raises(DataError, match=r"state.json is not JSON"):
             read_json(path)
+
+
+def test_a_damaged_file_of_a_run_is_told(tmp_path: Path) -> None:
+    (tmp_path / "best").mkdir()
+    for path, read in (
+        (tmp_path / "best" / STATE, lambda: best_rank(tmp_path)),
+        (tmp_path / HISTORY, lambda: read_history(tmp_path)),
+        (tmp_path / "key", lambda: ServerOptions(key_file=tmp_path / "key").key()),
+    ):
+        path.write_bytes(b"\xff")
+        with pytest.raises(DataError, match=rf"{path.name}:1: byte 0xff is not UTF-8"):
+            read()
 
 
 def test_a_link_has_no_number_of_thousands_of_digits() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -139,8 +139,6 @@ def form(head: bytes) -> Kind | None:
         return Kind(JSON_LINES, "give it a name in .jsonl, and its keys as data.columns")
     if start.startswith(("{\n", "[\n", "[{", "{\r", "[\r")):
         return Kind("a JSON document", "write it as JSON lines: one object on each line (.jsonl)")
-    if len(lines) > 1 and sum("\t" in line for line in lines) > len(lines) / 2:
-        return None
     for separator in ",;":
         if "\t" not in text and len(lines) > 1 and _columns(lines, separator) > 1:
             named = f" and delimiter='{separator}'" if separator == ";" else ""
@@ -149,6 +147,12 @@ def form(head: bytes) -> Kind | None:
                 f"save it as tab-separated text (.tsv), or with {TO_JSON_LINES}{named and ' (with ' + named[5:] + ')'}",
             )
     return None
+
+
+def is_table(lines: Sequence[str]) -> bool:
+    """True if most of the lines have text before and after their first tab."""
+    parts = (line.partition("\t") for line in lines)
+    return 2 * sum(bool(source.strip() and rest.strip()) for source, _, rest in parts) > len(lines)
 
 
 def _is_json(line: str) -> bool:

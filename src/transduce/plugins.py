@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from transduce.errors import MissingPackageError
+from transduce.errors import MissingPackageError, UserError
 
 
 def load_plugins(plugins: Iterable[str] | None) -> None:
@@ -16,7 +16,8 @@ def load_plugins(plugins: Iterable[str] | None) -> None:
 
     A file's path is relative to the working directory. None imports nothing. A plug-in calls ``transduce.register``. A
     run's configuration cannot name plug-ins. Raises FileNotFoundError for a missing file. Raises MissingPackageError
-    if an installed module, or one that it imports, is missing. Other errors of a plug-in's code are not changed.
+    if an installed module, or one that it imports, is missing, and UserError for a file that is not Python. Other
+    errors of a plug-in's code are not changed.
     """
     for name in plugins or ():
         if name.endswith(".py"):
@@ -32,7 +33,11 @@ def _import_file(name: str) -> None:
         raise FileNotFoundError(f"--plugin {name}: no such Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:  # also of a file that is not UTF-8
+        where = f"{error.filename or name}, line {error.lineno or 1}"
+        raise UserError(f"--plugin {name}: {where} is not Python: {error.msg}; mend the line") from error
 
 
 def _import_module(name: str) -> None:

@@ -91,9 +91,11 @@ def _check_head(start: bytes, name: str) -> None:
 
 
 def _of(name: str, remedy: str) -> str:
-    """The remedy with the name of the file in its command; standard input is piped through the command."""
+    """The remedy with the name of the file in its command. Standard input and gzip data are piped through it."""
     if name == STDIN:
         return remedy.replace(" < FILE", "").replace(" FILE", "").replace(" > NEW", "")
+    if name.lower().endswith(".gz"):
+        return remedy.replace(": ", f": gzip -dc {name} | ", 1).replace(" < FILE", "").replace(" FILE", "")
     return remedy.replace("FILE", name)
 
 

@@ -66,24 +66,18 @@ def _checked_columns(files: Sequence[Path] | None, found: Iterator[str]) -> Iter
     """The lines that are ``found``. Raises UserError if most of the first lines of a file are rows, or if the first
     line of standard input is one.
     """
+    from transduce.contents import is_table
     from transduce.data import corpora
 
     for path in files or []:
-        if S_ISREG(path.stat().st_mode):
-            first = list(islice(corpora.text_lines(path), FIRST))
-            if 2 * sum(map(_is_row, first)) > len(first):
-                raise _table(str(path))
+        if S_ISREG(path.stat().st_mode) and is_table(list(islice(corpora.text_lines(path), FIRST))):
+            raise _table(str(path))
     line = next(found, None)
     if line is None:
         return
-    if not files and _is_row(line):
+    if not files and is_table([line]):
         raise _table("standard input")
     yield from chain([line], found)
-
-
-def _is_row(line: str) -> bool:
-    source, _, rest = line.partition("\t")
-    return bool(source.strip() and rest.strip())
 
 
 def _table(name: str) -> UserError:

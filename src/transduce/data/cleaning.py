@@ -142,8 +142,9 @@ class Account:
         """
         policy = getattr(self.lines, kind)
         if policy == "error":
+            mend = "convert the file with iconv, mend the line" if kind == "undecodable" else "mend the line"
             raise DataError(
-                f"{place}: {detail}; mend the line or take it out (of a run's data, data.lines.{kind} = 'skip' leaves "
+                f"{place}: {detail}; {mend} or take it out (of a run's data, data.lines.{kind} = 'skip' leaves "
                 "such lines out)"
             )
         self.tally.note(kind, policy, f"{place} ({detail})" if why else place)

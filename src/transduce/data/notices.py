@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from transduce.contents import form
+from transduce.contents import form, is_table
 from transduce.data.addresses import Address
 from transduce.data.cleaning import SIDES, Report
 from transduce.data.corpora import Files, Side, Splits, format_of, present
@@ -55,14 +55,21 @@ def notices(data: Data, split: str, files: Files) -> Iterator[str]:
 
 
 def _forms(shard: Files) -> Iterator[str]:
-    """A notice for each file of plain lines whose content is markup or a document of JSON."""
+    """A notice for each file of plain lines whose content is markup, a document of JSON, or a table. A source may have
+    columns, so the name of its file must say that it is a table.
+    """
     if shard.path is not None and format_of(shard.path) != "txt":
         return
     for path in shard.paths:
         if isinstance(path, Address) or not path.is_file():
             continue
         with reading(path) as content:
-            kind = form(head(content))
+            start = head(content)
+        kind = form(start)
+        if is_table(start.decode(errors="replace").split("\n")[:-1]) and (
+            str(path) != shard.source or path.name.removesuffix(".gz").endswith(".tsv")
+        ):
+            yield f"{path}: its lines have several columns, and all are read as one text; give a table as path (.tsv)"
         if kind is not None and (not kind.name.startswith("a CSV") or ".csv" in path.name.lower()):
             yield f"{path}: its content is {kind.name}, and its lines are read as plain text; {kind.remedy}"
 

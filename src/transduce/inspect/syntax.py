@@ -19,7 +19,7 @@ from torch import Tensor
 from transduce.answers.batches import windows
 from transduce.answers.sides import parts_of_words, read_side
 from transduce.data import conll
-from transduce.data.corpora import lines
+from transduce.data.corpora import text_lines
 from transduce.errors import UserError
 from transduce.inspect.heads import attention_maps
 from transduce.transducer import Transducer
@@ -48,11 +48,11 @@ def read_parsed(path: Path) -> list[Parsed]:
     for a file without sentences.
     """
     found = []
-    for sentence in conll.sentences(lines(path), COLUMNS, universal=True):
+    for sentence in conll.sentences((line.encode() for line in text_lines(path)), COLUMNS, universal=True):
         if sentence.broken is not None:
             number, problem = sentence.broken
             raise UserError(f"{path}, line {number}: {problem}; --conllu takes Universal Dependencies")
-        forms, numbers, relations = (column.decode("utf-8", "replace").split(" ") for column in sentence.columns)
+        forms, numbers, relations = (column.decode().split(" ") for column in sentence.columns)
         if not all(number.isdecimal() and len(number) < 10 and int(number) <= len(forms) for number in numbers):
             raise UserError(
                 f"{path}, line {sentence.number}: the column head has a value that is no word of the sentence; numbers "
