@@ -56,6 +56,8 @@ def test_a_header_is_told_until_columns_are_named(tmp_path: Path) -> None:
     (notice,) = notices(data, "train", data.train or Files(path=""))
     assert "a.tsv:1 is probably a header ('word', 'ipa'), and is learned as a pair" in notice
     assert """data.columns={source="word", target="ipa"}""" in notice
+    (notice,) = notices(data, None, data.train or Files(path=""))
+    assert notice.endswith("('word', 'ipa'), and is measured as an example: take the line out")
     assert any("is probably a header" in line for line in survey(data, tmp_path).lines())
     named = data_of(tmp_path / "a.tsv", lines, columns=ColumnNames("word", "ipa"))
     assert list(notices(named, "train", named.train or Files(path=""))) == []

@@ -195,7 +195,7 @@ def examples_of(
     lines = Lines(undecodable="error", malformed="error", max_bytes=longest or LONGEST_LINE)
     units = Units(source=None if targets_only(files, columns) else Characters(), target=Characters())
     data = Data(units=units, test=files, columns=columns, lines=lines, group_references=grouped)
-    for notice in notices(data, "test", files):
+    for notice in notices(data, None, files):
         log.warning(notice)
     found = examples(data, "test", Path("."))
     return [replace(each, source=files.located(each.source)) for each in found] if signal else found

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from transduce.records.record import Record
     from transduce.transducer import Transducer
 
-Files = Annotated[list[Path] | None, typer.Argument(help="Text files, a source a line; standard input if none.")]
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Text files in UTF-8, plain or gzipped, a source a line; standard input if none."),
+]
 SourceFile = Annotated[Path | None, typer.Option("--source", help="A file of sources, with --target, instead.")]
 TargetFile = Annotated[Path | None, typer.Option("--target", help="Its targets, line by line.")]
 BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]

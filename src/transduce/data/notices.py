@@ -42,16 +42,16 @@ def told(data: Data, report: Report, tokenizers: Tokenizers) -> list[str]:
     ]
 
 
-def notices(data: Data, split: str, files: Files) -> Iterator[str]:
-    """Yields a line for people about each thing in the first rows of a split's files that a user should check."""
+def notices(data: Data, split: str | None, files: Files) -> Iterator[str]:
+    """Yields a line for people about each thing in the first rows of a split's files that a user should check. If
+    ``split`` is None, the files are no split of a run, and no setting names their columns.
+    """
     for corpus in files.parts:
         shard = corpus.shards[0]
         yield from _forms(shard)
         rows = list(islice(data.rows(shard), ROWS))
-        if (cells := header(rows)) is not None and split == "train":
-            yield _header_notice(shard, cells, "is learned as a pair")
-        elif cells is not None:
-            yield _header_notice(shard, cells, "is measured as an example")
+        if (cells := header(rows)) is not None:
+            yield _header_notice(shard, cells, split)
 
 
 def _forms(shard: Files) -> Iterator[str]:
@@ -91,13 +91,13 @@ def header(rows: Sequence[CorpusRow]) -> tuple[str, ...] | None:
     return None if again or len(first) < 2 else first
 
 
-def _header_notice(shard: Files, cells: Sequence[str], how: str) -> str:
-    place = shard.place("source", 1)
+def _header_notice(shard: Files, cells: Sequence[str], split: str | None) -> str:
+    place, how = shard.place("source", 1), "learned as a pair" if split == "train" else "measured as an example"
     advice = "take the line out"
-    if shard.path is not None and format_of(shard.path) == "tsv" and len(cells) == 2:
+    if split is not None and shard.path is not None and format_of(shard.path) == "tsv" and len(cells) == 2:
         source, target = cells
         advice = f"""name the columns (--set 'data.columns={{source="{source}", target="{target}"}}'), or {advice}"""
-    return f"{place} is probably a header ({', '.join(map(repr, cells))}), and {how}: {advice}"
+    return f"{place} is probably a header ({', '.join(map(repr, cells))}), and is {how}: {advice}"
 
 
 def unspaced(data: Data, tokenizers: tuple[Tokenizer, Tokenizer]) -> dict[Side, str]:
