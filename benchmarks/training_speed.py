@@ -52,7 +52,6 @@ from transduce.types import Batch
 RECIPE = "multi30k-de-en-transformer"
 MARK_EVERY = 10  # updates between two readings of the clock
 COUNTED = 20  # updates whose operations are counted: batches differ in padding
-SLOW = 5  # seconds of an update, from which on each update reads the clock
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
 
 
@@ -156,10 +155,11 @@ def hugging_face_block(setting: Setting, precision: str, seconds: float) -> Bloc
     stopwatch.marks.append((0, began))
     pairs = ((batch.source.values, batch.target.values) for batch in batches(prepared, setting.seed))
     for step, loss in enumerate(marian.updates(model, pairs, precision), 1):
-        if step % MARK_EVERY == 0 or setting.now() - stopwatch.marks[-1][1] > SLOW * (step - stopwatch.marks[-1][0]):
+        over = setting.now() - began > seconds
+        if over or step % MARK_EVERY == 0:
             stopwatch.marks.append((step, setting.now()))
             stopwatch.loss = loss.item()
-        if setting.now() - began > seconds:
+        if over:
             break
     return stopwatch.block(target_lengths(setting))
 
