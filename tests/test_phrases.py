@@ -167,6 +167,10 @@ def test_discounts() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> PhraseBased:
+    return counted_phrases()
+
+
+def counted_phrases() -> PhraseBased:
     random = np.random.default_rng(0)
     pairs = []
     for _ in range(60):

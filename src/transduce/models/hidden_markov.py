@@ -26,6 +26,7 @@ from transduce.statistical.hidden_markov.base import CountedEmissions, Emissions
 from transduce.statistical.hidden_markov.estimation import BaumWelch, Weigh, batches_of, weighted
 from transduce.statistical.kneser_ney import estimate
 from transduce.statistical.ngram_counts import Counts, Sequences, count, count_by
+from transduce.statistical.tables import check_rows
 from transduce.types import BOS, UNK, Batch, Factory, Padded, real_mask
 
 LARGEST = 2**24  # most transitions of a table
@@ -81,6 +82,10 @@ class HiddenMarkov(nn.Module):
             return None
         counts = LabelCounts(self, pairs, workers)
         return None if counts.hidden else counts
+
+    def check_tables(self) -> None:
+        if len(self.table):
+            check_rows(1 + self.labels**self.order, {"table": self.table})
 
     def trellis(self, source: Any) -> Trellis:
         if not len(self.table):

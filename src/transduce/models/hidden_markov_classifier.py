@@ -14,6 +14,7 @@ from transduce.errors import UserError
 from transduce.statistical.counted import check_tokens, empty
 from transduce.statistical.hidden_markov.base import Emissions
 from transduce.statistical.hidden_markov.estimation import BaumWelch, batches_of, weighted
+from transduce.statistical.tables import check_rows
 from transduce.types import UNK, Batch, Emission, Factory, Padded, real_mask
 
 
@@ -50,6 +51,10 @@ class HiddenMarkovClassifier(nn.Module):
 
     def counts(self, pairs: Pairs) -> ClassCounts:
         return ClassCounts(self, pairs)
+
+    def check_tables(self) -> None:
+        if len(self.table):
+            check_rows(1 + self.labels * self.per_label, {"table": self.table})
 
     def states(self, source: Any) -> Trellis:
         """The trellis of the states of all labels: state k of label v has number v K + k. Raises UserError before

@@ -22,6 +22,7 @@ from transduce.statistical.kneser_ney import estimate
 from transduce.statistical.readings import compiled
 from transduce.statistical.readings.lattice import JointState, begin, log_probs, written
 from transduce.statistical.readings.reader import Reader
+from transduce.statistical.tables import check, check_range
 from transduce.types import Padded
 
 
@@ -77,12 +78,21 @@ class JointNgram(nn.Module):
             raise UserError(f"uncut = {uncut}: a share of the pairs was expected, from 0 to 1")
         self.order, self.beam, self.width, self.escape = order, beam, width, escape
         self.longest, self.uncut = (source_tokens, target_tokens), uncut
-        self.target_vocabulary = target_vocabulary
+        self.source_vocabulary, self.target_vocabulary = source_vocabulary, target_vocabulary
         self.units = empty(torch.long, source_tokens + target_tokens)
         self.ngrams = BackOff()
 
     def counts(self, pairs: Pairs) -> JointCounts:
         return JointCounts(self, pairs)
+
+    def check_tables(self) -> None:
+        S = self.longest[0]
+        check(len(self.units) == (self.ngrams.end if len(self.ngrams) else 0), "units", "one unit for each word")
+        check_range("units", self.units[:, :S], 0, self.source_vocabulary - 1)
+        check_range("units", self.units[:, S:], 0, self.target_vocabulary - 1)
+        change_U = (self.units[1:] - self.units[:-1]).sign()
+        first_U = change_U.gather(1, (change_U != 0).int().argmax(1, keepdim=True))
+        check(bool((first_U > 0).all()), "units", "ascending rows")
 
     def start(self, source: Padded) -> JointState:
         if not len(self.units):

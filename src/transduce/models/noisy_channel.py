@@ -21,6 +21,7 @@ from transduce.recipes.origins.misspellings import english_counts
 from transduce.statistical.channel import Channel, ChannelCounts, advanced, steps
 from transduce.statistical.counted import check_tokens, empty
 from transduce.statistical.prefix_tree import PrefixTree
+from transduce.statistical.tables import check, check_ascending, check_offsets, check_range, check_rows, levels
 from transduce.tree import Shared
 from transduce.types import BOS, EOS, PAD, SPECIALS, Padded
 
@@ -95,6 +96,23 @@ class NoisyChannel(nn.Module):
 
     def counts(self, pairs: Pairs) -> NoisyChannelCounts:
         return NoisyChannelCounts(self, pairs)
+
+    def check_tables(self) -> None:
+        check_rows(len(self.contexts), {"first": self.first})
+        check_rows(len(self.short_contexts), {"more": self.more})
+        check_rows(len(self.tokens), {"shares": self.shares})
+        if not len(self.tokens):
+            check_rows(0, {"edges": self.edges, "contexts": self.contexts, "short_contexts": self.short_contexts})
+            return
+        check(len(self.contexts) > 0 and len(self.short_contexts) > 0, "contexts", "one context or more")
+        check_ascending("contexts", self.contexts)
+        check_ascending("short_contexts", self.short_contexts)
+        check_offsets("edges", self.edges, len(self.tokens) + 1, len(self.tokens))
+        check_range("tokens", self.tokens, EOS, len(self.entries) - 1)
+        parent_E = torch.repeat_interleave(self.edges.long().diff())
+        levels("edges", parent_E)
+        inner_E = torch.isin(torch.arange(1, len(parent_E) + 1, device=parent_E.device), parent_E)
+        check(bool((inner_E != (self.tokens == EOS)).all()), "tokens", "words that end with EOS and nowhere else")
 
     def start(self, source: Padded) -> ChannelState:
         if not len(self.tokens):

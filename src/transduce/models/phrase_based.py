@@ -29,6 +29,7 @@ from transduce.statistical.phrases.extraction import Corpus
 from transduce.statistical.phrases.reordering import Orientation
 from transduce.statistical.phrases.table import SCORES, PhraseTable, estimate
 from transduce.statistical.phrases.trie import Trie
+from transduce.statistical.tables import check, check_ascending, check_offsets, check_range, check_rows, levels
 from transduce.types import EOS, PAD, UNK, Padded, PhraseOptions
 
 Ids = NDArray[np.int64]
@@ -108,6 +109,24 @@ class PhraseBased(nn.Module):
             (self.orientations, table.orientation),
         ):
             parameter.data = torch.from_numpy(np.ascontiguousarray(values)).to(parameter)
+
+    def check_tables(self) -> None:
+        sources, targets = self.vocabularies
+        options = len(self.lengths)
+        tables = {"targets": self.targets, "links": self.links, "scores": self.scores}
+        check_rows(options, tables | {"orientations": self.orientations})
+        if not len(self.first):
+            check_rows(0, {"first": self.first, "source_keys": self.source_keys, "lengths": self.lengths})
+            return
+        check_offsets("first", self.first, len(self.source_keys), options)
+        check_ascending("source_keys", self.source_keys)
+        check_range("source_keys", self.source_keys, 0, sources * (1 + len(self.source_keys)) - 1)
+        longest = len(levels("source_keys", self.source_keys // sources)) - 1
+        check(longest <= self.longest, "source_keys", f"phrases of at most {self.longest} words")
+        check_range("lengths", self.lengths, 1, self.longest)
+        check_range("targets", self.targets, 0, targets - 1)
+        words = targets - UNK
+        check(not len(self.language) or self.language.end == words, "language.ends", f"the end {words}")
 
     # ----------------------------------------------------------- a derivation
 

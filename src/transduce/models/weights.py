@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from transduce.errors import UserError
+from transduce.protocols import can
+from transduce.statistical.tables import TableError, Tabulated
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -53,7 +55,8 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str, ma
     Raises UserError unless all names and shapes fit, and all trained numbers are finite. Numbers must be of the same
     type, or both of a floating-point type; then they become the model's type. A parameter that is empty in the model
     takes any length. Parameters without gradient, such as counts, may have infinite numbers, but no NaN. After one of
-    these errors the model is unchanged.
+    these errors the model is unchanged. Then raises UserError for a counted table that does not fit the others
+    (statistical/tables.py); such a model must not be used.
     """
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())
@@ -74,6 +77,13 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str, ma
             parameter.data = tensors[name].to(parameter)
         else:
             parameter.copy_(tensors[name])
+    for place, module in reversed([*model.named_modules()]):  # inner tables before those that use them
+        if can(type(module), Tabulated):
+            try:
+                module.check_tables()
+            except TableError as error:
+                within = f"in {place}, " if place else ""
+                raise UserError(f"{origin}: {within}{error}; copy the file again, or count the model again") from error
 
 
 def _takes_any_length(parameter: nn.Parameter, tensor: Tensor) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transduce.statistical.counted import empty
+from transduce.statistical.tables import check, check_ascending, check_rows
 from transduce.types import PAD
 
 Ids = NDArray[np.int64]
@@ -66,6 +67,17 @@ class Affixes(nn.Module):
         for name, value in values.items():
             parameter = getattr(self, name)
             parameter.data = torch.from_numpy(value).to(parameter)
+
+    def check_tables(self) -> None:
+        count = len(self.log_prob)
+        check_rows(count, {"keys": self.keys})
+        if not count:
+            check_rows(0, {"bounds": self.bounds})
+            return
+        check(len(self.bounds) > 0 and int(self.bounds[0]) == 1, "bounds", "1 as the first number")
+        check(int(self.bounds[-1]) == count, "bounds", f"{count} as the last number")
+        check_ascending("bounds", self.bounds)
+        check(int(self.keys[0]) >= 1, "keys", "an alphabet of one piece or more")
 
     def forward(self, pieces_NC: Tensor) -> Tensor:
         """[N, L]: log p(label) for each word, from the longest affix of its ``pieces_NC`` that was counted."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from transduce.statistical.counted import empty
 from transduce.statistical.ngrams import NGrams
+from transduce.statistical.tables import check, check_ascending, check_range, check_rows, levels
 
 
 class BackOff(nn.Module):
@@ -37,6 +38,30 @@ class BackOff(nn.Module):
         for name, value in values.items():
             parameter = getattr(self, name)
             parameter.data = torch.as_tensor(value).to(parameter)
+
+    def check_tables(self) -> None:
+        if not len(self.ends):
+            tables = {"keys": self.keys, "suffix": self.suffix, "after": self.after, "log_prob": self.log_prob}
+            check_rows(0, tables | {"back_off": self.back_off})
+            return
+        check_rows(2, {"ends": self.ends})
+        words, count = self.end + 2, len(self.log_prob)
+        check(self.end >= 0 and count > words, "ends", f"an end below {count - 2}")
+        check_range("ends", self.ends[1:], 0, count - 1)
+        check_rows(count, {"suffix": self.suffix, "after": self.after, "back_off": self.back_off})
+        check_rows(count - 1, {"keys": self.keys})
+        check_ascending("keys", self.keys)
+        check(int(self.keys[0]) == 0 and int(self.keys[words - 1]) == words - 1, "keys", "all words first")
+        starts = torch.tensor(levels("keys", self.keys // words), device=self.keys.device)
+        number_M = torch.arange(count, device=self.keys.device)
+        order_M = torch.searchsorted(starts, number_M - 1, right=True).masked_fill(number_M == 0, 0)
+        for name, table in (("suffix", self.suffix), ("after", self.after)):
+            check_range(name, table, 0, count - 1)
+        shorter = order_M[self.suffix] < order_M
+        check(int(self.suffix[0]) == 0 and bool(shorter[1:].all()), "suffix", "shorter n-grams")
+        check(bool((order_M[self.after] <= order_M).all()), "after", "n-grams that are not longer")
+        largest = max(float(self.log_prob.max()), float(self.back_off.max()))
+        check(largest < float("inf"), "log_prob, back_off", "no infinite number")
 
     def ngrams(self) -> NGrams:
         """The n-grams as arrays, the inverse of ``learn``."""

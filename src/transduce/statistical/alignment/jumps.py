@@ -18,6 +18,7 @@ from transduce.errors import UserError
 from transduce.statistical.alignment.blocks import Block
 from transduce.statistical.alignment.position import Expectation, Ids, Position, check_share
 from transduce.statistical.counted import empty
+from transduce.statistical.tables import check_rows
 
 ROUNDS = 10  # of the iteration in ``learn``
 
@@ -45,6 +46,10 @@ class Jumps(nn.Module):
         """Makes all widths of jumps equally probable. Only the lengths of the sources matter."""
         self.longest = int(source_length_N.max(initial=1))
         self.weight.data = torch.full((2 * self.window + 1,), 1.0 / (2 * self.window + 1), dtype=torch.float64)
+
+    def check_tables(self) -> None:
+        if len(self.weight):
+            check_rows(2 * self.window + 1, {"weight": self.weight})
 
     def earlier(self) -> Sequence[Position]:
         return ()

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 from transduce.statistical.alignment.blocks import Block
 from transduce.statistical.counted import empty
+from transduce.statistical.tables import check, check_ascending, check_range, check_rows
 
 Ids = NDArray[np.int64]
 
@@ -158,6 +159,12 @@ class Absolute(Independent):
         self.lengths = empty(torch.long, 2)  # [K, 2], sorted
         self.probability = empty()  # for each K a table [T, 1 + S], one after the other
 
+    def check_tables(self) -> None:
+        check_range("lengths", self.lengths, 1, WIDEST - 1)
+        S_K, T_K = self.lengths.unbind(1)
+        check_ascending("lengths", S_K * WIDEST + T_K)
+        check_rows(int((T_K.double() * (1 + S_K)).sum()), {"probability": self.probability})
+
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
         lengths = Lengths.of(source_length_N, target_length_N)
         self.lengths.data = torch.stack([lengths.S_K, lengths.T_K], 1)
@@ -215,6 +222,9 @@ class Diagonal(Independent):
             raise UserError(f"tension = {tension}: at least {LOOSE} and at most {TIGHT} was expected")
         self.first = tension
         self.tension = empty()  # [1]
+
+    def check_tables(self) -> None:
+        check(len(self.tension) <= 1, "tension", "one number")
 
     def begin(self, source_length_N: Ids, target_length_N: Ids, source_words: int) -> None:
         self.tension.data = torch.full((1,), self.first, dtype=torch.float64)

@@ -16,6 +16,7 @@ from transduce.statistical.alignment.blocks import Block, Sentences, blocks
 from transduce.statistical.alignment.lexicon import Lexicon, word_pairs
 from transduce.statistical.alignment.position import Expectation, Position
 from transduce.statistical.counted import empty
+from transduce.statistical.tables import check, check_ascending, check_rows
 from transduce.types import Factory, Padded
 
 
@@ -43,6 +44,13 @@ class TwoWays(nn.Module):
         super().__init__()
         self.keys = empty(torch.long)
         self.forth, self.back = Direction(position()), Direction(position())
+
+    def check_tables(self) -> None:
+        check_ascending("keys", self.keys)
+        for name, direction in (("forth", self.forth), ("back", self.back)):
+            check_rows(len(self.keys), {f"{name}.lexicon.probability": direction.lexicon.probability})
+            for part, table in direction.position.named_parameters():
+                check(len(table) > 0 or not len(self.keys), f"{name}.position.{part}", "one row or more")
 
     def expect(self, block: Block, turned: bool) -> Expectation:
         """The E-step of a block by ``forth``. If ``turned`` is True, ``back`` does the E-step of the block with source

@@ -15,6 +15,7 @@ from transduce.errors import UserError
 from transduce.modules.numbers import grouped
 from transduce.statistical.counted import empty
 from transduce.statistical.hidden_markov.base import Weighted
+from transduce.statistical.tables import check_rows
 from transduce.types import Padded
 
 SAMPLE = 4096  # steps from which random first means are drawn
@@ -53,6 +54,11 @@ class GaussianEmissions(nn.Module):
         self.channels, self.covariance, self.floor, self.labels = source_vocabulary, covariance, floor, labels
         self.mean = empty(torch.float64, source_vocabulary)  # [S, D]
         self.whitening = empty(torch.float64, source_vocabulary, source_vocabulary if covariance == "full" else 1)
+
+    def check_tables(self) -> None:
+        if len(self.mean):
+            check_rows(self.labels, {"mean": self.mean})
+        check_rows(len(self.mean), {"whitening": self.whitening})
 
     def forward(self, source: Padded) -> Padded:
         if not len(self.mean):

@@ -22,6 +22,7 @@ from transduce.modules.spelling import words
 from transduce.statistical.affixes import Affixes
 from transduce.statistical.counted import empty
 from transduce.statistical.hidden_markov.base import Weighted
+from transduce.statistical.tables import check, check_ascending, check_rows
 from transduce.types import BOS, EOS, PAD, Padded, real_mask
 
 Ids = NDArray[Any]
@@ -103,6 +104,16 @@ class WordEmissions(nn.Module):
         self.forms = empty(torch.long)  # row and shape of known words, ascending, [F]
         self.known = empty(torch.float32, labels)  # log p(x | y) - log p(x) of these, [F, L]
         self.rows = empty(torch.float32, labels)  # how often known words have each label, in any shape, [R, L]
+
+    def check_tables(self) -> None:
+        counted = len(self.forms) > 0
+        check_rows(len(self.forms), {"known": self.known})
+        check_ascending("forms", self.forms)
+        check_rows(self.labels if counted else 0, {"prior": self.prior})
+        check(len(self.rows) in (0, self.table), "rows", f"{self.table} rows, or none,")
+        spelled = counted and self.alphabet > 0
+        for name, affixes in (("beginnings", self.beginnings), ("endings", self.endings)):
+            check(len(affixes.log_prob) > 0 or not spelled, name, "one affix or more")
 
     def forward(self, source: Padded) -> Padded:
         if not len(self.forms):
