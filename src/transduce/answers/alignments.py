@@ -88,7 +88,7 @@ def encode_pairs(model: TextModel, pairs: Sequence[tuple[str, str]]) -> list[Enc
     the model cannot align.
     """
     check_alignable(model)
-    sources = model.read_told([source for source, _ in pairs], "sources")
+    sources = model.read_told([source for source, _ in pairs], "source")
     rows = model.read_targets([target for _, target in pairs], what="targets")
     tokenizer, parts = model.target_tokenizer, parts_of_words(model.target_tokenizer)
     return [

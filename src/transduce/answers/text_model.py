@@ -177,7 +177,7 @@ class TextModel:
 
     def read_told(self, sources: Sequence[str], what: str = "input") -> list[Any]:
         """The rows of the sources, for callers that return no ``Answer``. Logs a warning for each source that is cut,
-        and one for all unknown tokens; ``what`` names the sources in it.
+        and one for all unknown tokens; ``what`` names a source in them.
         """
         unknown = Unknown()
         read = self.read(sources)
@@ -186,7 +186,7 @@ class TextModel:
                 log.warning("%s %d %s", what, number, source.truncated)
             unknown.add(source.unknown)
         if unknown:
-            log.warning("%s: %s", what, unknown)
+            log.warning("%s: %s", what if len(sources) == 1 or what == "input" else f"{what}s", unknown)
         return [source.row for source in read]
 
     def read_one(self, text: str) -> Any:
