@@ -29,7 +29,7 @@ from transduce.search.beam import Beam
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.length_beam import LengthBeam
 from transduce.transducer import Transducer
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 SOURCE, SIZE, LONGEST = "abca", 3, 6
 
@@ -69,7 +69,7 @@ def living(transducer: Transducer) -> list[set[tuple[int, ...]]]:
             (*prefix, token): total + log_p
             for prefix, total in beam.items()
             for token, log_p in enumerate(following(transducer, prefix))
-            if token not in (PAD, BOS, EOS)
+            if token not in (PAD, BOS, EOS, UNK)
         }
         beam = dict(sorted(every.items(), key=lambda entry: -entry[1])[:SIZE])
         steps.append(set(beam))

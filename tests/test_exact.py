@@ -24,11 +24,11 @@ from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
 from transduce.search.step import capacity
 from transduce.tree import Buffer
-from transduce.types import BOS, EOS, PAD
+from transduce.types import BOS, EOS, PAD, UNK
 
 Tokens = tuple[int, ...]
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"
-WORDS = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS)]
+WORDS = [token for token in range(VOCABULARY) if token not in (PAD, BOS, EOS, UNK)]
 
 
 def beginnings(model: Lookup, source: int, longest: int) -> dict[Tokens, float]:
@@ -102,19 +102,19 @@ def test_what_is_left_unfinished_is_told(caplog: pytest.LogCaptureFixture) -> No
 def test_an_empty_output_that_wins_is_told() -> None:
     """The empty output has the probability 0.2, and any other output at most 0.16. Greedy search does not find it."""
     model = Lookup(ends=(0.0,))
-    model.logits[:] = torch.tensor([0.0, 0, 0.2, 0.8, 0, 0, 0]).log()
+    model.logits[:] = torch.tensor([0.0, 0, 0.2, 0, 0.8, 0, 0]).log()
     (explored,) = Exact(max_length=9).explore(model, torch.tensor([0]))
     assert explored.empty_wins
     assert explored.hypotheses[0].tokens == (EOS,)
     assert len(Greedy(9)(model, torch.tensor([0]))[0][0].tokens) == 9
-    model.logits[:] = torch.tensor([0.0, 0, 0.6, 0.4, 0, 0, 0]).log()
-    model.logits[0, code_after(0, BOS)] = torch.tensor([0.0, 0, 0.1, 0.9, 0, 0, 0]).log()  # the first token
+    model.logits[:] = torch.tensor([0.0, 0, 0.6, 0, 0.4, 0, 0]).log()
+    model.logits[0, code_after(0, BOS)] = torch.tensor([0.0, 0, 0.1, 0, 0.9, 0, 0]).log()  # the first token
     (explored,) = Exact(max_length=9).explore(model, torch.tensor([0]))
     assert not explored.empty_wins
 
 
 def test_from_a_prefix() -> None:
-    model, wanted = Lookup(1), [[3], [], [4, 6], [5, 5, 5]]
+    model, wanted = Lookup(1), [[5], [], [4, 6], [5, 5, 5]]
     found = Exact(2, 6, beam=1)(model, all_of(model), prefixes(wanted))
     for source, beginning in enumerate(wanted):
         every = {y: p for y, p in outputs(model, source, 6).items() if list(y[: len(beginning)]) == beginning}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from transduce.search.frames.forcing import scored
 from transduce.search.frames.prefix_beam import PrefixBeam, _Beam
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import BoundedReward, LogProbability
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 SYMBOLS = (3, 4, 5)
 
@@ -83,7 +83,7 @@ def judged(language_model: Bigrams, output: tuple[int, ...]) -> float:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_full_beam_is_the_sum_over_all_alignments(seed: int) -> None:
     model, source = drawn([4, 2, 3], seed)
-    for row, hypotheses in enumerate(PrefixBeam(200, 200)(model, source)):
+    for row, hypotheses in enumerate(PrefixBeam(200, 200, unknown=True)(model, source)):
         expected = totals(model, row)
         assert {h.tokens for h in hypotheses} == set(expected)
         for hypothesis in hypotheses:
@@ -95,7 +95,7 @@ def test_a_full_beam_is_the_sum_over_all_alignments(seed: int) -> None:
 def test_a_full_beam_with_a_language_model(weight: float, bonus: float) -> None:
     model, source = drawn([3, 4, 2], seed=4)
     language_model = Bigrams()
-    search = PrefixBeam(200, 200, weight, bonus, language_model)
+    search = PrefixBeam(200, 200, weight, bonus, language_model, unknown=True)
     for row, hypotheses in enumerate(search(model, source)):
         expected = totals(model, row)
         assert len(hypotheses) == len(expected)
@@ -121,15 +121,16 @@ class Excluding(Bigrams):
 
 def test_a_language_model_of_weight_0_is_left_out_whatever_it_excludes() -> None:
     model, source = drawn([5, 3, 4])
-    alone, beside = PrefixBeam(6, 3), PrefixBeam(6, 3, weight=0.0, language_model=Excluding(4))
+    alone = PrefixBeam(6, 3, unknown=True)
+    beside = replace(alone, weight=0.0, language_model=Excluding(4))
     assert beside(model, source) == alone(model, source)
 
 
 def test_outputs_that_the_language_model_excludes_are_left_out_unless_it_excludes_all() -> None:
     model, source = drawn([4, 3])
-    for hypotheses in PrefixBeam(200, 200, language_model=Excluding(4))(model, source):
+    for hypotheses in PrefixBeam(200, 200, language_model=Excluding(4), unknown=True)(model, source):
         assert {len(hypotheses) > 3, any(4 in h.tokens for h in hypotheses)} == {True, False}
-    for hypotheses in PrefixBeam(6, 3, language_model=Excluding(3, 4, 5, EOS))(model, source):
+    for hypotheses in PrefixBeam(6, 3, language_model=Excluding(3, 4, 5, EOS), unknown=True)(model, source):
         assert len(hypotheses) == 3
         assert all(math.isfinite(h.score) for h in hypotheses)
 
@@ -140,7 +141,7 @@ def test_narrower_beams_find_less(size: int) -> None:
     all alignments.
     """
     model, source = drawn([6, 5], seed=5, sharpness=0.5)
-    for row, hypotheses in enumerate(PrefixBeam(size, size)(model, source)):
+    for row, hypotheses in enumerate(PrefixBeam(size, size, unknown=True)(model, source)):
         expected = totals(model, row)
         assert len({h.tokens for h in hypotheses}) == len(hypotheses) == size
         for h in hypotheses:
@@ -153,7 +154,7 @@ def test_prefixes_that_leave_and_come_back_are_one() -> None:
     """A prefix can leave the beam and come back. No output occurs twice, even in a narrow beam over many frames."""
     model, source = drawn([40] * 20, seed=6, sharpness=0.3)
     for size in (2, 4, 9):
-        for hypotheses in PrefixBeam(size, size)(model, source):
+        for hypotheses in PrefixBeam(size, size, unknown=True)(model, source):
             assert len({h.tokens for h in hypotheses}) == size
 
 
@@ -164,7 +165,7 @@ def test_a_beam_with_more_places_than_prefixes_leaves_them_empty() -> None:
     logits_BSV = torch.randn(2, 3, 25, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     logits_BSV[..., [BOS, EOS]] = -1e4
     log_probs_BSV = logits_BSV.log_softmax(-1)
-    search = PrefixBeam(30, 30)
+    search = PrefixBeam(30, 30, unknown=True)
     both = search(Drawn(log_probs_BSV, torch.tensor([3, 1])), sources([2, 2]))
     alone = search(Drawn(log_probs_BSV[1:, :1], torch.tensor([1])), sources([2]))
     assert [len({h.tokens for h in hypotheses}) for hypotheses in both] == [len(both[0]), len(both[1])] == [30, 23]
@@ -193,8 +194,8 @@ def test_the_best_path_and_the_best_output() -> None:
     """A blank is the likeliest symbol in both frames. The best alignment is empty; the best output is one symbol."""
     logits = torch.tensor([[0.45, 1e-9, 1e-9, 0.35, 0.1, 0.1]], dtype=torch.float64).log().expand(2, -1)[None]
     model = Drawn(logits.log_softmax(-1), torch.tensor([2]))
-    ((path,),) = BestPath()(model, sources([2]))
-    ((beam,),) = PrefixBeam(5)(model, sources([2]))
+    ((path,),) = BestPath(unknown=True)(model, sources([2]))
+    ((beam,),) = PrefixBeam(5, unknown=True)(model, sources([2]))
     assert (path.tokens, beam.tokens) == ((EOS,), (3, EOS))
     assert path.score == path.log_prob == pytest.approx(2 * math.log(0.45), abs=1e-6)
     assert beam.log_prob == pytest.approx(math.log(0.35**2 + 2 * 0.35 * 0.45), abs=1e-6)
@@ -202,7 +203,7 @@ def test_the_best_path_and_the_best_output() -> None:
 
 def test_the_score_of_a_best_path_is_of_its_alignment() -> None:
     model, source = drawn([4, 2], seed=7)
-    for row, (hypothesis,) in enumerate(BestPath()(model, source)):
+    for row, (hypothesis,) in enumerate(BestPath(unknown=True)(model, source)):
         frames = model.log_probs_BSV[row, : int(model.lengths_B[row])]
         assert hypothesis.tokens == (*collapse(frames.argmax(-1).tolist(), PAD), EOS)
         assert hypothesis.score == pytest.approx(float(frames.amax(-1).sum()))
@@ -239,7 +240,7 @@ def test_score(model: Any, search: Any) -> None:
     source = sources(LENGTHS)
     for row, hypotheses in enumerate(search(model, source)):
         for hypothesis in hypotheses:
-            assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
+            assert not {PAD, BOS, EOS, UNK} & set(hypothesis.tokens[:-1])
             target = padded_targets([list(hypothesis.tokens)])
             (forced,) = search.force(model, pick(source, [row]), target)
             assert forced.tokens == hypothesis.tokens
@@ -306,6 +307,7 @@ def test_frame_by_frame_or_token_by_token(model: Any) -> None:
 def test_what_is_chosen_token_by_token_is_the_first_choice(seed: int) -> None:
     model, _ = drawn([4, 7, 2], seed)
     frames = Padded(model.log_probs_BSV.float(), model.lengths_B)
+    frames.values[..., UNK] = -1e4
     chosen: list[list[int]] = [[], [], []]
     for row, tokens in enumerate(chosen):
         alone = Padded(frames.values[row : row + 1], frames.lengths[row : row + 1])

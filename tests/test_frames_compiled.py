@@ -16,7 +16,7 @@ from test_laws import padded_targets
 from transduce.compute.library import optional_library
 from transduce.search.frames import compiled, forcing
 from transduce.search.frames.prefix_beam import PrefixBeam
-from transduce.types import BOS, EOS, Padded
+from transduce.types import BOS, EOS, UNK, Padded
 
 pytestmark = pytest.mark.skipif(
     optional_library() is None, reason="no C++ compiler was found when transduce was installed"
@@ -69,8 +69,9 @@ def test_the_probability_of_given_outputs_is_that_of_the_operators(seed: int) ->
     """Both give the same numbers, also for outputs that do not fit into the frames and for prefixes that fit in one
     way.
     """
-    frames = drawn(seed, 6, equal=False)
-    outputs = [[3, 3, 4, EOS], [5, EOS], [4, 4, 4, 5, EOS], [EOS], [3, 5, 3, 5, 5, 4, 3, EOS]]
+    frames = drawn(seed, 7, equal=False)
+    frames.values[..., UNK] = -1e4  # the operators never choose it
+    outputs = [[6, 6, 4, EOS], [5, EOS], [4, 4, 4, 5, EOS], [EOS], [6, 5, 6, 5, 5, 4, 6, EOS]]
     for some in (outputs, outputs[::-1]):
         target = padded_targets(some)
         found = compiled.token_log_probs(frames, target)
@@ -97,7 +98,7 @@ def test_without_the_library_the_operators_search(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(compiled, "optional_library", lambda: None)
     frames = drawn(1, 6, equal=False)
     model: Any = Drawn(frames.values[:, :5], frames.lengths.clamp(max=5))
-    for row, hypotheses in enumerate(PrefixBeam(400, 3)(model, sources([2] * 5))):
+    for row, hypotheses in enumerate(PrefixBeam(400, 3, unknown=True)(model, sources([2] * 5))):
         best = sorted(totals(model, row).items(), key=lambda item: -item[1])[:3]
         assert [h.tokens for h in hypotheses] == [output for output, _ in best]
         assert [h.score for h in hypotheses] == pytest.approx([total for _, total in best], abs=1e-9)

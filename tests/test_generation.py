@@ -23,7 +23,7 @@ from transduce.search.contexts import Carried, Window
 from transduce.search.generation import Drawn, Generation
 from transduce.search.sampling import Sampling, drawn
 from transduce.search.truncation import Nucleus, TopK
-from transduce.types import BOS, EOS, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 MODELS = {
     "lstm": language(recurrent("plain", bridge="zero")["decoder"]),
@@ -52,7 +52,7 @@ def by_hand(model: Any, how: Generation, sampling: Sampling, sample: int, window
         tokens = torch.tensor([[BOS if token == EOS else token for token in read]])
         output, _ = model.extend(tokens, model.start(SOURCE))
         scores = model.readout(output)[:, -1].log_softmax(-1)
-        scores[:, : BOS + 1] = float("-inf")
+        scores[:, [PAD, BOS, UNK]] = float("-inf")
         token = int(drawn(sampling.distribution(scores), random_numbers.uniform(keys, place)))
         written.append(token)
         read.append(token)

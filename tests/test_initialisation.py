@@ -23,6 +23,7 @@ from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.text import Characters, Symbols
+from transduce.errors import UserError
 from transduce.models.weights import save_weights, summarise
 from transduce.modules.embedding import Readout, TokenEmbedding
 from transduce.protocols import Model
@@ -32,6 +33,7 @@ from transduce.training.optimization import freeze
 from transduce.training.settings import Init
 
 PAIRS = [("abc", "cba"), ("bé", "éb"), ("cü", "üc"), ("aé", "éa"), ("bca", "acb")]
+KNOWN = [("abc", "cba"), ("bca", "acb"), ("ba", "ab")]
 STILL = {"training.optimizer": {"type": "adam", "rate": 0.0}, "training.steps": 1, "training.average": 1}
 """Training that changes nothing: the saved weights are the initial weights."""
 
@@ -75,7 +77,7 @@ def test_the_first_loss_is_that_of_the_old_model(tiny: dict[str, Any], trained: 
 
 def test_the_run_says_where_it_began(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     still = tiny | STILL | {"init.run": str(trained), "init.checkpoint": "last"}
-    train(tmp_path / "run", still | {"data.units": {"joint": {"type": "words"}}}, pairs=PAIRS)
+    train(tmp_path / "run", still | {"data.units": {"joint": {"type": "words"}}}, pairs=KNOWN)
     table = config.read(tmp_path / "run" / "config.toml")
     assert table["init"] == {"run": str(trained), "checkpoint": "last", "vocabulary": "keep"}
     assert table["data"]["units"]["joint"]["type"] == "characters", "the units are those of its vocabulary"
@@ -86,12 +88,16 @@ def test_the_run_says_where_it_began(tiny: dict[str, Any], trained: Path, tmp_pa
     assert all(torch.equal(tensor, saved(trained)[name]) for name, tensor in saved(tmp_path / "run").items())
 
 
-@pytest.mark.parametrize("vocabulary", ["own", "extend"])
+@pytest.mark.parametrize("vocabulary", ["own", "extend", "keep"])
 def test_tokens_known_to_both_keep_their_vectors(
     vocabulary: str, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
     settings = tiny | STILL
-    started = train(tmp_path / "run", settings | {"init.vocabulary": vocabulary}, pairs=PAIRS, init=trained)
+    report = Report()
+    started = train(tmp_path / "run", settings | {"init.vocabulary": vocabulary}, report, pairs=PAIRS, init=trained)
+    if vocabulary == "keep":  # the targets have tokens that it lacks
+        assert "3 of 12 tokens (25 %) in 3 of 5 lines are unknown to the model: é ü" in "\n".join(report.started.report)
+        vocabulary = "extend"
     units = {"data.units": {"joint": "characters"}} if vocabulary == "own" else {}
     old, new = transduce.load(trained, device="cpu").target_tokenizer, started.target_tokenizer
     here, there = (tokenizer.tokens(range(len(tokenizer))) for tokenizer in (new, old))
@@ -116,13 +122,40 @@ def test_tokens_known_to_both_keep_their_vectors(
                 assert torch.equal(ours[row], saved(tmp_path / "fresh")[name][row]), (name, token)
 
 
+@pytest.mark.parametrize("unit", [{"type": "bpe", "size": 20}, {"type": "unigram", "size": 20}], ids=["bpe", "unigram"])
+def test_targets_that_a_kept_vocabulary_cannot_write_are_refused(
+    unit: Any, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    """Pieces cannot be extended. A share of targets that is small is told, and learned as it is."""
+    settings = tiny | STILL | {"data.units": {"joint": unit}}
+    train(tmp_path / "old", settings, pairs=KNOWN * 3)
+    with pytest.raises(
+        UserError,
+        match=r"unknown to the model: к; .* cannot be extended.*init\.vocabulary = \"own\" .* leave these pairs",
+    ):
+        train(tmp_path / "new", tiny | STILL, pairs=[("ab", "к"), *KNOWN], init=tmp_path / "old")
+    report = Report()
+    train(tmp_path / "few", tiny | STILL, report, pairs=[("ab", "к"), *KNOWN * 40], init=tmp_path / "old")
+    told = "\n".join(report.started.report)
+    assert "  target: " in told
+    assert "in 1 of 115 lines are unknown to the model: к" in told
+
+
+def test_rare_tokens_of_the_kept_unit_are_told_and_not_added(tiny: dict[str, Any], tmp_path: Path) -> None:
+    settings = tiny | STILL | {"data.units": {"joint": {"type": "characters", "minimum_count": 5}}}
+    train(tmp_path / "old", settings, pairs=[*KNOWN * 3, ("ab", "q")])
+    report = Report()
+    train(tmp_path / "new", tiny | STILL, report, pairs=[*KNOWN * 3, ("ab", "q")], init=tmp_path / "old")
+    assert f"starts from {tmp_path / 'old'} (best), with its vocabularies" in report.started.report
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_what_is_frozen_stays_to_the_last_bit(
     optimizer: str, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
     report = Report()
     frozen = {"training.freeze": ["encoder", "decoder.*.bias"], "training.optimizer": {"type": optimizer}}
-    train(tmp_path / "run", tiny | frozen, report, pairs=PAIRS, init=trained)
+    train(tmp_path / "run", tiny | frozen, report, pairs=KNOWN, init=trained)
     old, told = saved(trained, "best"), report.started.report[-1]
     same = {name for name, tensor in saved(tmp_path / "run").items() if torch.equal(tensor, old[name])}
     assert same == {name for name in old if name.startswith("encoder.") or name.endswith(".bias")}

@@ -27,7 +27,7 @@ from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
 from transduce.search.sampling import Sampling
 from transduce.search.truncation import Nucleus
-from transduce.types import BOS, EOS, PAD, Batch, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
 LENGTHS = [5, 2, 4]
 
@@ -207,7 +207,7 @@ def test_score(model: Any, search: Any) -> None:
         )
         for hypothesis, forced in zip(hypotheses, again, strict=True):
             assert hypothesis.tokens[-1] == EOS
-            assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
+            assert not {PAD, BOS, EOS, UNK} & set(hypothesis.tokens[:-1])
             assert forced.log_prob == pytest.approx(hypothesis.log_prob, abs=1e-9)
             assert forced.token_log_probs == pytest.approx(hypothesis.token_log_probs, abs=1e-9)
 
@@ -260,7 +260,7 @@ def test_full_beam_is_exact(model: Any) -> None:
     nothing better.
     """
     source, longest = sources([3, 4]), 3
-    middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
+    middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS, UNK)]
     every = [[*body, EOS] for length in range(longest) for body in itertools.product(middle, repeat=length)]
     for row in range(2):
         repeated = pick(source, [row] * len(every))

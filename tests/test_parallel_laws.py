@@ -18,7 +18,7 @@ from transduce.objectives.cross_entropy import ParallelCrossEntropy
 from transduce.protocols import Model
 from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import Average
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 WORDS = [3, 0, 6]  # how many are written for each source, by those that choose
 CHOOSING = [family for family in PARALLEL if chooses_length(family)]
@@ -122,7 +122,7 @@ def test_score(model: Any, search: LengthBeam) -> None:
         assert len({len(h.tokens) for h in hypotheses}) == len(hypotheses)
         for hypothesis in hypotheses:
             assert hypothesis.tokens[-1] == EOS
-            assert not {PAD, BOS, EOS} & set(hypothesis.tokens[:-1])
+            assert not {PAD, BOS, EOS, UNK} & set(hypothesis.tokens[:-1])
             assert hypothesis.score == pytest.approx(search.ranking(hypothesis.log_prob, len(hypothesis.tokens)))
             (forced,) = search.force(model, pick(source, [row]), padded_targets([list(hypothesis.tokens)]))
             assert forced.tokens == hypothesis.tokens
@@ -134,7 +134,7 @@ def test_score(model: Any, search: LengthBeam) -> None:
 def test_every_length_is_exact(model: Any) -> None:
     """A search that tries all lengths finds the best output of each length, checked by enumeration."""
     source, search = sources([3, 4]), LengthBeam(7, 7)
-    middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS)]
+    middle = [v for v in range(FACTS.target_vocabulary) if v not in (PAD, BOS, EOS, UNK)]
     every = [[*body, EOS] for length in range(3) for body in itertools.product(middle, repeat=length)]
     for row in range(2):
         forced = search.force(model, pick(source, [row] * len(every)), padded_targets(every))

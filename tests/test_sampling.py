@@ -22,14 +22,14 @@ from transduce.search.filters.lengths import LengthLimit
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling, drawn
 from transduce.search.truncation import Epsilon, Nucleus, TopK
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 Tokens = tuple[int, ...]
 
 
 def slow_distribution(log_probs: list[float], temperature: float, truncations: tuple[Truncation, ...]) -> list[float]:
     """The distribution that a token is drawn from, computed by the definitions."""
-    q = [0.0 if token in (PAD, BOS) else math.exp(each / temperature) for token, each in enumerate(log_probs)]
+    q = [0.0 if token in (PAD, BOS, UNK) else math.exp(each / temperature) for token, each in enumerate(log_probs)]
     for truncation in (None, *truncations):
         ranked = sorted(range(len(q)), key=lambda token: -q[token])
         if isinstance(truncation, TopK):
@@ -186,8 +186,10 @@ def test_truncations_are_their_definitions_whatever_the_vocabulary(truncation: T
     p_NV = (torch.randn(6, 700, generator=generator, dtype=torch.float64) * spread_N1).softmax(1)
     kept_NV = p_NV >= truncation(p_NV)
     for p, kept in zip(p_NV, kept_NV, strict=True):
-        forged = [-math.inf, -math.inf, *p.log().tolist()]  # no word is padding
-        expected = slow_distribution(forged, 1.0, (truncation,))[2:]
+        first, *rest = p.log().tolist()
+        forged = [-math.inf, -math.inf, first, -math.inf, *rest]  # no word is padding or unknown
+        expected = slow_distribution(forged, 1.0, (truncation,))[EOS:]
+        del expected[UNK - EOS]
         assert [each > 0 for each in expected] == (kept & (p > 0)).tolist()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,13 +14,14 @@ from selection import mostly_slow
 from transduce.errors import UserError
 from transduce.search.base import Ranking
 from transduce.search.beam import Beam
+from transduce.search.exact import Exact
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import Average, BoundedReward, LogProbability, Wu
 from transduce.search.sampling import Sampling
 from transduce.search.step import step
-from transduce.types import BOS, EOS, PAD, Padded
+from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 VOCABULARY = 7
 CODES = 101  # prefixes are told apart by a hash: tables of this many rows
@@ -90,7 +91,7 @@ def slow_beam(
             (total + log_prob, (*prefix, token))
             for total, prefix in live
             for token, log_prob in enumerate(model.log_probs(source, prefix))
-            if token not in (PAD, BOS) and (token == EOS or length < beam.max_length)
+            if token not in (PAD, BOS, UNK) and (token == EOS or length < beam.max_length)
         ]
         continuations.sort(reverse=True)
         finished += [
@@ -146,7 +147,7 @@ def test_greedy_search_is_its_definition() -> None:
             log_probs: list[float] = []
             while not tokens or tokens[-1] != EOS:
                 each = model.log_probs(source, tokens)
-                wanted = [t for t in range(VOCABULARY) if t not in (PAD, BOS)] if len(tokens) < 5 else [EOS]
+                wanted = [t for t in range(VOCABULARY) if t not in (PAD, BOS, UNK)] if len(tokens) < 5 else [EOS]
                 best = max(wanted, key=lambda token: each[token])
                 tokens, log_probs = (*tokens, best), [*log_probs, each[best]]
             assert found.tokens == tokens
@@ -214,7 +215,7 @@ def test_a_source_with_nothing_alive_is_done() -> None:
 
 def test_a_beam_wider_than_the_vocabulary() -> None:
     model = Lookup(vocabulary=5)
-    wide = Beam(40, 40, 3, LogProbability())
+    wide = Beam(40, 40, 3, LogProbability(), unknown=True)
     for source, found in enumerate(wide(model, all_of(model))):
         every = [(), (3,), (4,), (3, 3), (3, 4), (4, 3), (4, 4)]
         totals = {
@@ -228,7 +229,7 @@ def test_a_beam_wider_than_the_vocabulary() -> None:
 
 @pytest.mark.parametrize("search", SEARCHES, ids=repr)
 def test_finished_rows_leave_and_disturb_no_other(search: Any) -> None:
-    model = Lookup(5, (200.0, -200.0, 0.0, 200.0, -200.0))
+    model, search = Lookup(5, (200.0, -200.0, 0.0, 200.0, -200.0)), replace(search, unknown=True)
     together = search(model, all_of(model))
     width = getattr(search, "size", 1)
     assert model.rows[0] == 5  # all hypotheses of a source begin as one
@@ -243,10 +244,10 @@ def test_finished_rows_leave_and_disturb_no_other(search: Any) -> None:
 @pytest.mark.parametrize("search", SEARCHES, ids=repr)
 def test_special_tokens_are_never_written_however_likely(search: Any) -> None:
     model = Lookup()
-    model.logits[:, :, [PAD, BOS]] += 20
+    model.logits[:, :, [PAD, BOS, UNK]] += 20
     for source, found in enumerate(search(model, all_of(model))):
         tokens = found[0].tokens
-        assert not {PAD, BOS} & set(tokens)
+        assert not {PAD, BOS, UNK} & set(tokens)
         forced = sum(model.log_probs(source, tokens[:n])[t] for n, t in enumerate(tokens))
         assert found[0].log_prob == pytest.approx(forced, abs=1e-9)  # their probability stays lost
         assert found[0].log_prob < -15
@@ -324,3 +325,19 @@ def test_a_step_is_at_least_in_float32(narrow: torch.dtype, wide: torch.dtype) -
     log_probs_NV, _ = step(model, torch.full((4,), BOS), model.start(all_of(model)))
     assert log_probs_NV.dtype == wide
     assert log_probs_NV.exp().sum(1).tolist() == pytest.approx([1.0] * 4, abs=1e-6)
+
+
+@pytest.mark.parametrize("search", [*SEARCHES, Sampling(3, max_length=6), Exact(2, max_length=4)], ids=repr)
+def test_unknown_tokens_are_written_if_a_prefix_or_the_user_asks_for_them(search: Any) -> None:
+    """Otherwise none is written. All log-probabilities are the model's own."""
+    model = Lookup()
+    model.logits[:, :, UNK] += 4
+    prefix = Padded(torch.tensor([[UNK], [4], [5], [6]]), torch.ones(4, dtype=torch.long))
+    for asking in (False, True):
+        written = replace(search, unknown=asking)(model, all_of(model), prefix)
+        assert written[0][0].tokens[0] == UNK
+        assert any(UNK in h.tokens[1:] for found in written for h in found) == asking
+        for source, found in enumerate(written):
+            for h in found:
+                forced = sum(model.log_probs(source, h.tokens[:n])[t] for n, t in enumerate(h.tokens))
+                assert h.log_prob == pytest.approx(forced, abs=1e-9)

@@ -124,7 +124,7 @@ class Tables(Lookup):
 def test_a_sentence_is_searched_among_its_own_words(tmp_path: Path) -> None:
     """All outputs, of probabilities renormalised over the list; nobody else's words, though they are columns too."""
     best = [[EOS, EOS]] * 4 + [[4, 5], [5, 6], [6, EOS], [4, 6]]
-    search = shortlist(tmp_path, best, [UNK], Beam(200, 200, 4, LogProbability()))
+    search = shortlist(tmp_path, best, [UNK], Beam(200, 200, 4, LogProbability(), unknown=True))
     source, model = Padded(torch.tensor([[4, 6], [5, 7], [6, 5], [7, 0]]), torch.tensor([2, 2, 1, 1])), Tables()
     own = [{4, 5, 6}, {5, 6, 4}, {6}, {4, 6}]
     for row, found in enumerate(search(model, source)):

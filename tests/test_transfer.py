@@ -140,10 +140,12 @@ def language(tmp_path: Path) -> Path:
     return run_of(LANGUAGE, known("", "abcé"), tmp_path / "language", 1.0)
 
 
-def train(run: Path, tiny: dict[str, Any], resume: bool = False, **changes: Any) -> transduce.Transducer:
+def train(
+    run: Path, tiny: dict[str, Any], resume: bool = False, third: str = "dab", **changes: Any
+) -> transduce.Transducer:
     settings = {key: value for key, value in tiny.items() if not key.startswith(("model", "data.origin"))}
     still = {"training.optimizer": {"type": "adam", "rate": 0.0}, "training.steps": 1, "model": TRANSLATION}
-    pairs = [("xy", "abc"), ("yx", "bca"), ("xz", "dab")]
+    pairs = [("xy", "abc"), ("yx", "bca"), ("xz", third)]
     given = settings | still | changes
     return api.train(
         "reverse", run, given, pairs=None if resume else pairs, resume=resume, device="cpu", progress=False
@@ -156,7 +158,7 @@ def test_a_side_keeps_its_vocabulary(vocabulary: str, language: Path, tiny: dict
     changes = {"data.units": {"source": "characters", "target": "words"}, "init.parts": [part]}
     found = train(tmp_path / "run", tiny, **changes)
     assert set(found.tokenizers.source.entries[4:]) == set("xyz")
-    expected = {"keep": set("abcé"), "extend": set("abcéd"), "own": {"▁abc", "▁bca", "▁dab"}}[vocabulary]
+    expected = {"keep": set("abcéd"), "extend": set("abcéd"), "own": {"▁abc", "▁bca", "▁dab"}}[vocabulary]
     assert set(found.tokenizers.target.entries[4:]) - {" "} == expected
     shutil.rmtree(language)  # the same command, with --resume, needs neither the run nor its units
     again = train(tmp_path / "run", tiny, resume=True, **changes)
@@ -171,6 +173,8 @@ def test_a_joint_vocabulary_is_kept_for_both_sides(language: Path, tiny: dict[st
     part = {"run": str(language), "into": "decoder"}
     found = train(tmp_path / "run", tiny, **{"data.units": {"joint": "bytes"}, "init.parts": [part]})
     assert found.tokenizers.joint
+    assert set(found.tokenizers.source.entries[4:]) - {" "} == set("abcédxyz"), "the targets have a new token"
+    found = train(tmp_path / "as it is", tiny, third="cab", **{"data.units": {"joint": "bytes"}, "init.parts": [part]})
     assert set(found.tokenizers.source.entries[4:]) - {" "} == set("abcé")
 
 
@@ -197,7 +201,7 @@ def test_a_fused_decoder_takes_a_language_model_and_never_changes_it(
     part = {"run": str(language), "into": "decoder.language", "part": "decoder"}
     changes = {"data.units": {"source": "characters", "target": "words"}, "init.parts": [part]}
     changes |= {"model": TRANSLATION | {"decoder": decoder}, "training.optimizer": {"type": "adam", "rate": 0.01}}
-    found = train(tmp_path / "run", tiny, **changes)
+    found = train(tmp_path / "run", tiny, third="cab", **changes)
     new = saved(tmp_path / "run")
     for name, tensor in saved(language).items():
         assert torch.equal(new[name.replace("decoder.", "decoder.language.", 1)], tensor), name

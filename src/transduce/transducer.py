@@ -52,6 +52,7 @@ class Transducer(Pipeline):
     settings: config.Table = field(default_factory=dict)
     max_source_length: int = 1000
     token_for_token: bool = False
+    keeps_empty: bool = False
     precision: Precision = "float32"
     workers: Workers[Any] | None = None
     load_other: LoadOther | None = None
@@ -128,6 +129,9 @@ class Transducer(Pipeline):
             )
         if self.sourced_target is not None:
             yield next(self.predict([source], search, prefix=prefix))[0].text
+            return
+        if self.has_empty_output(Request(source, prefix), search or self.search):
+            yield ""
             return
         given, tokens = "", tuple[Any, ...]()
         begun = self.read_prefix(prefix)

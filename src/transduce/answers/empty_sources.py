@@ -1,25 +1,14 @@
-"""The outputs of an empty source. Nothing here imports PyTorch."""
+"""Empty sources have empty outputs. Nothing here imports PyTorch."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any
-
-from transduce.types import EOS, Derivation, Hypothesis
-
-IMPOSSIBLE = math.log(1e-6)  # log-probability relative to the empty output; below it an output counts as impossible
+from transduce.data.tokenizers.base import Tokenizer
 
 
-def possible(row: Any, found: Sequence[Hypothesis | Derivation]) -> Sequence[Hypothesis | Derivation]:
-    """The hypotheses of the source ``row``, best first. If the source and the best output are empty, those whose
-    log-probability is lower than the best one's by more than ``IMPOSSIBLE`` says are left out.
+def is_empty(source: str, tokenizer: Tokenizer) -> bool:
+    """True if a source has nothing to read: an empty text, or white space alone.
 
-    A model that has no other output for an empty source gives all others hardly any probability. Length normalisation
-    would rank the longest of them first.
+    A model has never learned what such a text means, because training leaves it out; so its output is empty. Numbers
+    and signals are never empty, and neither is a line of several columns, such as a label before a text.
     """
-    best = found[0]
-    if best.tokens != (EOS,) or list(row) != [EOS] or isinstance(best, Derivation):
-        return found
-    least = best.log_prob + IMPOSSIBLE
-    return [each for each in found if isinstance(each, Hypothesis) and each.log_prob >= least]
+    return not (tokenizer.numeric or tokenizer.columns > 1 or source.strip())

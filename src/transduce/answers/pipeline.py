@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
 from transduce.answers.answer import Answer, Output, Unsatisfied
 from transduce.answers.batches import sorted_batches, windows
 from transduce.answers.derivations import Derived
-from transduce.answers.empty_sources import possible
+from transduce.answers.empty_sources import is_empty
 from transduce.answers.extras import add_extras
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
@@ -23,8 +23,9 @@ from transduce.data.tokenizers.base import encoded
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.errors import RequestError, UserError
 from transduce.protocols import Search, TextContext
+from transduce.search.base import ends_freely, with_unknown
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
-from transduce.types import Derivation, Hypothesis
+from transduce.types import EOS, Derivation, Hypothesis
 
 R = TypeVar("R")
 
@@ -97,8 +98,6 @@ class Pipeline(TextModel):
         """An answer to each request, in order, from the hypotheses that a search has found for it, with its extras.
         ``sources`` are the requests' sources, which ``read`` has read.
         """
-        if self.conditional:
-            hypotheses = [possible(source.row, found) for source, found in zip(sources, hypotheses, strict=True)]
         answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
         return add_extras(self, answers, [source.row for source in sources], batch_size)
 
@@ -111,10 +110,15 @@ class Pipeline(TextModel):
         batch_size: int,
     ) -> list[Found]:
         """The hypotheses for each request, in order. Requests share batches if all are scored, or all searched with one
-        ``nbest``.
+        ``nbest``, and all or none are to have <unk> replaced. Only then does a search write <unk>.
         """
         hypotheses: list[Found] = [[] for _ in requests]
-        for (scored, nbest), places in _places_by_kind(requests).items():
+        empty = [place for place, request in enumerate(requests) if self.has_empty_output(request, search)]
+        for place, found in zip(empty, self._empty([sources[place] for place in empty], search), strict=True):
+            hypotheses[place] = found
+        own = search
+        for (scored, nbest, replaced), places in _places_by_kind(requests, set(empty)).items():
+            search = with_unknown(own) if replaced else own
             some = [(first + place, requests[place], sources[place]) for place in places]
             if scored:
                 found = self._score(some, search, batch_size)
@@ -123,6 +127,23 @@ class Pipeline(TextModel):
             for place, each in zip(places, found, strict=True):
                 hypotheses[place] = each
         return hypotheses
+
+    def has_empty_output(self, request: Request, search: Search[Any]) -> bool:
+        """True if the request's output is empty because its source is, whatever the model would write: if the search
+        could write nothing, and the request does not ask for a target, a prefix or a phrase.
+
+        A run that learned from pairs with an empty side (data.lines.empty = "keep") writes what it learned.
+        """
+        asked = request.target is not None or request.prefix or request.constraints
+        free = self.conditional and not self.keeps_empty and not asked and ends_freely(search)
+        return free and is_empty(request.source, self.source_tokenizer)
+
+    def _empty(self, sources: Sequence[SourceRow], search: Search[Any]) -> list[Found]:
+        """For each source, the empty output as its only hypothesis, with the model's log-probability of it."""
+        if not sources:
+            return []
+        found = self.score_batch([(source.row, [EOS]) for source in sources], search)
+        return [[replace(cast(Hypothesis, each), best_log_probs=(), right=())] for (each,) in found]
 
     def score_text(self, lines: Sequence[str], context: TextContext) -> list[Output]:
         """The ``lines`` of one text, in order, each with the model's log-probability of it after the text before it,
@@ -248,9 +269,14 @@ class Pipeline(TextModel):
         )
 
 
-def _places_by_kind(requests: Sequence[Request]) -> dict[tuple[bool, int | None], list[int]]:
-    """The indices of the requests that can share a batch, by (whether they are scored, ``nbest``)."""
-    places: defaultdict[tuple[bool, int | None], list[int]] = defaultdict(list)
+def _places_by_kind(requests: Sequence[Request], done: Set[int]) -> dict[tuple[bool, int | None, bool], list[int]]:
+    """The indices of the requests that can share a batch, by (whether they are scored, ``nbest``, whether <unk> is
+    replaced). The indices ``done`` are left out.
+    """
+    places: defaultdict[tuple[bool, int | None, bool], list[int]] = defaultdict(list)
     for place, request in enumerate(requests):
-        places[request.target is not None, request.nbest].append(place)
+        if place in done:
+            continue
+        replaced = request.extras.replace_unknowns is not None
+        places[request.target is not None, request.nbest, replaced].append(place)
     return places

@@ -32,7 +32,7 @@ class Scheduler:
     ``batch_size`` requests are searched at a time in each lane, and at most ``queue`` wait.
 
     Requests with the same ``nbest`` share a lane. Requests that cannot share a running batch (constraints, a given
-    target, or a search or an engine without continuous batching) have a lane of short fixed batches. Clients with
+    target, replaced unknowns, an empty source, or a search or an engine without continuous batching) have a lane of short fixed batches. Clients with
     little work have lanes of their own, with a queue and half of the time. So a client with much work delays a short
     request by no more than a step of a batch, and by the same time again as its own search needs. In each lane, the
     clients take turns. ``clock`` returns seconds.
@@ -148,11 +148,16 @@ class Scheduler:
         """The lane of a request. It is made when its first request comes."""
         search: Any = self._search if request.nbest is None else self._search.resized(nbest=request.nbest)
         runs = not can(type(self._pipeline.model), Searching) and isinstance(search, Continuous) and search.staggered
-        apart = not runs or request.target is not None or bool(request.constraints)
+        apart = not runs or self._is_special(request)
         key = express, apart, None if apart else request.nbest
         if key not in self._lanes:
             self._lanes[key] = Lane(express, key[2], None if apart else self._running_batch(search))
         return self._lanes[key]
+
+    def _is_special(self, request: Request) -> bool:
+        """True if a request cannot share a running batch."""
+        special = request.target is not None or request.constraints or request.extras.replace_unknowns is not None
+        return bool(special) or self._pipeline.has_empty_output(request, self._search)
 
     def _running_batch(self, search: Any) -> ContinuousBatch[Any]:
         """An empty batch. It has fewer sources if each has more outputs than the pipeline's own search finds."""

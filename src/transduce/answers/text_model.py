@@ -49,6 +49,7 @@ class TextModel:
 
     A source longer than ``max_source_length`` tokens (EOS included) or steps is cut; a series of numbers is refused
     instead. If the model's targets are ``token_for_token``, such as labels, a scored target is cut with its source.
+    If it ``keeps_empty`` lines, it learned from empty sources, too.
 
     The model computes products in ``precision``. For "bfloat16" its matrices must be converted first
     (``compute.precision.hold_matrices``).
@@ -58,6 +59,7 @@ class TextModel:
     tokenizers: Tokenizers
     max_source_length: int
     token_for_token: bool
+    keeps_empty: bool
     precision: Precision
 
     @cached_property

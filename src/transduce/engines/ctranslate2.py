@@ -48,7 +48,7 @@ class CTranslate2Model(nn.Module):
 def _options(search: Any) -> Options:
     """The options of a search for CTranslate2. Raises UserError for a search that CTranslate2 does not have."""
     if type(search) is Greedy and not search.filters:
-        return Options(max_length=search.max_length)
+        return Options(max_length=search.max_length, unknown=search.unknown)
     if type(search) is not Beam or search.filters or type(search.allocation) is not BestContinuations:
         raise UserError(
             f"{type(search).__name__}: CTranslate2 has greedy and beam search without filters and constraints; use "
@@ -59,7 +59,7 @@ def _options(search: Any) -> Options:
             f"{type(search.ranking).__name__}: CTranslate2 ranks by the average or by log-probability; use --engine "
             "onnx or torch for others"
         )
-    return Options(search.size, search.nbest, search.max_length, PENALTIES[type(search.ranking)])
+    return Options(search.size, search.nbest, search.max_length, PENALTIES[type(search.ranking)], search.unknown)
 
 
 def _rows(rows: Padded) -> list[list[int]]:

@@ -14,7 +14,7 @@ from typing import Any, overload
 from transduce import config
 from transduce.answers.answer import Answer, Output, Truncation, with_warnings
 from transduce.answers.batches import sorted_batches, window_size, windows
-from transduce.answers.empty_sources import possible
+from transduce.answers.empty_sources import is_empty
 from transduce.answers.request import Request
 from transduce.compute.threads import check_number
 from transduce.data.corpora import LineError
@@ -24,7 +24,7 @@ from transduce.data.unknown import unknown_in
 from transduce.engines.manifest import MANIFEST, Manifest
 from transduce.engines.translation import PENALTIES, Options, Translator, open_translator
 from transduce.errors import RequestError, UserError
-from transduce.types import Hypothesis
+from transduce.types import EOS, Hypothesis
 
 CONFIG, TOKENIZERS = "config.toml", "tokenizers"
 SOURCE_LENGTH = 1000  # the default of data.lines.max_source_length
@@ -74,12 +74,26 @@ class LightTransducer:
         first = 1
         for window in windows(sources, window_size(batch_size)):
             rows, truncated = self._read(window, first)
-            found = sorted_batches([(len(row), row) for row in rows], batch_size, self._search)
+            found = self._found(window, rows, batch_size)
             for source, row, shortened, hypotheses in zip(window, rows, truncated, found, strict=True):
-                outputs = [self._output(each, source) for each in possible(row, hypotheses)]
+                outputs = [self._output(each, source) for each in hypotheses]
                 unknown = unknown_in(self.source_tokenizer, row, source)
                 yield Answer(Request(source), outputs, shortened, unknown=unknown)
             first += len(window)
+
+    def _found(self, sources: Sequence[str], rows: Sequence[Any], batch_size: int) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first. An empty source has the empty output alone."""
+        keeps = self.settings.get("data", {}).get("lines", {}).get("empty") == "keep"
+        full, found = [], list[list[Hypothesis]]([] for _ in rows)
+        for place, source in enumerate(sources):
+            if keeps or not is_empty(source, self.source_tokenizer):
+                full.append(place)
+            else:
+                found[place] = self.translator.force([rows[place]], [[EOS]])
+        some = sorted_batches([(len(rows[place]), rows[place]) for place in full], batch_size, self._search)
+        for place, hypotheses in zip(full, some, strict=True):
+            found[place] = hypotheses
+        return found
 
     def _read(self, sources: Sequence[str], first: int) -> tuple[list[Any], list[Truncation | None]]:
         try:
@@ -139,12 +153,13 @@ def options_of(search: config.Table) -> Options:
             "run itself for others"
         )
     if kind == "greedy":
-        return Options(max_length=search["max_length"])
+        return Options(max_length=search["max_length"], unknown=search.get("unknown", False))
     if ranking not in PENALTIES:
         raise UserError(
             f"search.ranking = {ranking!r}: CTranslate2 ranks by {' or '.join(PENALTIES)}; use the run for others"
         )
-    return Options(search["size"], search["nbest"], search["max_length"], PENALTIES[ranking])
+    unknown = search.get("unknown", False)
+    return Options(search["size"], search["nbest"], search["max_length"], PENALTIES[ranking], unknown)
 
 
 def _kind(value: Any) -> Any:

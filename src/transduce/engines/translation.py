@@ -20,13 +20,15 @@ Rows = Sequence[Sequence[int]]
 @dataclass(frozen=True)
 class Options:
     """The options of a greedy search (``size`` 1) or a beam: how many outputs to return (``nbest``), the most tokens
-    of an output with its end (``max_length``), and the power of the length by which scores are divided (``penalty``).
+    of an output with its end (``max_length``), the power of the length by which scores are divided (``penalty``), and
+    whether outputs may have <unk> (``unknown``).
     """
 
     size: int = 1
     nbest: int = 1
     max_length: int = 200
     penalty: float = 0.0
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Translator:
             length_penalty=options.penalty,
             max_decoding_length=options.max_length - 1,  # EOS does not count
             min_decoding_length=0,
+            disable_unk=not options.unknown,
             max_input_length=LONGEST,
             return_end_token=True,
             return_scores=True,

@@ -184,7 +184,7 @@ class PhraseBased(nn.Module):
 
     def _found(self, ids_P: Ids, left_P: Ids) -> tuple[Ids, Ids, Ids]:
         """[Q] each: the index in ``ids_P`` where each option begins, its number of source tokens, and its index in the
-        table, or -1 for a token that is passed on.
+        table, or -1 for a token that is passed on. Options that write <unk> are left out.
         """
         trie = Trie(self.source_keys.cpu().numpy(), self.vocabularies[0], self.longest)
         number_PL = trie.find(ids_P, left_P)
@@ -193,13 +193,16 @@ class PhraseBased(nn.Module):
         number = number_PL[place, length]
         count = first[number + 1] - first[number]
         within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        option_Q = np.repeat(first[number], count) + within
+        known_Q = (self.targets.cpu().numpy()[option_Q] != UNK).all(1)  # no output has <unk> in the place of a word
+        place_Q, length_Q = (np.repeat(each, count)[known_Q] for each in (place, length + 1))
         alone = np.ones(len(ids_P), bool)
-        alone[place[(length == 0) & (count > 0)]] = False
+        alone[place_Q[length_Q == 1]] = False
         passed = np.flatnonzero(alone)
         return (
-            np.concatenate([np.repeat(place, count), passed]),
-            np.concatenate([np.repeat(length + 1, count), np.ones(len(passed), np.int64)]),
-            np.concatenate([np.repeat(first[number], count) + within, np.full(len(passed), -1)]),
+            np.concatenate([place_Q, passed]),
+            np.concatenate([length_Q, np.ones(len(passed), np.int64)]),
+            np.concatenate([option_Q[known_Q], np.full(len(passed), -1)]),
         )
 
     def _tokens(self, table_Q: Tensor, known_Q: Tensor, passed_Q: Tensor) -> Tensor:

@@ -169,6 +169,7 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
         {**first.settings, "model": table},
         loaded[reader].max_source_length,
         loaded[reader].token_for_token,
+        loaded[reader].keeps_empty,
         load_other=first.load_other,
         context=first.context,
     )

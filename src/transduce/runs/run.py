@@ -233,7 +233,7 @@ class Run:
         """Text to text: a model on ``device``, such as an exported one, with the run's own search and tokenizers."""
         search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
-        limits = lines.max_source_length, lines.token_for_token
+        limits = lines.max_source_length, lines.token_for_token, lines.empty == "keep"
         other = partial(language_model, run=self, device=device)
         context: TextContext | None = None
         if "context" in self.settings:

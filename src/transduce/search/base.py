@@ -250,6 +250,25 @@ def resized(search: R, size: int | None, nbest: int | None) -> R:
     return resized
 
 
+def ends_freely(search: Any) -> bool:
+    """True if the search decides where an output ends, so that the output may be empty. The class attribute
+    ``ends_freely`` says so; without it, the result is False, as for labels.
+    """
+    return bool(getattr(search, "ends_freely", False))
+
+
+def with_unknown(search: R) -> R:
+    """The search with ``unknown`` = True, also inside a search that runs another one (its field ``search``). Another
+    search stays as it is.
+    """
+    names = [each.name for each in fields(search)] if is_dataclass(search) else []
+    changes = {"unknown": True} if "unknown" in names else {}
+    if "search" in names:
+        changes["search"] = with_unknown(search.search)
+    changed: R = replace(search, **changes) if changes else search
+    return changed
+
+
 # ------------------------------------------------------- parts of searches that need a run
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -55,8 +55,10 @@ class Beam:
     ends an output if its EOS is among the ``size`` best continuations of its source. A source is finished as soon as no
     active hypothesis can overtake its ``nbest`` best finished hypotheses. Once ``size`` hypotheses have finished,
     active hypotheses are compared as if they ended now. Token number ``max_length`` is always EOS. A beam of size 1 is
-    greedy search. ``observer`` receives each step.
+    greedy search. An output has no ``<unk>``, unless ``unknown`` is True. ``observer`` receives each step.
     """
+
+    ends_freely: ClassVar[bool] = True
 
     size: int = 5
     nbest: int = 1
@@ -65,6 +67,7 @@ class Beam:
     filters: tuple[Filter[Any], ...] = ()
     allocation: Allocation[Any] = field(default_factory=BestContinuations)
     observer: Observer | None = None
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
@@ -100,7 +103,7 @@ class Beam:
         self, model: Autoregressive[Any], source: Any, keys: Sequence[int], prefix: Padded | None = None
     ) -> tuple[BeamRows, Finished]:
         front, begun = begin(model, source, prefix, self._followers, self.max_length)
-        following, front = advance(model, self.filters, front, [begun.tokens_BT.shape[1]], self.max_length)
+        following, front = self._advance(model, front, [begun.tokens_BT.shape[1]])
         following, front = repeated((following, front), self.size)  # so far, a source's hypotheses are the same
         named = zip(keys, source_lengths(source), strict=True)
         sources = [_Source(key, length, begun.tokens_BT.shape[1]) for key, length in named]
@@ -111,7 +114,7 @@ class Beam:
     @torch.inference_mode()
     def step(self, model: Autoregressive[Any], group: BeamRows) -> tuple[BeamRows, Finished]:
         places = [source.written for source in group.sources]
-        following, front = advance(model, self.filters, group.front, places, self.max_length)
+        following, front = self._advance(model, group.front, places)
         return self._chosen(replace(group, front=front), following)
 
     @torch.inference_mode()
@@ -130,6 +133,9 @@ class Beam:
         longest = max(source.written for source in sources)
         histories = tree.join([group.histories.of_length(longest) for group in groups])
         return BeamRows(histories, sources, join_fronts([group.front for group in groups], longest))
+
+    def _advance(self, model: Autoregressive[Any], front: Front[Any], places: Sequence[int]) -> tuple[Next, Front[Any]]:
+        return advance(model, self.filters, front, places, self.max_length, self.unknown)
 
     def _chosen(self, beam: BeamRows, following: Next, begun: Begun | None = None) -> tuple[BeamRows, Finished]:
         """Chooses the continuations of each source after the model has read. ``begun`` is given in the first step."""

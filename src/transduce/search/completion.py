@@ -121,7 +121,7 @@ class NextWords:
         B = tree.rows(source)
         place = 0 if prefix is None else prefix.values.shape[1]
         front, _ = begin(model, source, prefix, (), place + self.max_length + 2)
-        following, front = advance(model, (), front, [place])
+        following, front = advance(model, (), front, [place], unknown=True)
         found = _Found(tokens, [{} for _ in range(B)], [tokens.coded(each) for each in begun or [""] * B], self.k)
         scores_NV, masks = following.log_probs_NV, _Masks(tokens, following.log_probs_NV.device)
         if place:  # the last word has ended
@@ -152,7 +152,7 @@ class NextWords:
                 front, rows_N = repeated(front, chosen_BK.shape[1]), torch.arange(rows_N.numel(), device=rows_N.device)
             K = chosen_BK.shape[1]
             front = tree.reorder(front, rows_N).write(token_BK.flatten()[:, None], ())
-            following, front = advance(model, (), front, [place + length + 1])
+            following, front = advance(model, (), front, [place + length + 1], unknown=True)
             scores_NV = following.log_probs_NV
         return found.best()
 

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,10 +17,10 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
-from transduce.search.normalising import forbid_specials
+from transduce.search.normalising import forbid_specials, forbid_unknown
 from transduce.search.ranking import LogProbability
 from transduce.search.step import begin, capacity, check_length, read
-from transduce.types import EOS, Hypothesis, Padded
+from transduce.types import EOS, PAD, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 
@@ -56,7 +56,8 @@ class Exact:
     An expansion is a prefix that the model extends. A source that needs more than ``expansions`` of them keeps its best
     outputs so far, and the search logs a warning. ``explore`` tells which sources these are. Each step extends up to
     ``together`` prefixes of a source. Some of them are extended in vain, because the bound rises meanwhile. Outputs are
-    ranked by log-probability, because with length normalisation no prefix could be skipped.
+    ranked by log-probability, because with length normalisation no prefix could be skipped. An output has no ``<unk>``,
+    unless ``unknown`` is True.
 
     Memory does not grow with the number of sources or of ``expansions`` (benchmarks/results/exact-memory.md). Each
     source keeps at most ``states`` + 1 model states: the first one and the ``states`` deepest ones. If the state of a
@@ -65,12 +66,15 @@ class Exact:
     that may be better. The search explores 64 / ``together`` sources at a time, and at most 64 wait.
     """
 
+    ends_freely: ClassVar[bool] = True
+
     nbest: int = 1
     max_length: int = 200
     expansions: int = 10_000
     beam: int = 5
     together: int = 8
     states: int = 32
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
@@ -113,7 +117,7 @@ class Exact:
 
     def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
         """Yields one descent per source, in order. Up to ``ROWS`` sources start together."""
-        beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability())
+        beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability(), unknown=self.unknown)
         device = tree.leaves(source)[0].device
         for row_B in torch.split(torch.arange(tree.rows(source), device=device), ROWS):
             part, beginning = tree.select((source, prefix), row_B)
@@ -194,6 +198,10 @@ class _Descent:
         self.found = {h.tokens: replace(h, score=h.log_prob) for h in found}
         self.branchings: list[_Branching] = []  # the deepest last; branchings of one depth come from a single step
         self.expansions = 0
+
+    def forced_token(self, place: int) -> int:
+        """The token that outputs must have at this place; PAD if it is free."""
+        return self.forced[place] if place < len(self.forced) else PAD
 
     @property
     def bound(self) -> float:
@@ -284,7 +292,10 @@ def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
         each.descent.expansions += 1
         if len(each.prefix.tokens) >= len(each.descent.forced):
             each.descent.finish(each.prefix.longer(EOS, end))
-    forbid_specials(log_probs_NV)[:, EOS] = float("-inf")
+    forbid_specials(log_probs_NV, unknown=True)[:, EOS] = float("-inf")
+    if not unread[0].descent.search.unknown:
+        forced_N = torch.tensor([each.descent.forced_token(len(each.prefix.tokens)) for each in unread], device=device)
+        forbid_unknown(log_probs_NV, forced_N)
     for row, (each, (tokens, log_probs)) in enumerate(zip(unread, _continuations(unread, log_probs_NV), strict=True)):
         if tokens:
             alone = tree.select(state, torch.tensor([row], device=device))
@@ -303,8 +314,7 @@ def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[
         descent, length = each.descent, len(each.prefix.tokens)
         last = length + 1 >= descent.search.max_length
         least.append(float("inf") if last else descent.bound - each.prefix.total)
-        if length < len(descent.forced):
-            token = descent.forced[length]
+        if (token := descent.forced_token(length)) != PAD:
             log_prob = log_probs_NV[row, token].clone()
             log_probs_NV[row] = float("-inf")
             log_probs_NV[row, token] = log_prob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -21,11 +21,15 @@ from transduce.types import EOS, Hypothesis, Padded
 @dataclass(frozen=True)
 class Greedy:
     """At each step, writes the token with the highest log-probability after ``filters``, until EOS. Filters may forbid
-    or penalise tokens. Token number ``max_length`` is always EOS.
+    or penalise tokens. Token number ``max_length`` is always EOS. An output has no ``<unk>``, unless ``unknown`` is
+    True.
     """
+
+    ends_freely: ClassVar[bool] = True
 
     max_length: int = 200
     filters: tuple[Filter[Any], ...] = ()
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
@@ -59,7 +63,7 @@ class Greedy:
     @torch.inference_mode()
     def step(self, model: Autoregressive[Any], group: GreedyRows) -> tuple[GreedyRows, Finished]:
         places = [len(output.tokens) for output in group.outputs]
-        token_N, read, front = advance_highest(model, self.filters, group.front, places, self.max_length)
+        token_N, read, front = advance_highest(model, self.filters, group.front, places, self.max_length, self.unknown)
         finished: Finished = []
         for output, (token, log_prob) in zip(group.outputs, read, strict=True):
             output.tokens.append(token)
@@ -92,7 +96,7 @@ class Greedy:
         """A beam with the same options, or this search if neither number is given."""
         if size is None and nbest is None:
             return self
-        return Beam(max_length=self.max_length, filters=self.filters).resized(size, nbest)
+        return Beam(max_length=self.max_length, filters=self.filters, unknown=self.unknown).resized(size, nbest)
 
     def constrained(self, constraints: BatchConstraints) -> Greedy:
         constraints.check_nothing_required(type(self).__name__)

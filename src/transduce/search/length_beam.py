@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from transduce.search.largest import highest_log_probs
 from transduce.search.normalising import forbid_specials
 from transduce.search.ranking import LogProbability
 from transduce.search.step import POSITIONS, source_lengths
-from transduce.types import EOS, Emission, Hypothesis, Padded, widened
+from transduce.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class LengthBeam:
     The log-probability of an output includes log p of its length. A source with fewer possible lengths than ``nbest``
     has fewer outputs. If the source decides the length, there is one output. Raises UserError for a prefix.
     """
+
+    ends_freely: ClassVar[bool] = True
 
     size: int = 1
     nbest: int = 1
@@ -128,9 +130,9 @@ def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None)
 
 def word_log_probs(logits_NV: Tensor, word_N: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """The most probable word [N] of each position, or the given word, and its log-probability [N], by the logits
-    [N, V]. PAD, BOS and EOS are not words.
+    [N, V]. PAD, BOS, EOS and UNK are not chosen.
     """
-    found = highest_log_probs(logits_NV, word_N, first=EOS + 1)
+    found = highest_log_probs(logits_NV, word_N, first=UNK + 1 if word_N is None else EOS + 1)
     if found is not None:
         return found
     logits_NV = logits_NV.to(widened(logits_NV.dtype))

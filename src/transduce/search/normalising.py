@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.compute.library import optional_library
-from transduce.types import BOS, PAD
+from transduce.types import BOS, PAD, UNK
 
 FEW = 65_536  # for more logits, PyTorch divides the rows among its threads
 
@@ -19,15 +19,26 @@ def log_softmax(logits_NV: Tensor) -> Tensor:
 
 
 def allowed_log_softmax(logits_NV: Tensor) -> Tensor:
-    """``forbid_specials(log_softmax(logits_NV))``, in one pass for few logits."""
-    return logits_NV if _compiled(logits_NV, BOS + 1) else forbid_specials(log_softmax(logits_NV))
+    """``forbid_specials(log_softmax(logits_NV), unknown=True)``, in one pass for few logits."""
+    return logits_NV if _compiled(logits_NV, BOS + 1) else forbid_specials(log_softmax(logits_NV), unknown=True)
 
 
-def forbid_specials(scores_NV: Tensor) -> Tensor:
-    """Gives PAD and BOS minus infinity, in place, and returns the scores [N, V]. The other tokens are not renormalised,
-    so they do not get the probability of these two.
+def forbid_specials(scores_NV: Tensor, unknown: bool = False) -> Tensor:
+    """Gives PAD, BOS and, unless ``unknown`` is True, UNK minus infinity, in place, and returns the scores [N, V]. The
+    other tokens are not renormalised, so they do not get the probability of these.
     """
     scores_NV.narrow(1, PAD, BOS + 1 - PAD).fill_(float("-inf"))  # half the time of an assignment
+    return scores_NV if unknown else forbid_unknown(scores_NV)
+
+
+def forbid_unknown(scores_NV: Tensor, forced_N: Tensor | None = None) -> Tensor:
+    """Gives UNK minus infinity, in place, and returns the scores [N, V]: no search writes it. A row whose ``forced_N``
+    is UNK keeps it, because a prefix asks for it.
+    """
+    if forced_N is None:
+        scores_NV.narrow(1, UNK, 1).fill_(float("-inf"))
+    else:
+        scores_NV[:, UNK].masked_fill_(forced_N != UNK, float("-inf"))
     return scores_NV
 
 

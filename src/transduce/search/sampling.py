@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,8 +30,11 @@ class Sampling:
     Each token is drawn from a distribution q. It is the model's distribution after ``filters``, with logits divided by
     ``temperature``. Then each of ``truncations`` cuts it in turn, and it is renormalised. An output that is drawn twice
     is returned twice. ``score`` is log q of the output, and ``log_prob`` is log p of the model. The samples of a source
-    depend on ``seed`` and on the source, not on the batch. Token number ``max_length`` is always EOS.
+    depend on ``seed`` and on the source, not on the batch. Token number ``max_length`` is always EOS. An
+    output has no ``<unk>``, unless ``unknown`` is True.
     """
+
+    ends_freely: ClassVar[bool] = True
 
     size: int = 1
     nbest: int | None = None
@@ -40,6 +43,7 @@ class Sampling:
     max_length: int = 200
     filters: tuple[Filter[Any], ...] = ()
     seed: int = 1
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
@@ -70,7 +74,7 @@ class Sampling:
         """Yields the samples so far after each step. It is always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         place = begun.tokens_BT.shape[1]
-        following, front = advance(model, self.filters, front, [place], self.max_length)
+        following, front = advance(model, self.filters, front, [place], self.max_length, self.unknown)
         following, front = repeated((following, front), self.size)  # until here all samples of a source are the same
         key_N = random_numbers.keys(source, self.seed, self.size)
         samples, written = _Samples.start(len(key_N), self.size, key_N.device), _Written(begun, self.size)
@@ -87,7 +91,7 @@ class Sampling:
                 token_N, front = token_N[rows_N], tree.select(front, rows_N, sources_B)
             front = front.write(token_N[:, None], self.filters)
             place += 1
-            following, front = advance(model, self.filters, front, [place], self.max_length)
+            following, front = advance(model, self.filters, front, [place], self.max_length, self.unknown)
 
     def distribution(self, scores_NV: Tensor) -> Tensor:
         """The distribution q [N, V] to draw from, given log-probabilities [N, V] after the filters."""

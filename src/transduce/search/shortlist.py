@@ -19,7 +19,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search, lacking_for
-from transduce.search.base import stream
+from transduce.search.base import ends_freely, stream
 from transduce.search.beam import Beam
 from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
@@ -114,6 +114,10 @@ class Shortlist:
                 f"to {' and '.join(lacking)}: leave it out (--shortlist), or set search.type to beam, greedy, exact or "
                 "sampling, where the model can be searched so"
             )
+
+    @property
+    def ends_freely(self) -> bool:
+        return ends_freely(self.search)
 
     @cached_property
     def candidates(self) -> CandidateWords:

@@ -18,8 +18,8 @@ from transduce.errors import UserError
 from transduce.protocols import Autoregressive
 from transduce.search.base import Filter, Follower
 from transduce.search.largest import highest, highest_log_probs
-from transduce.search.normalising import allowed_log_softmax, forbid_specials, log_softmax
-from transduce.types import BOS, EOS, PAD, SPECIALS, Padded, widened
+from transduce.search.normalising import allowed_log_softmax, forbid_specials, forbid_unknown, log_softmax
+from transduce.types import BOS, EOS, PAD, SPECIALS, UNK, Padded, widened
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -134,8 +134,8 @@ def begin(
 @dataclass(frozen=True)
 class Next:
     """The candidates for the next token of each row: the model's log-probabilities [N, V], and the scores [N, V] that
-    decide the choice. PAD and BOS have minus infinity in both. The scores are the log-probabilities after the filters,
-    the prefix and the maximum length.
+    decide the choice. PAD, BOS and a forbidden UNK have minus infinity in both. The scores are the log-probabilities
+    after the filters, the prefix and the maximum length.
     """
 
     log_probs_NV: Tensor
@@ -157,6 +157,7 @@ def advance(
     front: Front[S],
     places: Sequence[int],
     max_length: int | None = None,
+    unknown: bool = False,
 ) -> tuple[Next, Front[S]]:
     """The model reads the token that each row wrote last. Returns the scores of the tokens that may come next, and the
     front with the model's new state.
@@ -164,10 +165,11 @@ def advance(
     ``places`` are the positions of the next tokens, from 0: one for each source, or a single one for all. ``filters``
     are the first followers of ``front``; other followers come after them. Token number ``max_length`` of a row can only
     be EOS, even if a filter forbids it; None is no limit. If filters forbid every token of a row, EOS stays, with a
-    penalty of ``STUCK``. If a prefix forces the next token of a row, only this token is allowed.
+    penalty of ``STUCK``. If a prefix forces the next token of a row, only this token is allowed. UNK is forbidden
+    unless ``unknown`` is True or a prefix forces it.
     """
     logits_NV, front = _next_logits(model, front, max(places))
-    return _next(allowed_log_softmax(logits_NV), filters, front, places, max_length), front
+    return _next(allowed_log_softmax(logits_NV), filters, front, places, max_length, unknown), front
 
 
 def advance_highest(
@@ -176,16 +178,17 @@ def advance_highest(
     front: Front[S],
     places: Sequence[int],
     max_length: int | None = None,
+    unknown: bool = False,
 ) -> tuple[Tensor, list[tuple[int, float]], Front[S]]:
     """Like ``advance``, but returns only the token [N] with the highest score of each row. If scores are equal, it
     takes the first token. The list has each token with its log-probability.
     """
     logits_NV, front = _next_logits(model, front, max(places))
     found = None if filters else highest_log_probs(logits_NV, _forced_tokens(front, places, max_length))
-    if found is not None:
+    if found is not None and (unknown or not bool((found[0] == UNK).any())):
         token_N, log_prob_N = found
         return token_N, list(zip(token_N.tolist(), log_prob_N.tolist(), strict=True)), front
-    following = _next(allowed_log_softmax(logits_NV), filters, front, places, max_length)
+    following = _next(allowed_log_softmax(logits_NV), filters, front, places, max_length, unknown)
     score_N, token_N = highest(following.scores_NV)
     log_prob_N = following.log_prob(token_N) if following.filtered else score_N.double()
     # a step reads only this from the device, in one copy; float64 holds every id exactly
@@ -207,16 +210,17 @@ def _next(
     front: Front[Any],
     places: Sequence[int],
     max_length: int | None,
+    unknown: bool,
 ) -> Next:
     """The scores that ``advance`` describes, from log-probabilities with minus infinity for PAD and BOS."""
-    scores_NV = log_probs_NV
+    forced_N = _forced_tokens(front, places, max_length)
+    scores_NV = log_probs_NV = log_probs_NV if unknown else forbid_unknown(log_probs_NV, forced_N)
     if filters:
         scores_NV = log_probs_NV.clone()
         for each, memory in zip(filters, front.memories, strict=False):
             scores_NV = each(scores_NV, memory)
         stuck_N = scores_NV.amax(-1) == float("-inf")
         scores_NV[:, EOS] = torch.where(stuck_N, log_probs_NV[:, EOS] - STUCK, scores_NV[:, EOS])
-    forced_N = _forced_tokens(front, places, max_length)
     if forced_N is not None:
         scores_NV = torch.where((forced_N != PAD)[:, None], only(log_probs_NV, forced_N), scores_NV)
     return Next(log_probs_NV, scores_NV)

@@ -45,6 +45,7 @@ from transduce.training.callbacks import Callback, Finished, ForgetReplaced, Jso
 from transduce.training.counting import Counting, count_parts
 from transduce.training.distillation import Teacher
 from transduce.training.inheritance import Inheritance, Predecessor
+from transduce.training.kept_vocabulary import check_writable
 from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings
@@ -365,6 +366,8 @@ def plan_run(
         prepared = predecessor.prepare(data, cache)
     else:
         prepared = prepare(data, cache, taught)
+        if taught is not None and settings.distillation is not None:
+            check_writable(prepared, settings.distillation.teacher)
     table, choice = choose_settings(table, sizes, len(prepared.train))
     if choice:
         settings = read_settings(table)

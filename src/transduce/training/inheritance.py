@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from transduce import config
 from transduce.data.preparation import NOTHING, Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
+from transduce.data.unknown import Unknown
 from transduce.errors import UserError
 from transduce.models.weights import summarise
 from transduce.protocols import Model, can
 from transduce.runs.ancestry import Init, Part
 from transduce.runs.loading import load
 from transduce.statistical.counted import Counted
+from transduce.training.kept_vocabulary import prepare_writable
 from transduce.transducer import Transducer
 from transduce.types import Facts
 
@@ -82,6 +84,7 @@ class Predecessor:
         self.init = init
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers
+        self.lacking = Unknown()  # tokens of training targets for which "keep" became "extend"
 
     def units_for(self, data: Data, own: config.Table) -> config.Table | None:
         """The ``data.units`` that the new run gets from the predecessor. If ``init.vocabulary`` is "source", only the
@@ -121,13 +124,18 @@ class Predecessor:
     def prepare(self, data: Data, cache: Path) -> Prepared:
         """The data of the new run, encoded with the vocabularies that ``init.vocabulary`` chooses:
 
-        - "keep": the predecessor's vocabularies.
+        - "keep": the predecessor's vocabularies. They become "extend" if training targets have tokens that they lack
+          (``prepare_writable``, which raises UserError if they cannot grow).
         - "own": vocabularies that are learned from the new data.
         - "extend": the predecessor's vocabularies with the tokens that only the new data have.
         - "source": the predecessor's source vocabulary, and a target vocabulary that is learned from the new data.
         """
         if self.init.vocabulary == "keep":
-            return prepare(data, cache, self.tokenizers)
+            assert self.init.run is not None
+            prepared, self.lacking = prepare_writable(data, cache, self.tokenizers, self.init.run)
+            if self.lacking:
+                self.init = replace(self.init, vocabulary="extend")
+            return prepared
         own = prepare(data, cache)
         if self.init.vocabulary == "source":
             return prepare(data, cache, Tokenizers(self.tokenizers.source, own.tokenizers.target))
@@ -149,7 +157,10 @@ class Predecessor:
             "source": "its vocabulary of the source",
             "own": "vocabularies of its own",
         }[self.init.vocabulary]
-        found = Inheritance(self.init, f"starts from {self.init.run} ({self.init.checkpoint}), with {vocabulary}")
+        heading = f"starts from {self.init.run} ({self.init.checkpoint}), with {vocabulary}"
+        if self.lacking:
+            heading += f', as by init.vocabulary = "extend": of the targets, {self.lacking}'
+        found = Inheritance(self.init, heading)
         given = named_parameters(self.transducer.model)
         copy_weights(found, named_parameters(model), given, axes_of(self.transducer, table, tokenizers))
         vocabularies_alone = can(type(self.transducer.model), Counted) and self.init.vocabulary != "own"

@@ -20,6 +20,7 @@ from transduce.names import alternatives
 from transduce.runs.ancestry import Part
 from transduce.runs.loading import load
 from transduce.training.inheritance import Inheritance, axes_of, copy_weights, named_parameters, vocabulary_axes
+from transduce.training.kept_vocabulary import prepare_writable
 
 SIDES = ("source", "target")
 
@@ -91,7 +92,8 @@ class Parts:
             (shared, _), *_ = kept.values()
             kept = dict.fromkeys(SIDES, (shared, any(extended for _, extended in kept.values())))
         if len(kept) == len(SIDES) and not any(extended for _, extended in kept.values()):
-            return prepare(data, cache, Tokenizers(kept["source"][0], kept["target"][0]))
+            prepared, _ = prepare_writable(data, cache, Tokenizers(kept["source"][0], kept["target"][0]), self._run())
+            return prepared
         learned = prepare(data, cache)
         if not kept:
             return learned
@@ -99,7 +101,13 @@ class Parts:
         for side, own in zip(SIDES, learned.tokenizers.both, strict=True):
             tokenizer, extended = kept.get(side, (own, False))
             both.append(tokenizer.extended(own) if extended else tokenizer)
-        return prepare(data, cache, Tokenizers(*both))
+        prepared, _ = prepare_writable(data, cache, Tokenizers(*both), self._run())
+        return prepared
+
+    def _run(self) -> Path:
+        """The run that the target's vocabulary comes from, or the first run."""
+        given = [part.run for part, _ in self.parts if part.vocabulary != "own" and _side(part.into) == "target"]
+        return [*given, self.parts[0][0].run][0]
 
     def _tokenizers(self) -> dict[str, tuple[Tokenizer, bool]]:
         """The tokenizer of each side whose vocabulary is not learned, and True if the new data's tokens are added.

@@ -223,6 +223,7 @@ def judge_of(
         prepared.tokenizers,
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.token_for_token,
+        keeps_empty=settings.data.lines.empty == "keep",
         load_other=partial(language_model, run=None, device=device),
         context=settings.context,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -14,7 +14,7 @@ from transduce.protocols import Framewise
 from transduce.search import random_numbers
 from transduce.search.base import resized
 from transduce.search.frames.best_path import ended
-from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.search.frames.forcing import check_no_prefix, force, scored, writable
 from transduce.search.sampling import drawn
 from transduce.types import PAD, Hypothesis, Padded
 
@@ -24,14 +24,18 @@ class AlignmentSampling:
     """Draws ``size`` outputs by drawing a symbol for each frame, and returns the ``nbest`` with the highest ``score``
     (default: all).
 
-    Frames are independent, so this draws exactly from p(y | x), and much faster than token by token. An output that is
-    drawn twice is returned twice. ``score`` and ``log_prob`` are log p(y | x), over all alignments. The samples of a
-    source depend on ``seed`` and on the source, not on the batch. Raises UserError for a prefix.
+    Frames are independent, so this draws exactly from p(y | x), and much faster than token by token. Symbols that no
+    output has are not drawn: ``<unk>`` is one of them unless ``unknown`` is True. An output that is drawn twice is
+    returned twice. ``score`` and ``log_prob`` are log p(y | x), over all alignments. The samples of a source depend on
+    ``seed`` and on the source, not on the batch. Raises UserError for a prefix.
     """
+
+    ends_freely: ClassVar[bool] = True
 
     size: int = 1
     nbest: int | None = None
     seed: int = 1
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= (self.nbest or 1) <= self.size:
@@ -42,7 +46,7 @@ class AlignmentSampling:
         check_no_prefix(prefix)
         frames = tree.repeat(model.frames(source), self.size)
         key_N = random_numbers.keys(source, self.seed, self.size)
-        steps = enumerate(frames.values.exp().unbind(1))
+        steps = enumerate(writable(frames, self.unknown).values.exp().unbind(1))
         symbol_NS = torch.stack([drawn(p_NV, random_numbers.uniform(key_N, t)) for t, p_NV in steps], 1)
         paths = zip(symbol_NS.tolist(), frames.lengths.tolist(), strict=True)
         outputs = [collapse(path[:length], PAD) for path, length in paths]

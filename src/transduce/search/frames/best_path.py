@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from transduce.ctc.paths import collapse
 from transduce.errors import UserError
 from transduce.protocols import Framewise
-from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.search.frames.forcing import check_no_prefix, force, scored, writable
 from transduce.types import EOS, PAD, Hypothesis, Padded
 
 
@@ -20,14 +20,18 @@ class BestPath:
     another output may be spread over more alignments (Graves et al. 2006, section 3.2).
 
     ``score`` is the log-probability of this alignment alone. ``log_prob`` is the log-probability of the output, over
-    all its alignments. Raises UserError for a prefix.
+    all its alignments. An output has no ``<unk>``, unless ``unknown`` is True. Raises UserError for a prefix.
     """
+
+    ends_freely: ClassVar[bool] = True
+
+    unknown: bool = False
 
     @torch.inference_mode()
     def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = model.frames(source)
-        best = frames.values.max(-1)
+        best = writable(frames, self.unknown).values.max(-1)
         scores = best.values.double().masked_fill(~frames.mask, 0.0).sum(1).tolist()
         paths = zip(best.indices.tolist(), frames.lengths.tolist(), strict=True)
         outputs = [collapse(path[:length], PAD) for path, length in paths]

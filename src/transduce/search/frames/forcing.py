@@ -13,7 +13,7 @@ from transduce.errors import UserError
 from transduce.protocols import Framewise
 from transduce.search.forcing import shifted
 from transduce.search.frames.compiled import token_log_probs
-from transduce.types import Hypothesis, Padded
+from transduce.types import BOS, UNK, Hypothesis, Padded
 
 
 @torch.inference_mode()
@@ -29,30 +29,43 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
 
     The log-probability of a token is log p(outputs that start with the prefix and this token) - log p(outputs that
     start with the prefix). The log-probability of EOS is the rest of the total. If a token does not fit into the
-    frames, it and all later tokens have minus infinity. They are never right.
+    frames, it and all later tokens have minus infinity. They are never right, and neither is UNK.
     """
     outputs = Padded(target.values[:, :-1], target.lengths - 1)
-    each_NT, best_NT, first_NT, total_N = token_log_probs(frames, target) or by_operators(frames, target, outputs)
+    found = token_log_probs(frames, target)
+    if found is None or bool((found[2] == UNK).any()):  # which no search chooses
+        found = by_operators(frames, target, outputs)
+    each_NT, best_NT, first_NT, total_N = found
     columns = (target.values, each_NT, best_NT, first_NT, total_N, outputs.lengths)
-    found = []
+    hypotheses = []
     for tokens, each, best, first, total, n in zip(*(column.tolist() for column in columns), strict=True):
         log_probs = (*each[:n], NEVER if total == NEVER else total - sum(each[:n]))
         # the log-probability of EOS is a difference of sums; without rounding it would equal the value of this choice
         choices = zip(tokens, first, log_probs, strict=False)
         right = tuple(token == choice and own > NEVER for token, choice, own in choices)
         chosen = tuple(own if is_right else other for own, is_right, other in zip(log_probs, right, best, strict=False))
-        found.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen, right))
-    return found
+        hypotheses.append(Hypothesis(tuple(tokens[: n + 1]), total, total, log_probs, chosen, right))
+    return hypotheses
 
 
 def by_operators(frames: Padded, target: Padded, outputs: Padded) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same as ``compiled.token_log_probs``, on every device. ``outputs`` are the targets without EOS."""
     every_NTV, _ = Prefixes.start(frames).extend(shifted(target))
     each_NT = every_NTV.gather(2, target.values[..., None])[..., 0]
+    every_NTV[..., UNK] = NEVER  # no search writes it
     best_NT, first_NT = every_NTV.max(-1)
     each_NT[:, :-1].masked_fill_(least_frames_so_far(outputs) > frames.lengths[:, None], NEVER)
     total_N = Lattice.of(Padded(frames.values.double(), frames.lengths), outputs).log_likelihood
     return each_NT, best_NT, first_NT, total_N
+
+
+def writable(frames: Padded, unknown: bool) -> Padded:
+    """The frames with minus infinity for the symbols that no output has: BOS, EOS and, unless ``unknown`` is True, UNK.
+    They serve to choose an output; ``scored`` tells its probability by the model's own frames.
+    """
+    log_probs_BSV = frames.values.clone()
+    log_probs_BSV[..., BOS : UNK if unknown else UNK + 1] = NEVER
+    return Padded(log_probs_BSV, frames.lengths)
 
 
 def check_no_prefix(prefix: Padded | None) -> None:

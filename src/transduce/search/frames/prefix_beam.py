@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from transduce.search.base import EXCLUDED, loaded_model, resized
 from transduce.search.frames.best_path import ended
 from transduce.search.frames.companion import Companion
 from transduce.search.frames.compiled import best_prefixes
-from transduce.search.frames.forcing import check_no_prefix, force, scored
+from transduce.search.frames.forcing import check_no_prefix, force, scored, writable
 from transduce.search.largest import first_largest
 from transduce.search.step import check_memory
 from transduce.types import EOS, PAD, Hypothesis, Padded
@@ -34,14 +34,18 @@ class PrefixBeam:
     ``bonus`` |y|, where |y| does not count EOS. After the last frame, p_lm(y) includes EOS. The ``language_model`` is
     any autoregressive model with the same vocabulary, or the path of its run (RUN+RUN for several). It receives the
     same source, which a language model ignores. ``score`` is the ranking over the alignments that the search kept.
-    ``log_prob`` is log p(y | x) over all alignments. Raises UserError for a prefix that outputs must start with.
+    ``log_prob`` is log p(y | x) over all alignments. An output has no ``<unk>``, unless
+    ``unknown`` is True. Raises UserError for a prefix that outputs must start with.
     """
+
+    ends_freely: ClassVar[bool] = True
 
     size: int = 10
     nbest: int = 1
     weight: float = 0.5
     bonus: float = 0.0
     language_model: Path | Autoregressive[Any] | None = None
+    unknown: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
@@ -58,10 +62,10 @@ class PrefixBeam:
         language_model = None
         if self.weight and self.language_model is not None:  # 0 times minus infinity is not a number
             language_model = loaded_model(self.language_model)
-        found = None
+        found, allowed = None, writable(frames, self.unknown)
         if language_model is None:
-            found = best_prefixes(frames, self.size, self.nbest, self.bonus)
-        return _hypotheses(frames, *(found or self.by_operators(frames, source, language_model)))
+            found = best_prefixes(allowed, self.size, self.nbest, self.bonus)
+        return _hypotheses(frames, *(found or self.by_operators(allowed, source, language_model)))
 
     def by_operators(
         self, frames: Padded, source: Any, language_model: Autoregressive[Any] | None
