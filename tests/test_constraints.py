@@ -119,8 +119,8 @@ def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rows: list[Constrain
     """
     model = model_of(seed)
     source = torch.arange(4)
-    whole = held(Beam(260, 260, LONGEST, LogProbability()), rows)(model, source)
-    narrow = held(Beam(4, 3, LONGEST, LogProbability()), rows)(model, source)
+    whole = held(Beam(260, 260, LONGEST, LogProbability(), unknown=True), rows)(model, source)
+    narrow = held(Beam(4, 3, LONGEST, LogProbability(), unknown=True), rows)(model, source)
     for row, asked in enumerate(rows):
         expected = {y: log_prob(model, row, y) for y in OUTPUTS if satisfied(asked, y)}
         found = {h.tokens: h.log_prob for h in whole[row] if h.score > FAR}
@@ -209,7 +209,7 @@ def test_company_and_score(family: str, search: str, prefix: bool) -> None:
 def test_what_a_prefix_has_is_met_and_what_it_begins_goes_on() -> None:
     model, asked = model_of(2), Constraints(["a c"])
     for beginning in ([4, 8], [8, 4]):
-        found = held(Beam(40, 40, 4), [asked])(model, torch.tensor([0]), prefixes([beginning]))[0]
+        found = held(Beam(40, 40, 4, unknown=True), [asked])(model, torch.tensor([0]), prefixes([beginning]))[0]
         assert {h.tokens for h in found if h.score > FAR} == {
             y for y in OUTPUTS if y[:2] == tuple(beginning) and satisfied(asked, y)
         }

@@ -98,14 +98,14 @@ def test_a_beam_with_room_for_all_finds_all_that_is_allowed(rule: str, seed: int
     """
     filters, allowed = RULES[rule]
     model, source = Tables(seed), Padded(torch.zeros(4, 4), torch.tensor([1, 2, 3, 4]))
-    found = Beam(200, 200, LONGEST, LogProbability(), filters)(model, source)
-    narrow = Beam(2, 2, LONGEST, LogProbability(), filters)(model, source)
+    found = Beam(200, 200, LONGEST, LogProbability(), filters, unknown=True)(model, source)
+    narrow = Beam(2, 2, LONGEST, LogProbability(), filters, unknown=True)(model, source)
     for row, length in enumerate([1, 2, 3, 4]):
         expected = {y: log_prob(model, row, y) for y in every_output() if written(allowed, y, length)}
         assert {h.tokens: h.log_prob for h in found[row]} == pytest.approx(expected, abs=1e-9)
         assert [h.score for h in found[row]] == pytest.approx(sorted(expected.values(), reverse=True), abs=1e-9)
         assert {h.tokens for h in narrow[row]} <= expected.keys()
-        (greedy,) = Greedy(LONGEST, filters)(model, pick(source, [row]))[0]
+        (greedy,) = Greedy(LONGEST, filters, unknown=True)(model, pick(source, [row]))[0]
         assert greedy.tokens in expected
 
 

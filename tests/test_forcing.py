@@ -65,7 +65,7 @@ def by_hand(model: Any, own_BT: Tensor, quantile_BT: Tensor, choose: str) -> Ten
             if own_BT[b, t]:
                 output, _ = model.extend(torch.tensor([row]), model.start(source))
                 weights = model.readout(output)[0, -1].exp().tolist()
-                weights[PAD] = weights[BOS] = weights[EOS] = 0.0
+                weights[PAD] = weights[BOS] = weights[EOS] = weights[UNK] = 0.0
                 sums = list(itertools.accumulate(weights))
                 if choose == "argmax":
                     word = weights.index(max(weights))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import MissingPackageError
-from transduce.types import EOS, SPECIALS, Hypothesis
+from transduce.types import EOS, SPECIALS, UNK, Hypothesis
 
 NAMES = dict(enumerate(SPECIALS))
 IDS = {name: i for i, name in NAMES.items()}
@@ -41,11 +41,31 @@ class Translator:
         """For each row of ids (with EOS), the hypotheses that CTranslate2 finds, best first. ``prefixes`` are the ids
         that the outputs begin with.
 
-        A hypothesis has no log-probabilities of its tokens, unless it reached the maximum length without an end: then
-        it is scored again with EOS.
+        A hypothesis has no log-probabilities of its tokens, unless it was scored again: if it reached the maximum
+        length without an end, or if CTranslate2 would have written <unk> for its row. Then the row is searched without
+        <unk>, which changes CTranslate2's scores.
         """
         if options.max_length == 1:  # CTranslate2 writes at least one token before the end
             return [[found] for found in self.force(rows, [[EOS]] * len(rows))]
+        found = self._translated(rows, options, prefixes)
+        again = [n for n, each in enumerate(found) if not options.unknown and any(UNK in h.tokens for h, _ in each)]
+        if again:
+            some = None if prefixes is None else [prefixes[n] for n in again]
+            others = self._translated([rows[n] for n in again], options, some, disable_unk=True)
+            for n, each in zip(again, others, strict=True):
+                found[n] = [(h, False) for h, _ in each]
+        hypotheses = [[h for h, _ in each] for each in found]
+        unsure = [(n, k) for n, each in enumerate(found) for k, (_, scored) in enumerate(each) if not scored]
+        if unsure:
+            own = self.force([rows[n] for n, _ in unsure], [hypotheses[n][k].tokens for n, k in unsure])
+            for (n, k), each in zip(unsure, own, strict=True):
+                hypotheses[n][k] = replace(each, score=each.log_prob / len(each.tokens) ** options.penalty)
+        return [sorted(each, key=lambda h: -h.score) for each in hypotheses]
+
+    def _translated(
+        self, rows: Rows, options: Options, prefixes: Rows | None, disable_unk: bool = False
+    ) -> list[list[tuple[Hypothesis, bool]]]:
+        """The hypotheses of each row, and whether the score of each is complete: one without an end lacks the end."""
         results = self.engine.translate_batch(
             _tokens(rows),
             target_prefix=None if prefixes is None else _tokens(prefixes),
@@ -54,26 +74,18 @@ class Translator:
             length_penalty=options.penalty,
             max_decoding_length=options.max_length - 1,  # EOS does not count
             min_decoding_length=0,
-            disable_unk=not options.unknown,
             max_input_length=LONGEST,
             return_end_token=True,
             return_scores=True,
+            disable_unk=disable_unk,
         )
-        found = [
-            [_hypothesis(*both, options.penalty) for both in zip(each.hypotheses, each.scores, strict=True)]
+        return [
+            [
+                (_hypothesis(tokens, score, options.penalty), tokens[-1:] == [SPECIALS[EOS]])
+                for tokens, score in zip(each.hypotheses, each.scores, strict=True)
+            ]
             for each in results
         ]
-        cut = [
-            (row, place)
-            for row, each in enumerate(results)
-            for place, tokens in enumerate(each.hypotheses)
-            if tokens[-1:] != [SPECIALS[EOS]]
-        ]
-        if cut:  # their scores lack the end, which the search writes at the maximum length
-            ends = self.force([rows[row] for row, _ in cut], [found[row][place].tokens for row, place in cut])
-            for (row, place), end in zip(cut, ends, strict=True):
-                found[row][place] = replace(end, score=end.log_prob / len(end.tokens) ** options.penalty)
-        return [sorted(each, key=lambda h: -h.score) for each in found]
 
     def force(self, rows: Rows, targets: Rows) -> list[Hypothesis]:
         """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
