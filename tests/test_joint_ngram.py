@@ -368,6 +368,9 @@ def test_an_empty_source_has_one_empty_output(counted: Path) -> None:
     empty, other = transducer.predict(["", "ab"], transducer.search.resized(nbest=3))
     assert [output.text for output in empty] == [""]
     assert len(other) == 3
+    deep = next(transducer.predict(["ab"], transducer.search.resized(size=200, nbest=200)))
+    assert len(deep) > 50, "the escape draws every token"
+    assert not any(UNK in output.ids for output in deep)
 
 
 def test_a_run_is_counted_again_where_its_settings_changed(counted: Path, tmp_path: Path) -> None:

@@ -182,6 +182,17 @@ def counted_phrases() -> PhraseBased:
     return made.eval()
 
 
+def test_no_option_writes_unk() -> None:
+    """Half of the targets have UNK in training; only a source word without another option is passed on."""
+    made = PhraseBased(10, 11, longest=2, limit=3, order=3)
+    pairs = [([4, 5, EOS], [4, UNK, EOS]), ([4, 5, EOS], [4, 6, EOS]), ([7, EOS], [UNK, EOS]), ([4, EOS], [4, EOS])] * 9
+    made.counts(Pairs(*(ragged([pair[side] for pair in pairs]) for side in (0, 1)))).store()
+    found = StackSearch(nbest=9)(made.eval(), Padded.of([[4, 5, EOS], [7, 4, EOS]]))
+    assert found[0]
+    assert not any(UNK in each.tokens for each in found[0])
+    assert {each.tokens for each in found[1]} == {(UNK, 4, EOS), (4, UNK, EOS)}, "7 has no word, and is passed on"
+
+
 def weighted(model: PhraseBased, seed: int) -> PhraseBased:
     random = np.random.default_rng(seed)
     model.weights.data = torch.from_numpy(random.uniform(0.05, 1, len(model.feature_names))).float()

@@ -170,3 +170,18 @@ def test_pairs_from_python_are_paths_from_here(corpus, monkeypatch):
     transduce.train(recipe, corpus / "paired", {"training.steps": 2}, pairs=pairs, device="cpu", progress=False)
     first = json.loads((corpus / "paired" / "data" / "train.jsonl").read_text().splitlines()[0])
     assert first["source"] == str(corpus / "train" / "wav" / "0.wav")
+
+
+@pytest.mark.parametrize("samples", [1, 20, 300])
+def test_a_recording_of_a_few_samples_is_answered(samples, run, tmp_path, call):
+    """Its one step is an array, and no row of ids: nothing may ask whether it is empty or has an unknown token."""
+    path = tmp_path / "short.wav"
+    path.write_bytes(wav(np.full(samples, 0.1, np.float32)))
+    model = transduce.load(run, device="cpu")
+    (answer,) = model.answer([Request(str(path))])
+    assert not answer.unknown
+    assert call("predict", run, "--frames", stdin=f"{path}\n".encode())[0] == 0
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"{path}\t{answer.best.text or 'A'}\n")
+    assert call("evaluate", run, f"--pairs={pairs}", "--metric=exact", "--calibration")[0] == 0
+    assert call("score", run, pairs)[0] == 0

@@ -114,8 +114,8 @@ class Pipeline(TextModel):
         """
         hypotheses: list[Found] = [[] for _ in requests]
         empty = [place for place, request in enumerate(requests) if self.has_empty_output(request, search)]
-        for place, found in zip(empty, self._empty([sources[place] for place in empty], search), strict=True):
-            hypotheses[place] = found
+        for place, alone in zip(empty, self._empty([sources[place] for place in empty], search), strict=True):
+            hypotheses[place] = alone
         own = search
         for (scored, nbest, replaced), places in _places_by_kind(requests, set(empty)).items():
             search = with_unknown(own) if replaced else own

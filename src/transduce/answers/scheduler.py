@@ -32,10 +32,10 @@ class Scheduler:
     ``batch_size`` requests are searched at a time in each lane, and at most ``queue`` wait.
 
     Requests with the same ``nbest`` share a lane. Requests that cannot share a running batch (constraints, a given
-    target, replaced unknowns, an empty source, or a search or an engine without continuous batching) have a lane of short fixed batches. Clients with
-    little work have lanes of their own, with a queue and half of the time. So a client with much work delays a short
-    request by no more than a step of a batch, and by the same time again as its own search needs. In each lane, the
-    clients take turns. ``clock`` returns seconds.
+    target, replaced unknowns, an empty source, or a search or an engine without continuous batching) have a lane of
+    short fixed batches. Clients with little work have lanes of their own, with a queue and half of the time. So a
+    client with much work delays a short request by no more than a step of a batch, and by the same time again as its
+    own search needs. In each lane, the clients take turns. ``clock`` returns seconds.
 
     It is a context manager; at its end it calls ``close``. Raises UserError if ``batch_size`` or ``queue`` is less than
     1.

@@ -52,14 +52,14 @@ class Translator:
         if again:
             some = None if prefixes is None else [prefixes[n] for n in again]
             others = self._translated([rows[n] for n in again], options, some, disable_unk=True)
-            for n, each in zip(again, others, strict=True):
-                found[n] = [(h, False) for h, _ in each]
+            for n, other in zip(again, others, strict=True):
+                found[n] = [(h, False) for h, _ in other]
         hypotheses = [[h for h, _ in each] for each in found]
         unsure = [(n, k) for n, each in enumerate(found) for k, (_, scored) in enumerate(each) if not scored]
         if unsure:
             own = self.force([rows[n] for n, _ in unsure], [hypotheses[n][k].tokens for n, k in unsure])
-            for (n, k), each in zip(unsure, own, strict=True):
-                hypotheses[n][k] = replace(each, score=each.log_prob / len(each.tokens) ** options.penalty)
+            for (n, k), h in zip(unsure, own, strict=True):
+                hypotheses[n][k] = replace(h, score=h.log_prob / len(h.tokens) ** options.penalty)
         return [sorted(each, key=lambda h: -h.score) for each in hypotheses]
 
     def _translated(
