@@ -39,8 +39,7 @@ MARKED = {  # records of code that was not committed; the page says so of each
     *("text-before-line", "translation", "translation-transformer"),
 }
 ABSENT = {  # records whose commit is not in the history
-    *("back-translation-short", "company-native-int8", "families-inflection", "many-lines", "spelling-library"),
-    "tagged-sources",
+    *("back-translation-short", "company-native-int8", "many-lines", "tagged-sources"),
 }
 
 
