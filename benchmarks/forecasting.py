@@ -42,7 +42,7 @@ from transduce.metrics.base import metric
 from transduce.metrics.significance import Interval, middle
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.pages.palette import FAINT, HUES, INK, RULE
-from transduce.pages.plots import figure
+from transduce.pages.plots import figure, save
 from transduce.types import Example, Prediction
 
 Floats = NDArray[np.float64]
@@ -251,7 +251,7 @@ def draw(drawn: dict[str, dict[str, str]], path: Path) -> None:
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0, labelsize=9, labelcolor=INK)
     sheet.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False, labelcolor=INK)
-    sheet.savefig(path, dpi=160)
+    save(sheet, path)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -35,17 +36,54 @@ def write_file(path: Path, fill: Callable[[Path], None]) -> None:
     """Replaces ``path`` by a file that ``fill`` writes: ``fill`` is called with the path of a scratch file. Makes
     missing folders.
 
-    Raises OSError, which names ``path``, if the file cannot be written: a full disk, for example.
+    A device or a pipe, such as /dev/stdout, gets the content and is not replaced. Raises OSError, which names ``path``,
+    if the file cannot be written: a full disk, for example, or a file that is read-only.
     """
-    with _named_errors(path):
+    with named_errors(path):
+        if is_device(path):
+            _pour(path, fill)
+            return
+        check_replaceable(path)
         scratch = _scratch(path)
         try:
             fill(scratch)
-            _sync(scratch)
-            scratch.replace(path)
-            _sync(path.parent)
+            replace_file(path, scratch)
         finally:
             scratch.unlink(missing_ok=True)
+
+
+def replace_file(path: Path, scratch: Path) -> None:
+    """Gives the complete file ``scratch`` the name ``path``, and the rights of the file that it replaces."""
+    if path.exists():
+        shutil.copymode(path, scratch)
+    _sync(scratch)
+    scratch.replace(path)
+    _sync(path.parent)
+
+
+def check_replaceable(path: Path) -> None:
+    """Raises OSError, which names ``path``, if it is a folder, or a file that this user may not write.
+
+    The operating system would rename another file over a file that is read-only.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def is_device(path: Path) -> bool:
+    """True if ``path`` is a device, a pipe or a socket: it cannot be replaced by a file."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
+def _pour(path: Path, fill: Callable[[Path], None]) -> None:
+    """Writes what ``fill`` writes to a device or a pipe."""
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder) / path.name
+        fill(scratch)
+        with scratch.open("rb") as content, path.open("wb") as device:
+            shutil.copyfileobj(content, device)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -63,7 +101,7 @@ def append_line(path: Path, line: str) -> None:
 
     If the machine stops, the line may be lost or cut. A reader must skip a line that is cut.
     """
-    with _named_errors(path), path.open("a", encoding="utf-8") as file:
+    with named_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(f"{line}\n")
 
 
@@ -132,7 +170,7 @@ def _filled(folder: Path, fill: Callable[[Path], None]) -> Iterator[Path]:
     """A context with a scratch folder beside ``folder``, which ``fill`` has filled and which is synced to the disk. The
     scratch folder is deleted at the end, unless it was renamed.
     """
-    with _named_errors(folder):
+    with named_errors(folder):
         scratch = _scratch(folder)
         scratch.mkdir()
         try:
@@ -208,7 +246,7 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
+def named_errors(path: Path) -> Iterator[None]:
     """A context that adds ``path`` to an OSError without a path, such as the error of a full disk."""
     try:
         yield

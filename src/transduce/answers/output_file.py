@@ -1,10 +1,11 @@
 """A file of answers that another process can continue after the process that wrote it was killed.
 
-A journal, ``OUT.progress``, is kept beside the file OUT. Its JSON lines are the settings, and then a mark after each
+The answers are written to ``OUT.partial``, which becomes OUT when it is complete. Until then, an earlier OUT stays as
+it is. A journal, ``OUT.progress``, is kept beside both. Its JSON lines are the settings, and then a mark after each
 ``every`` answers. A mark has hashes of the requests that were answered so far and of the bytes that were written so
-far. A process that continues looks for the last mark that agrees with OUT, and writes everything after it again. So no
-other answers are lost, even if the machine stopped or OUT was cut at any byte. The journal is deleted when OUT is
-complete.
+far. A process that continues looks for the last mark that agrees with OUT.partial, and writes everything after it
+again. So no other answers are lost, even if the machine stopped or OUT.partial was cut at any byte. The journal is
+deleted when OUT is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -25,12 +26,16 @@ from filelock import FileLock, Timeout
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.errors import UserError
+from transduce.files import check_replaceable, is_device, named_errors, replace_file
 
 log = logging.getLogger("transduce")
 
-SUFFIX = ".progress"
+SUFFIX, PARTIAL = ".progress", ".partial"
 LOCK = ".lock"  # after the name of the journal
-VERSION = 1
+COMPANIONS = (PARTIAL, SUFFIX, SUFFIX + LOCK)
+"""The suffixes of the files that stand beside an output file while it is written."""
+
+VERSION = 2
 Answering = Callable[[Iterator[Request], int], Iterator[Answer]]
 Writing = Callable[[Answer], Iterable[str]]
 
@@ -57,25 +62,32 @@ def write_answers(
     every: int,
     resume: bool = False,
 ) -> None:
-    """Writes the lines of each request's answer to the file ``path``, in UTF-8, in order.
+    """Writes the lines of each request's answer to the file ``path``, in UTF-8, in order. An earlier file is replaced
+    when the new one is complete; so ``requests`` may come from it.
 
     ``answer`` takes the requests that are left and the number of the first of them, counted from 1. It yields their
     answers in order. ``write`` returns the lines of one answer. A mark is set after each ``every`` answers.
 
-    If ``resume`` is True, the answers after the last mark that agrees with the file are dropped, and the work continues
-    there. A missing file is begun. The result has the same bytes as a file that was written at once, if ``answer``
-    gives the same answers when it starts after a multiple of ``every`` requests. Work that fails before the first mark
-    leaves no file. ``settings`` are values of JSON; a resumed file must have been begun with the same settings. A
-    complete file has no journal and cannot be resumed.
+    If ``resume`` is True, the answers after the last mark that agrees with the partial file are dropped, and the work
+    continues there. A missing file is begun. The result has the same bytes as a file that was written at once, if
+    ``answer`` gives the same answers when it starts after a multiple of ``every`` requests. Work that fails before the
+    first mark leaves no partial file. ``settings`` are values of JSON; a resumed file must have been begun with the
+    same settings. A complete file has no journal and cannot be resumed.
 
-    Missing folders are made. Raises OSError if the file cannot be written. Raises UserError if another process writes
-    the file, or if a file is not complete and ``resume`` is False. If ``resume`` is True, it also raises UserError if
-    the settings or the answered requests have changed, if the bytes before the first mark were changed, or if the file
-    is complete.
+    Missing folders are made. A device or a pipe has no partial file and no journal. Raises OSError if the file cannot
+    be written. Raises UserError if another process writes the file, if a partial file is there and ``resume`` is False,
+    or if a file of the user has the name of the partial file or of the journal. If ``resume`` is True, it also raises
+    UserError if the settings or the answered requests have changed, if the bytes before the first mark were changed, or
+    if the file is complete.
     """
-    journal = journal_of(path)
+    path = path.resolve() if path.is_symlink() else path
+    if is_device(path):
+        _write_to_device(path, answer(iter(requests), 1), write, resume)
+        return
+    journal, partial = journal_of(path), partial_of(path)
+    check_replaceable(path)
     _check_state(path, journal, resume)
-    with _locked(journal) as entries:
+    with _locked(journal) as entries, named_errors(partial):
         start = _begin(path, entries, json.loads(json.dumps(settings)))
         output = _Output(path, start, requests, entries)
         marked = start.answers
@@ -86,11 +98,10 @@ def write_answers(
                     if number % every == 0:
                         output.mark(number)
                         marked = number
-                output.file.flush()
-                os.fsync(output.file.fileno())
+            replace_file(path, partial)
         except BaseException:
             if not marked:  # there is nothing to continue
-                path.unlink()
+                partial.unlink(missing_ok=True)
                 journal.unlink()
             raise
         journal.unlink()
@@ -101,8 +112,20 @@ def journal_of(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
+def partial_of(path: Path) -> Path:
+    """The path of an output file while it is not complete: ``path`` with ``.partial`` at its end."""
+    return path.with_name(path.name + PARTIAL)
+
+
+def _write_to_device(path: Path, answers: Iterable[Answer], write: Writing, resume: bool) -> None:
+    if resume:
+        raise UserError(f"{path} is a device or a pipe, which cannot be resumed: leave out --resume, or name a file")
+    with named_errors(path), path.open("w", encoding="utf-8", newline="\n") as device:
+        device.writelines(f"{line}\n" for found in answers for line in write(found))
+
+
 class _Output:
-    """An output file that is open at the mark ``start``, cut there, and the hashes so far.
+    """The partial file of an output, open at the mark ``start`` and cut there, and the hashes so far.
 
     ``remaining`` are the requests that are not answered yet. Raises UserError if the requests before them differ from
     the requests of the mark.
@@ -119,10 +142,10 @@ class _Output:
         if (count, self.requests.hexdigest()) != (start.answers, start.requests):
             what = f"has only {count} lines" if count < start.answers else "differs"
             raise UserError(
-                f"{path} has answers to {start.answers} lines, and the beginning of this input {what}: give the input "
-                f"with which it was begun, or delete {path} and {journal_of(path).name}"
+                f"{partial_of(path)} has answers to {start.answers} lines, and the beginning of this input {what}: "
+                f"give the input with which it was begun, or delete it and {journal_of(path).name}"
             )
-        self.file: IO[bytes] = path.open("r+b" if start.bytes else "wb")
+        self.file: IO[bytes] = partial_of(path).open("r+b" if start.bytes else "wb")
         for block in _blocks(self.file, start.bytes):
             self.output.update(block)
         self.file.truncate()
@@ -143,24 +166,29 @@ class _Output:
 
 
 def _check_state(path: Path, journal: Path, resume: bool) -> None:
+    partial = partial_of(path)
+    if partial.exists() and not journal.exists():
+        raise UserError(f"{partial} has no {journal.name}, and {path.name} would be written there: move it elsewhere")
     if resume and path.exists() and not journal.exists():
         raise UserError(
             f"{path} has no {journal.name}: it is complete, or another program wrote it; there is nothing to resume"
         )
-    if not resume and journal.exists():
+    if not resume and partial.exists():
         raise UserError(
-            f"{path} is not complete, as {journal.name} shows: add --resume to continue it, or delete both files"
+            f"{partial} is not complete, as {journal.name} shows: add --resume to continue it, or delete both files"
         )
 
 
 def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
-    """The mark to continue from. Removes later lines from the journal; begins an empty journal with the
-    ``settings``.
+    """The mark to continue from. Removes later lines from the journal; begins a journal with the ``settings`` if there
+    is nothing to continue.
     """
     lines = _whole_lines(entries)
+    _check_journal(path, entries, lines)
     nothing = hashlib.sha256().hexdigest()
     start = Mark(0, nothing, 0, nothing)
-    if not lines:
+    partial = partial_of(path)
+    if not lines or not partial.exists():  # a kill before the first answer, or after the last
         entries.seek(0)
         entries.truncate()
         _append(entries, {"version": VERSION, "settings": settings})
@@ -169,7 +197,7 @@ def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
     _check_settings(path, first[1], settings)
     end = first[0]
     fitting = 0
-    with path.open("rb") if path.exists() else open(os.devnull, "rb") as file:
+    with partial.open("rb") as file:
         size, digest = os.fstat(file.fileno()).st_size, hashlib.sha256()
         for place, record in marks:
             mark = Mark(**record)
@@ -183,7 +211,7 @@ def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
             start, end = mark, place
     if fitting and not start.answers:
         raise UserError(
-            f"{path} does not begin as it was written: it was changed since; delete it and {journal_of(path).name}"
+            f"{partial} does not begin as it was written: it was changed since; delete it and {journal_of(path).name}"
         )
     entries.seek(end)
     entries.truncate()
@@ -192,16 +220,24 @@ def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
     return start
 
 
-def _check_settings(path: Path, record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    if record.get("version") != VERSION:
+def _check_journal(path: Path, entries: IO[bytes], lines: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    """Raises UserError if the file in the journal's place is no journal, or one of another version."""
+    entries.seek(0)
+    begun = b'{"version":'
+    if not entries.read(len(begun)) == begun[: entries.tell()]:
+        raise UserError(f"{journal_of(path)} is no journal of {path.name}, and one would be written there: move it")
+    if lines and lines[0][1].get("version") != VERSION:
         raise UserError(f"{journal_of(path)} is of another version of transduce: delete it and {path.name}")
+
+
+def _check_settings(path: Path, record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     before = record["settings"]
     changed = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
     if changed:
         told = ", ".join(f"{name} = {before.get(name)!r}, now {settings.get(name)!r}" for name in changed)
         raise UserError(
-            f"{path} was begun with other settings ({told}): repeat the command as it was, or delete {path.name} and "
-            f"{journal_of(path).name}"
+            f"{partial_of(path)} was begun with other settings ({told}): repeat the command as it was, or delete it "
+            f"and {journal_of(path).name}"
         )
 
 
@@ -248,6 +284,10 @@ def _locked(journal: Path) -> Iterator[IO[bytes]]:
     """
     lock = FileLock(journal.with_name(journal.name + LOCK))
     journal.parent.mkdir(parents=True, exist_ok=True)
+    if Path(lock.lock_file).is_file() and Path(lock.lock_file).stat().st_size:
+        raise UserError(
+            f"{lock.lock_file} is no lock of {journal.name}, and one would be made there: move it elsewhere"
+        )
     Path(lock.lock_file).touch()  # an OSError tells why; FileLock would take it for a lock that another process holds
     try:
         lock.acquire(timeout=0)

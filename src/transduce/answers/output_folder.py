@@ -29,9 +29,16 @@ def write_shards(
     process that is killed, and another process then answers the shard. A file appears in ``out`` only when it is
     complete. A shard that has a file there is not answered again. Returns when all shards have one.
 
-    Raises UserError if ``out`` was begun with other ``settings``, which are values of JSON.
+    Raises UserError if ``out`` was begun with other ``settings``, which are values of JSON, or if it has a file of a
+    shard's name from elsewhere.
     """
     text = json.dumps(settings, indent=1, sort_keys=True)
+    there = [shard.name for shard in shards if (out / shard.name).exists()]
+    if there and not (out / CLAIMS).exists():
+        raise UserError(
+            f"{out} has {there[0]} already, which no such command has written: move it elsewhere, or choose another "
+            "folder"
+        )
     make_folder(out / CLAIMS, lambda scratch: write_text(scratch / SETTINGS, text))
     if read_text(out / CLAIMS / SETTINGS) != text:
         raise UserError(

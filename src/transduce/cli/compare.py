@@ -16,7 +16,6 @@ from transduce.cli.options import (
     RecordOptions,
     Report,
     ResamplingOptions,
-    check_report,
 )
 from transduce.errors import UserError
 
@@ -73,7 +72,6 @@ def compare(
     baselines = [str(path) for path in baseline or []]
     check_names([str(path) for path in systems], baselines)
     check_seeds({str(path): len(seeds(path)) for path in systems})
-    check_report(report)
     recorded.check()
     first, examples = first_model(systems, corpus, loading, measured)
     metrics = measured.metrics(METRICS if first is None else first.settings.get("metrics", METRICS))

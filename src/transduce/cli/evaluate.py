@@ -19,7 +19,6 @@ from transduce.cli.options import (
     Report,
     ResamplingOptions,
     RunOptions,
-    check_report,
 )
 from transduce.cli.shards import ShardOptions, answer_on_cluster, shards_of
 from transduce.errors import UserError
@@ -70,7 +69,6 @@ def evaluate(
         raise UserError("a folder of shards as --pairs and another folder as --out go together: give both or neither")
     if of_shards and (calibration or against is not None or report is not None):
         raise UserError("--calibration, --against and --report need all examples at a time: give a file as --pairs")
-    check_report(report)
     recorded.check()
     if sharded.cluster is not None and corpus.pairs is not None and sharded.out is not None:
         answer_on_cluster(sharded.cluster, shards_of(corpus.pairs, sharded.out, sharded.shard), sharded.out)

@@ -9,7 +9,7 @@ import typer
 
 from transduce.cli import formats
 from transduce.cli.corpus import CorpusOptions
-from transduce.cli.options import BatchSize, BeamSize, Report, RunOptions, check_report
+from transduce.cli.options import BatchSize, BeamSize, Report, RunOptions
 from transduce.errors import UserError
 from transduce.text_files import read_text
 
@@ -43,7 +43,6 @@ def examine(
     from transduce.reports.examination import examination_page
     from transduce.reports.passages import drawn
 
-    check_report(report)
     if occupations is not None and gender is None:
         raise UserError("--occupations is for --gender: add --gender de, fr, es or it")
     people = OCCUPATIONS if occupations is None else read_text(occupations).split("\n")

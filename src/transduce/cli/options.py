@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 import typing
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.cli.outputs import check_outputs
 from transduce.errors import UserError
 from transduce.finite import finite_number
 from transduce.plugins import load_plugins
@@ -221,8 +221,7 @@ class RecordOptions:
     ] = False
 
     def check(self) -> None:
-        """Raises OSError if no record can be written at ``record``: a .json file, or a folder that gets the file.
-        Raises UserError if the code is not committed and ``uncommitted`` is False, and for ``uncommitted`` alone.
+        """Raises UserError if the code is not committed and ``uncommitted`` is False, and for ``uncommitted`` alone.
 
         Call it before the work that the record is about.
         """
@@ -232,8 +231,6 @@ class RecordOptions:
             return
         from transduce.records.provenance import check_committed
 
-        path = self.record.absolute()
-        _check_writable("--record", self.record, path.parent if path.suffix == ".json" else path)
         check_committed(self.uncommitted)
 
     def keep(self, made: Callable[[str], Record]) -> None:
@@ -265,28 +262,6 @@ class ResamplingOptions:
         return Resampling(self.resamples, self.trials, self.seed)
 
 
-def check_report(report: Path | None) -> None:
-    """Raises OSError if no page can be written at ``report``. Call it before the work that the page is about."""
-    if report is None:
-        return
-    if report.is_dir():
-        raise IsADirectoryError(f"--report {report} is a folder: name a file in it, such as {report / 'report.html'}")
-    _check_writable("--report", report, report.absolute().parent)
-
-
-def _check_writable(option: str, path: Path, folder: Path) -> None:
-    """Raises OSError if no file can be written in ``folder``. If it does not exist, its nearest existing parent is
-    checked.
-
-    The message names the command line's ``option`` and the ``path`` that the user gave for it.
-    """
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not there.is_dir():
-        raise NotADirectoryError(f"{option} {path}: {there} is a file, and a folder is needed; name another place")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(f"{option} {path}: nothing may be written in {there}; name another place")
-
-
 def numbers(text: str, option: str) -> list[float]:
     """The numbers in an option's value, separated by commas: "0.7,0.3". Raises UserError for anything else."""
     try:
@@ -297,7 +272,7 @@ def numbers(text: str, option: str) -> list[float]:
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Lets a command take groups of options: returns the command with each parameter that is a dataclass replaced by
-    the dataclass's fields.
+    the dataclass's fields. Its outputs are checked before it begins (``check_outputs``).
 
     typer reads the signature of one function and knows no groups. The order of the new parameters is: required fields
     of the groups, the command's other parameters, optional fields of the groups.
@@ -309,13 +284,16 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     own = [parameter for parameter in _parameters(command) if parameter.name not in groups]
     required = [parameter for parameter in of_groups if parameter.default is parameter.empty]
     optional = [parameter for parameter in of_groups if parameter.default is not parameter.empty]
+    defaults = {parameter.name: parameter.default for parameter in (*own, *optional)}
 
     @functools.wraps(command)
     def called(**arguments: Any) -> None:
+        given = dict(arguments)
         made = {
             name: group(**{field.name: arguments.pop(field.name) for field in fields[name]})
             for name, group in groups.items()
         }
+        check_outputs(given, defaults)
         command(**made, **arguments)
 
     called.__signature__ = inspect.Signature([*required, *own, *optional])  # type: ignore[attr-defined]

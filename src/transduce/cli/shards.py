@@ -39,7 +39,7 @@ def shards_of(folder: Path, out: Path, only: str | None = None) -> list[Path]:
 
     Raises UserError if ``out`` is a file or the folder itself, and if there are no files.
     """
-    if out.is_file() or out.resolve() == folder.resolve():
+    if out.is_file() or (out.exists() and out.samefile(folder)):
         raise UserError(f"{folder} is a folder of shards: give a different folder as --out")
     found = sorted(each for each in folder.iterdir() if each.is_file() and not each.name.startswith("."))
     if not found:

@@ -97,6 +97,12 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MANIFEST)
 
 
+def foreign_files(folder: Path) -> list[str]:
+    """The paths in the folder of an export that its export.json does not list, sorted."""
+    listed = Manifest.read(folder, checked=False).files
+    return [name for path in _files(folder) if (name := str(path.relative_to(folder))) not in listed]
+
+
 def is_export(folder: Path) -> bool:
     """True if the folder has an export.json. Reads no file."""
     return (folder / MANIFEST).exists()

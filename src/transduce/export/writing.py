@@ -11,7 +11,7 @@ import torch
 
 from transduce import config
 from transduce.data.corpora import DataError
-from transduce.engines.manifest import EXPORTS, FOLDER, Manifest, checksum
+from transduce.engines.manifest import EXPORTS, FOLDER, Manifest, checksum, foreign_files, is_export
 from transduce.engines.opening import open_model
 from transduce.errors import UserError
 from transduce.export.ctranslate2 import write_ctranslate2
@@ -51,8 +51,9 @@ def export_run(
     transformers. ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run
     directory; an export in it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
     different sources of the run's validation split. Unless our own searches run the engine, both search greedily.
-    Raises UserError if the model cannot be exported, if ``out`` has files and is no export, or if the outputs differ
-    (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is missing.
+    Raises UserError if the model cannot be exported, if ``out`` has files that are no part of an export, or if the
+    outputs differ (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is
+    missing.
 
     With ``precision`` int8 the weights of products become 8-bit integers, and outputs may differ. The sample is then
     the first 500 of ``sources`` or of the validation split. The result has the scores of the run's metrics for both
@@ -71,6 +72,7 @@ def export_run(
     if not sample:
         raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
     folder = run.path / FOLDER / to if out is None else Path(out)
+    _check_free(folder)
     found: list[Parity | Quality] = []
 
     def fill(scratch: Path) -> None:
@@ -97,7 +99,6 @@ def export_run(
         run.tokenizers.save(scratch / TOKENIZERS)
         replace(manifest, parity=asdict(found[0])).write(scratch)
 
-    _check_free(folder)
     replace_folder(folder, fill)
     return folder, found[0]
 
@@ -157,8 +158,13 @@ def _sample(run: Run, count: int) -> list[Example]:
 
 
 def _check_free(folder: Path) -> None:
-    """Raises UserError if the folder is not empty and has no export.json."""
-    from transduce.engines.manifest import is_export
-
-    if folder.exists() and any(folder.iterdir()) and not is_export(folder):
+    """Raises UserError if the folder is not empty and has no export.json, or if it has files that the export did not
+    write.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not is_export(folder):
         raise UserError(f"{folder} exists and is no export, so it is not replaced: name another folder with --out")
+    if is_export(folder) and (others := foreign_files(folder)):
+        raise UserError(
+            f"{folder} would be replaced, and has files that are no part of the export: {', '.join(others[:5])}; move "
+            "them elsewhere, or name another folder with --out"
+        )

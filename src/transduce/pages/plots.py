@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from transduce.errors import MissingPackageError, UserError
+from transduce.files import write_file
 from transduce.pages.palette import SHADES
 
 if TYPE_CHECKING:
@@ -26,11 +27,13 @@ def figure(width: float, height: float) -> Figure:
 
 def save(drawn: Figure, path: str | Path) -> None:
     """Writes the figure in the format of the path's suffix, which matplotlib must support; otherwise raises
-    UserError.
+    UserError. An older file is replaced as a whole.
     """
-    if Path(path).suffix.lower().removeprefix(".") not in drawn.canvas.get_supported_filetypes():
+    kind = Path(path).suffix.lower().removeprefix(".")
+    if kind not in drawn.canvas.get_supported_filetypes():
         raise UserError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
-    drawn.savefig(path, dpi=160, bbox_inches="tight", pad_inches=0.15)
+    style: Any = {"format": kind, "dpi": 160, "bbox_inches": "tight", "pad_inches": 0.15}
+    write_file(Path(path), lambda scratch: drawn.savefig(scratch, **style))
 
 
 def shades() -> Colormap:

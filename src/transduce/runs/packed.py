@@ -118,13 +118,22 @@ def check_sums(folder: Path, origin: str) -> None:
     listed.
     """
     listed = read_pack(folder)["files"]
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {PACK}
+    found = _names(folder)
     if found != listed.keys():
         differing = ", ".join(sorted(found ^ listed.keys())[:5])
         raise UserError(f"{origin} has other files than its {PACK} lists ({differing}); copy it again")
     for name, expected in listed.items():
         if digest(folder / name) != expected:
             raise UserError(f"{origin}: {name} is damaged: its checksum is not that of {PACK}; copy it again")
+
+
+def foreign_files(folder: Path) -> list[str]:
+    """The names of files in the folder of a packed run that its pack.json does not list, sorted."""
+    return sorted(_names(folder) - read_pack(folder)["files"].keys())
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {PACK}
 
 
 def read_pack(folder: Path) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from transduce.runs.layout import (
     find_weights,
     members,
 )
-from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, digest, is_pack
+from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, digest, foreign_files, is_pack
 from transduce.sharing.card import Card, Score, parameters_of
 from transduce.text_files import read_json
 
@@ -52,7 +52,7 @@ def pack(
 
     Absolute paths of settings become file names, so that the packed run names no folder of this machine. Language
     models of the search are packed with the run. Raises FileNotFoundError if there is no such run, checkpoint or
-    language model, and UserError if ``out`` is something else than a packed run.
+    language model, and UserError if ``out`` is something else than a packed run, or has further files.
     """
     source, target = members(run)[0], Path(out).expanduser()
     if len(members(run)) > 1:
@@ -79,6 +79,11 @@ def pack(
 def _check_free(target: Path) -> None:
     if target.is_dir() and any(target.iterdir()) and not is_pack(target):
         raise UserError(f"{target} exists and is no packed run, so it is not replaced: name another folder with --out")
+    if target.is_dir() and is_pack(target) and (others := foreign_files(target)):
+        raise UserError(
+            f"{target} would be replaced, and has files that are no part of the packed run: {', '.join(others[:5])}; "
+            "move them elsewhere, or name another folder with --out"
+        )
     if target.is_file() and target.suffix != SUFFIX:
         raise UserError(f"{target} is a file: name a folder, or a file that ends in {SUFFIX}")
 

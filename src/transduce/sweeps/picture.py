@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from transduce.metrics.base import metric
 from transduce.pages.palette import FAINT, HUES, INK, PAPER, RULE
-from transduce.pages.plots import figure
+from transduce.pages.plots import figure, save
 from transduce.sweeps.grid import shared
 from transduce.sweeps.results import ResultRow, SweepResults
 from transduce.sweeps.table import PICTURE
@@ -47,7 +47,7 @@ def draw(results: SweepResults) -> None:
     fewest, most = (extreme(len(row.cells) for row in rows) for extreme in (min, max))
     over = "one seed" if most == 1 else f"mean and range of {'up to ' * (fewest < most)}{most} seeds"
     axes[0].set_title(f"{name} on {results.measurements[0].split}{less} ({over})", loc="left", fontsize=11, color=INK)
-    drawn.savefig(results.out / PICTURE, dpi=160)
+    save(drawn, results.out / PICTURE)
 
 
 def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict[str, Any]]) -> None:

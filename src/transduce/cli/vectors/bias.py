@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.options import RecordOptions, Report, check_report
+from transduce.cli.options import RecordOptions, Report
 from transduce.cli.vectors.options import AsJson, VectorOptions, show, show_json
 from transduce.errors import UserError
 
@@ -55,7 +55,6 @@ def bias(
     from transduce.vectors.bias import bias as measure
     from transduce.vectors.direction import direction
 
-    check_report(report)
     recorded.check()
     questions = _questions(pairs, kind, occupations, weat or [], similarity or [])
     tasks = _tasks(analogies, sentences)
