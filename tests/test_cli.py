@@ -118,7 +118,7 @@ for line in ("--help", "trane", "predict --help"):
     try: app(line.split())
     except SystemExit: pass
     found = {name.split(".")[2] for name in sys.modules if name.startswith("transduce.cli.")}
-    print("imported", *sorted(found - {"app", "commands", "formats", "inputs", "options", "requests", "shards"}))
+    print("imported", *sorted(found - {"app", "commands", "formats", "inputs", "options", "outputs", "requests", "shards"}))
 """
     run = [sys.executable, "-c", program]
     out = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -786,7 +786,7 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
         ),
         (["evaluate", "RUN", "--pairs=p.tsv", "--split=test"], "--split test is a part of a run's own data"),
         (["evaluate", "RUN", "--report=."], "--report . is a folder: name a file in it, such as report.html"),
-        (["compare", "RUN", "other", "--report=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
+        (["distance", "a", "b", "--out=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

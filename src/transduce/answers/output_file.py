@@ -84,8 +84,8 @@ def write_answers(
     if is_device(path):
         _write_to_device(path, answer(iter(requests), 1), write, resume)
         return
-    journal, partial = journal_of(path), partial_of(path)
     check_replaceable(path)
+    journal, partial = journal_of(path), partial_of(path)
     _check_state(path, journal, resume)
     with _locked(journal) as entries, named_errors(partial):
         start = _begin(path, entries, json.loads(json.dumps(settings)))

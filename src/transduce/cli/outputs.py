@@ -105,7 +105,7 @@ def _check_apart(name: str, path: Path, read: Mapping[File, str]) -> None:
 
     if is_device(path) or (name == "record" and path.is_dir()):  # a folder gets a new record
         return
-    for each in (path, *(path.with_name(path.name + suffix) for suffix in COMPANIONS)):
+    for each in (path, *(Path(f"{path}{suffix}") for suffix in COMPANIONS)):
         source = read.get(_file(each) or (0, 0))
         if source is not None:
             verb = "is" if each == path else "would replace"
