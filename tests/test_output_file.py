@@ -240,13 +240,12 @@ def test_one_process_writes_at_a_time(begun: Path) -> None:
 
 @pytest.mark.parametrize("asked", [["--nbest=2"], ["--format=tsv"], ["--format=jsonl", "--nbest=2"]], ids=str)
 def test_predict_resumes(trained: Path, tmp_path: Path, call: Call, asked: list[str]) -> None:
-    """Killed in the last window: the line that cannot be answered stands for the kill."""
+    """Killed in the last window: a line of standard input that cannot be read stands for the kill."""
     lines = ["abc", "", "zé", "cab", "b" * 5, "ab"]
     (tmp_path / "in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    limit = f"{'x' * 2**21}\n"  # longer than a line may be
-    (tmp_path / "broken").write_text("\n".join(lines[:5]) + "\n" + limit, encoding="utf-8")
+    broken = "\n".join([*lines[:5], "x" * 2**21]).encode()  # longer than a line may be
     out, options = tmp_path / "out", ["--device=cpu", "--window=2", "--batch-size=2", *asked]
-    assert call("predict", trained, tmp_path / "broken", "--out", out, *options)[0] == 2
+    assert call("predict", trained, "--out", out, *options, stdin=broken)[0] == 2
     assert journal_of(out).exists()
     with partial_of(out).open("r+b") as file:
         file.truncate(partial_of(out).stat().st_size - 1)

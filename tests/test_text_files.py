@@ -17,7 +17,7 @@ from transduce.links import Links
 from transduce.runs.checkpoints import best_rank
 from transduce.runs.history import read_history
 from transduce.runs.layout import HISTORY, STATE
-from transduce.text_files import bounded_lines, check_utf8, read_json, read_text, texts
+from transduce.text_files import bounded_lines, read_json, read_text, texts
 
 
 def lines(content: bytes) -> list[str]:
@@ -78,19 +78,19 @@ def test_the_first_wrong_byte_has_its_place(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"a\n" * 99 + "caf\xe9 noir\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"f:100: byte 0xe9 at 3 .* 'caf\xe9 noir'; convert it: iconv -f WINDOWS-1252"):
-        check_utf8(path)
+        list(corpora.text_lines(path))
     path.write_bytes("né\n".encode() + b"caf\xe9\n")
     with pytest.raises(DataError, match=r"f:2: .*the rest is UTF-8, so mend this line.*iconv -c"):
-        check_utf8(path)
+        list(corpora.text_lines(path))
     path.write_bytes(gzip.compress("né\n".encode()))
-    check_utf8(path)
+    list(corpora.text_lines(path))
     zipped = tmp_path / "f.gz"
     zipped.write_bytes(gzip.compress(b"caf\xe9\n"))
     with pytest.raises(DataError, match=r": gzip -dc .*f.gz \| iconv -f WINDOWS-1252 -t UTF-8 > NEW"):
-        check_utf8(zipped)
+        list(corpora.text_lines(zipped))
     path.write_bytes("né".encode()[:-1])
     with pytest.raises(DataError, match=r"f:1: byte 0xc3 at 1"):
-        check_utf8(path)
+        list(corpora.text_lines(path))
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.answers.answer import Answer, with_warnings
+from transduce.answers.request import Request
 from transduce.errors import UserError
 from transduce.metrics.units import one_line
 from transduce.transducer import Transducer
@@ -59,22 +60,21 @@ class WordNoise:
         return np.argsort(np.arange(words) + random.uniform(0, self.distance + 1, words), kind="stable")
 
 
-def back_translated(reverse: Transducer, targets: Iterable[str], batch_size: int = 64) -> Iterator[Pair]:
+def back_translated(
+    reverse: Transducer,
+    targets: Iterable[str],
+    batch_size: int = 64,
+    told: Callable[[Iterator[Answer]], Iterator[Answer]] = with_warnings,
+) -> Iterator[Pair]:
     """Yields a pair (source, target) for each target, in order. ``reverse`` reads a target and writes its source, by
-    its own search. A pair is left out if its target is empty or if the reverse model writes nothing.
+    its own search. A pair is left out if its target is empty or cannot be answered, or if the reverse model writes
+    nothing. ``told`` passes the answers on, and tells their problems.
     """
-    waiting: deque[str] = deque()  # the targets that are read and not answered
-
-    def read() -> Iterator[str]:
-        for target in targets:
-            if target.strip():
-                waiting.append(target)
-                yield target
-
-    for outputs in reverse.predict(read(), batch_size=batch_size):
-        target, source = waiting.popleft(), one_line(outputs[0].text).strip()
+    requests = (Request(target) for target in targets if target.strip())
+    for answer in told(reverse.answer(requests, batch_size=batch_size, tolerant=True)):
+        source = "" if answer.problem else one_line(answer.best.text).strip()
         if source:
-            yield source, target
+            yield source, answer.request.source
 
 
 def noised(pairs: Iterable[Pair], noise: WordNoise) -> Iterator[Pair]:

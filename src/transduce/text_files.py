@@ -123,22 +123,6 @@ def texts(lines: Iterator[bytes], name: str) -> Iterator[str]:
         yield text
 
 
-def check_utf8(path: Path, longest: int = LONGEST_LINE) -> None:
-    """Reads a file, and raises DataError for what ``bounded_lines`` and ``texts`` refuse, but not for long lines."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    with reading(path) as content:
-        try:
-            while block := content.read(1 << 20):
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-            return
-        except UnicodeDecodeError:
-            pass
-    with path.open("rb") as file:
-        for _ in texts(bounded_lines(file, str(path), longest, path.suffix.lower() == ".gz"), str(path)):
-            pass
-
-
 def undecodable(error: UnicodeDecodeError) -> str:
     """Describes the first byte that is not UTF-8, and shows the text around it in the encoding that it may have."""
     encoding, _ = likely_encoding(error.object)

@@ -113,6 +113,7 @@ class Answer:
     ``truncated`` is set if the source was too long and was cut. ``unsatisfied`` is set if no output satisfies the
     constraints: then ``outputs`` has only the best of those found. ``unknown`` counts the tokens of the source that are
     not in the model's vocabulary, and ``unknown_target`` those of a target that was scored, or of the prefix.
+    ``problem`` says why the request could not be answered, with the number of the input: then there are no outputs.
     """
 
     request: Request
@@ -121,6 +122,7 @@ class Answer:
     unsatisfied: Unsatisfied | None = None
     unknown: Unknown = field(default_factory=Unknown)
     unknown_target: Unknown = field(default_factory=Unknown)
+    problem: str = ""
 
     @property
     def best(self) -> Output:
@@ -128,11 +130,12 @@ class Answer:
         return self.outputs[0]
 
     def warnings(self, number: int) -> list[str]:
-        """Messages about what could not be met: a source that was cut, constraints that no output satisfies.
+        """Messages about what could not be met: a source that was cut, constraints that no output satisfies, a request
+        that could not be answered.
 
         They name the source by its ``number``, counted from 1.
         """
-        messages = []
+        messages = [self.problem] if self.problem else []
         if self.truncated is not None:
             messages.append(f"input {number} {self.truncated}")
         if self.unsatisfied is not None:
@@ -146,6 +149,8 @@ class Answer:
 
     def add_to(self, shares: Shares) -> None:
         """Adds this answer to ``shares``, in place."""
+        shares.asked += 1
+        shares.unanswered += bool(self.problem)
         shares.input.add(self.unknown)
         (shares.prefixes if self.request.target is None else shares.targets).add(self.unknown_target)
 

@@ -20,8 +20,11 @@ def answer_values(answer: Answer) -> dict[str, Any]:
     and the ends "low" and "high" of their 90 % intervals. An output of a phrase-based model has the "features" of its
     score and its "phrases"; its "log_prob" is None. The first object of "nbest" repeats the best output. "unknown", if
     the source has tokens that the model does not know, has their number ("count"), the number of all tokens, and the
-    first few; "unknown_target" is the same for a scored target or a prefix.
+    first few; "unknown_target" is the same for a scored target or a prefix. A request that could not be answered has
+    "source" and "error" alone.
     """
+    if answer.problem:
+        return {"source": answer.request.source, "error": answer.problem}
     nbest = [
         {
             "text": output.text,

@@ -30,13 +30,22 @@ def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
     """Yields the items, in order, in lists of ``size``; the last list may be shorter. Reads a list when it is asked
     for.
 
-    Raises UserError for a ``size`` below 1.
+    Raises UserError for a ``size`` below 1. If ``items`` raises an error, it yields the items before it first.
     """
     if size < 1:
         raise UserError(f"window = {size}: at least one line goes in a window")
-    iterator = iter(items)
-    while window := list(islice(iterator, size)):
-        yield window
+    iterator, problem = iter(items), None
+    while problem is None:
+        window = list[R]()
+        try:
+            window.extend(islice(iterator, size))  # keeps what comes before an error
+        except Exception as error:
+            problem = error
+        if window:
+            yield window
+        elif problem is None:
+            return
+    raise problem
 
 
 def sorted_batches(

@@ -11,10 +11,11 @@ from typing import Any, TypeVar, cast
 import torch
 
 from transduce.answers.answer import Answer, Output, Unsatisfied
-from transduce.answers.batches import sorted_batches, windows
+from transduce.answers.batches import sorted_batches
 from transduce.answers.derivations import Derived
 from transduce.answers.empty_sources import is_empty
 from transduce.answers.extras import add_extras
+from transduce.answers.problems import HOPELESS, in_windows, settled
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
@@ -52,20 +53,26 @@ class Pipeline(TextModel):
         batch_size: int = 64,
         window: int | None = None,
         first: int = 1,
+        tolerant: bool = False,
     ) -> Iterator[Answer]:
         """Yields an answer to each request, in order.
 
         It reads ``window`` requests at a time, to put sources of similar length in one batch, and answers them before
         it reads the next. So no more than ``window`` requests and answers are in memory. The default is 64 batches,
         or 4 for signals; it is one request if ``batch_size`` is 1. The first request has the number
-        ``first`` in messages. Raises RequestError for a request that cannot be answered, and UserError if
-        ``batch_size`` or ``window`` is less than 1.
+        ``first`` in messages.
+
+        Raises RequestError for a request that cannot be answered, after the answers before it. If ``tolerant`` is True,
+        such a request gets an answer without outputs, whose ``problem`` says why; it is raised only if no request can
+        be answered (``problems.settled``). Raises UserError if ``batch_size`` or ``window`` is less than 1.
         """
-        default = self.window_size(batch_size)
-        for some in windows(requests, default if window is None else window):
-            sources = self.read([request.source for request in some], first)
-            yield from self.answer_read(some, sources, first, search, batch_size)
-            first += len(some)
+
+        def answered(some: Sequence[Request], number: int) -> list[Answer]:
+            sources = self.read([request.source for request in some], number)
+            return self.answer_read(some, sources, number, search, batch_size)
+
+        size = self.window_size(batch_size) if window is None else window
+        return settled(in_windows(requests, size, answered, first), tolerant, HOPELESS if size > 1 else 1)
 
     def answer_read(
         self,

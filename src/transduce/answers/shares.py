@@ -17,13 +17,16 @@ log = logging.getLogger("transduce")
 @dataclass
 class Shares:
     """Sums over answers: the unknown tokens of their sources (``input``), of the targets that were scored, of the
-    prefixes, and of references that outputs are compared with. ``Answer.add_to`` adds an answer.
+    prefixes, and of references that outputs are compared with. ``Answer.add_to`` adds an answer. ``asked`` counts the
+    answers, and ``unanswered`` those without outputs, because their request could not be answered.
     """
 
     input: Unknown = field(default_factory=Unknown)
     targets: Unknown = field(default_factory=Unknown)
     prefixes: Unknown = field(default_factory=Unknown)
     references: Unknown = field(default_factory=Unknown)
+    asked: int = 0
+    unanswered: int = 0
 
     def compare_with(self, tokenizer: Tokenizer, references: Sequence[str], source: str) -> None:
         """Counts the unknown tokens of the references of one source. A text that ``tokenizer`` cannot read is left out:
@@ -37,6 +40,8 @@ class Shares:
 
     def lines(self) -> Iterator[str]:
         """Yields one line for each kind that has something to tell."""
+        if self.unanswered:
+            yield f"input: {self.unanswered:,} of {self.asked:,} could not be answered, each for the reason above"
         for name, end in (("input", ""), ("targets", ""), ("prefixes", ""), ("references", "; no output equals them")):
             unknown: Unknown = getattr(self, name)
             if unknown:

@@ -9,6 +9,7 @@ import typer
 
 from transduce.cli import inputs
 from transduce.cli.options import BatchSize, BeamSize, RunOptions
+from transduce.cli.unanswered import Unanswered
 from transduce.errors import UserError
 
 
@@ -36,6 +37,7 @@ def back_translate(
     sources instead of searching for the best. Train on the file with `transduce train RECIPE --set
     data.train.path=FILE.tsv`.
     """
+    from transduce.answers.answer import with_warnings
     from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
     from transduce.files import write_lines
     from transduce.metrics.units import one_line
@@ -46,14 +48,16 @@ def back_translate(
     if not reverse.conditional:
         raise UserError("the model is a language model, and writes no sources: give a model that reads targets")
     real = [] if pairs is None else [*inputs.pairs([pairs], longest=inputs.longest_line(reverse))]
-    synthetic = back_translated(reverse, inputs.sources(files, reverse), batch_size)
+    unanswered, lines = Unanswered(), inputs.sources(files, reverse)
+    synthetic = back_translated(reverse, lines, batch_size, lambda found: unanswered.counted(with_warnings(found)))
     if noise:
         synthetic = noised(synthetic, WordNoise(seed=seed))
     if tag:
         synthetic = tagged(synthetic, tag)
-    lines = (f"{one_line(source)}\t{one_line(target)}" for source, target in mixed(real, synthetic, weight or 1))
+    rows = (f"{one_line(source)}\t{one_line(target)}" for source, target in mixed(real, synthetic, weight or 1))
     if out is not None:
-        write_lines(out, lines)
-        return
-    for line in lines:
-        print(line, flush=batch_size == 1)
+        write_lines(out, rows)
+    else:
+        for row in rows:
+            print(row, flush=batch_size == 1)
+    unanswered.end()

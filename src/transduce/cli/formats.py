@@ -16,13 +16,21 @@ if TYPE_CHECKING:
 
 
 def as_text(answer: Answer) -> Iterator[str]:
-    """A line for each output: its text, and its alignment and its frames if requested, separated by " ||| "."""
+    """A line for each output: its text, and its alignment and its frames if requested, separated by " ||| ". An empty
+    line for a request that could not be answered.
+    """
+    if answer.problem:
+        yield ""
     for output in answer.outputs:
         yield " ||| ".join([one_line(output.text), *_alignment_columns(output)])
 
 
 def as_log_prob(answer: Answer) -> Iterator[str]:
-    """A line for each output: its log-probability (natural logarithm) with six decimals."""
+    """A line for each output: its log-probability (natural logarithm) with six decimals. An empty line for a request
+    that could not be answered.
+    """
+    if answer.problem:
+        yield ""
     for output in answer.outputs:
         yield f"{output.log_prob:.6f}"
 
@@ -30,9 +38,12 @@ def as_log_prob(answer: Answer) -> Iterator[str]:
 def as_tsv(answer: Answer) -> Iterator[str]:
     """A row for each output: source, score, text, and its alignment and its frames if requested.
 
-    The score is the one that the search ranked by; for a scored target it is the log-probability.
+    The score is the one that the search ranked by; for a scored target it is the log-probability. The score and the
+    text are empty for a request that could not be answered.
     """
     source = one_line(answer.request.source)
+    if answer.problem:
+        yield f"{source}\t\t"
     for output in answer.outputs:
         yield "\t".join([source, f"{output.score:.6f}", one_line(output.text), *_alignment_columns(output)])
 

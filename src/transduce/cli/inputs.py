@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from transduce.errors import UserError
 
@@ -23,15 +23,29 @@ if TYPE_CHECKING:
 log = logging.getLogger("transduce")
 LINKS = re.compile(r" *(\d+[-p]\d+ *)*")
 FIRST = 100  # lines of a file that tell whether it is a table
+T = TypeVar("T")
 
 
 def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[str]:
     """The lines of the files in order, or of standard input if there are none.
 
-    Raises DataError for what is not UTF-8 text: before the first line if it is in a file, and at its line otherwise.
-    Raises it, too, at a line of more than ``longest`` bytes (default ``corpora.LONGEST_LINE``).
+    Raises DataError for what is not UTF-8 text, and for a line of more than ``longest`` bytes (default
+    ``corpora.LONGEST_LINE``): before the first line if it is in a file, and at its line otherwise.
     """
-    return (line for _, line in _numbered_lines(files, longest))
+    return checked_first(files, lambda: (line for _, line in _numbered_lines(files, longest)))
+
+
+def checked_first(
+    files: Sequence[Path] | None, read: Callable[[], Iterator[T]], check: Callable[[], Iterator[Any]] | None = None
+) -> Iterator[T]:
+    """Yields what ``read`` reads of the files. Before that, all is read once, by ``check`` if it is given. So a mistake
+    in any line is raised before the first line is answered. A pipe or standard input (no files) can be read only once.
+    """
+    regular = [S_ISREG(path.stat().st_mode) for path in files or ()]  # also raises for a missing file
+    if regular and all(regular):
+        for _ in (check or read)():
+            pass
+    yield from read()
 
 
 def sources(files: Sequence[Path] | None, transducer: Transducer | LightTransducer) -> Iterator[str]:
@@ -116,15 +130,19 @@ def pairs(
     (``conditional`` is False), every line is a target and the source is "".
 
     Raises UserError if ``files`` are given with ``source`` or ``target``, if one side is missing, or for a row with a
-    wrong number of columns. Raises DataError at a line of more than ``longest`` bytes (default
-    ``corpora.LONGEST_LINE``).
+    wrong number of columns. Raises DataError as ``lines`` does. All of a file is checked before its first row.
     """
     from transduce.data.corpora import Files
 
     check_sides(source is not None, target is not None, conditional)
     if target is None:
-        numbered = _numbered_lines(files, longest)
-        return _tab_separated(numbered, columns, links) if conditional else (("", line) for _, line in numbered)
+        if not conditional:
+            return (("", line) for line in lines(files, longest))
+
+        def read(told: bool = True) -> Iterator[tuple[str, str]]:
+            return _tab_separated(_numbered_lines(files, longest), columns, links, told)
+
+        return checked_first(files, read, lambda: read(told=False))
     if files:
         raise UserError(
             f"{files[0]} would have both sides, and --source or --target are given: leave out one or the other"
@@ -138,12 +156,16 @@ def rows(files: Sequence[Path], wanted: int) -> Iterator[list[str]]:
     """The columns of each line of TSV files. Raises UserError, which names the place, for a row with another number of
     columns than ``wanted``.
     """
-    for place, line in _numbered_lines(files):
-        columns = line.split("\t")
-        if len(columns) != wanted:
-            noun = "column" if len(columns) == 1 else "columns"
-            raise UserError(f"{place} has {len(columns)} {noun}, separated by tabs: expected {wanted}")
-        yield columns
+
+    def read() -> Iterator[list[str]]:
+        for place, line in _numbered_lines(files):
+            columns = line.split("\t")
+            if len(columns) != wanted:
+                noun = "column" if len(columns) == 1 else "columns"
+                raise UserError(f"{place} has {len(columns)} {noun}, separated by tabs: expected {wanted}")
+            yield columns
+
+    return checked_first(files, read)
 
 
 def source_columns(transducer: Transducer | LightTransducer) -> int:
@@ -208,17 +230,11 @@ def _standard_input() -> IO[bytes]:
 
 
 def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
-    """Pairs (place, line). The place is for messages: the file and the number of the line, counted from 1.
-
-    A missing file raises FileNotFoundError before the first line, and a file that is not UTF-8 DataError.
-    """
+    """Pairs (place, line). The place is for messages: the file and the number of the line, counted from 1."""
     from transduce.data import corpora
-    from transduce.text_files import STDIN, bounded_lines, check_utf8, texts
+    from transduce.text_files import STDIN, bounded_lines, texts
 
     longest = longest or corpora.LONGEST_LINE
-    for path in files or []:  # each problem is reported before the lines of any file are answered
-        if S_ISREG(path.stat().st_mode):  # a pipe can be read only once
-            check_utf8(path)
     if files:
         each = [(f"{path}, line", corpora.text_lines(path, longest)) for path in files]
     else:
@@ -228,15 +244,17 @@ def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) ->
             yield f"{where} {number}", line
 
 
-def _tab_separated(numbered: Iterable[tuple[str, str]], columns: int, links: bool) -> Iterator[tuple[str, str]]:
+def _tab_separated(
+    numbered: Iterable[tuple[str, str]], columns: int, links: bool, told: bool
+) -> Iterator[tuple[str, str]]:
     """Pairs (source, target) from pairs (place, line). The last column is the target, the 1 to ``columns`` before it
-    the source. If ``columns`` is 1, columns after the first two are not read, as in training; a warning says so once.
+    the source. If ``columns`` is 1, columns after the first two are not read, as in training; if ``told`` is True, a warning says so once.
 
     Raises UserError, which names the place, for a row with one column, and for one with too many if ``columns`` is more
     than 1, because it is unclear which ones are labels.
     """
     before = "a source" if columns == 1 else f"a source, labels included, of at most {columns} columns"
-    further = False
+    further = not told
     for place, line in numbered:
         fields = line.split("\t")
         if len(fields) == 1:

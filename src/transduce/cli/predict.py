@@ -14,6 +14,7 @@ from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.cli.shards import answer_on_cluster, shards_of
+from transduce.cli.unanswered import Unanswered
 from transduce.errors import UserError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def predict(
     from transduce.answers.answer import with_warnings
     from transduce.answers.request import NO_EXTRAS
 
-    write = formats.choose(format, formats.PREDICTIONS)
+    write, unanswered = formats.choose(format, formats.PREDICTIONS), Unanswered()
     text_alone = (nbest or 1) == 1 and format == "text" and out is None and window is None and trained.workers == 1
     if stream and (not text_alone or extra_options or request_options.forbid or request_options.constraints):
         raise UserError(
@@ -83,7 +84,8 @@ def predict(
     if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
         light = light if nbest is None else light.resized(beam, nbest)
         lines = inputs.sources(files, light)
-        _print(with_warnings(light.answer(lines, batch_size)), write, batch_size)
+        _print(unanswered.counted(with_warnings(light.answer(lines, batch_size, tolerant=True))), write, batch_size)
+        unanswered.end()
         return
     transducer = trained.load(beam)
     if stream:
@@ -99,15 +101,18 @@ def predict(
     window = window or transducer.window_size(batch_size)
 
     def answers(requests: Iterator[Request], first: int = 1) -> Iterator[Answer]:
-        return with_warnings(transducer.answer(requests, search, batch_size, window, first), first)
+        found = transducer.answer(requests, search, batch_size, window, first, tolerant=True)
+        return unanswered.counted(with_warnings(found, first))
 
     if out is None:
         _print(answers(request_options.read(files, extras, transducer)), write, batch_size)
+        unanswered.end()
         return
     settings = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
     settings |= {"device": str(transducer.device)} | _settings(trained, extra_options)
     if not (sharded and files):
         write_answers(out, request_options.read(files, extras, transducer), answers, write, settings, window, resume)
+        unanswered.end()
         return
 
     def answered(one: Path) -> Iterator[str]:
@@ -116,6 +121,7 @@ def predict(
 
     settings = json.loads(json.dumps(settings | asdict(request_options), default=str))
     write_shards(_shards(files, out, bool(request_options.prefixes), shard), out, answered, settings)
+    unanswered.end()
 
 
 def _stream(transducer: Transducer, requests: Iterable[Request]) -> None:

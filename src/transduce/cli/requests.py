@@ -100,7 +100,7 @@ class RequestOptions:
 
         ``--constraints`` excludes ``files``, ``--prefix`` and ``--prefixes``; ``--forbid`` then adds to each object's
         own phrases. Raises DataError and UserError as ``inputs.sources`` does for this ``transducer``, and UserError
-        for options that exclude each other and for an invalid object.
+        for options that exclude each other and for an invalid object. All files are checked before the first request.
         """
         from transduce.answers.request import requests_for
         from transduce.search.constraints.base import Constraints
@@ -111,14 +111,28 @@ class RequestOptions:
                 f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
             )
         if self.constraints is None:
-            prefix = self.prefix if self.prefixes is None else inputs.lines([self.prefixes], longest)
             forbidden = Constraints(forbidden=self.forbid or ())
-            return requests_for(inputs.sources(files, transducer), prefix=prefix, constraints=forbidden, extras=extras)
+            if self.prefixes is None:
+                lines = inputs.sources(files, transducer)
+                return requests_for(lines, prefix=self.prefix, constraints=forbidden, extras=extras)
+            prefixes = [self.prefixes]
+
+            def with_prefixes(lines: Iterator[str]) -> Iterator[Request]:
+                prefix = inputs.lines(prefixes, longest)
+                return requests_for(lines, prefix=prefix, constraints=forbidden, extras=extras)
+
+            sources = inputs.sources(files, transducer)
+            return inputs.checked_first(
+                [*files, *prefixes] if files else None,
+                lambda: with_prefixes(sources),
+                lambda: with_prefixes(inputs.lines(files, longest)),
+            )
         if files or self.prefix or self.prefixes:
             raise UserError(
                 f"{self.constraints} has the sources and prefixes too: leave out other files, --prefix and --prefixes"
             )
-        return self._read_objects(self.constraints, extras, longest)
+        path = self.constraints
+        return inputs.checked_first([path], lambda: self._read_objects(path, extras, longest))
 
     def _read_objects(self, path: Path, extras: Extras, longest: int | None) -> Iterator[Request]:
         """A request for each line of the file ``--constraints``. UserErrors name the file and the line."""

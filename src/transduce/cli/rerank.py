@@ -11,6 +11,7 @@ import typer
 
 from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
+from transduce.cli.unanswered import Unanswered
 from transduce.errors import UserError
 from transduce.finite import finite_number
 
@@ -116,10 +117,12 @@ def rerank(
     reranker = ranking_models(criteria, trained, transducer, candidates, batch_size)
     search = transducer.search.resized(beam, nbest or min(CHOICE, beam or CHOICE))
     lines = inputs.sources(files, transducer)
-    found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates])
-    for answer in with_warnings(found):
+    found = ranked(transducer, lines, reranker, search, batch_size, [lists for lists, _ in candidates], tolerant=True)
+    unanswered = Unanswered()
+    for answer in unanswered.counted(with_warnings(found)):
         for line in write(replace(answer, outputs=answer.outputs[:keep])):
             print(line, flush=batch_size == 1)
+    unanswered.end()
 
 
 def ranking_models(

@@ -9,6 +9,7 @@ import typer
 
 from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, RunOptions, SourceFile, TargetFile
+from transduce.cli.unanswered import Unanswered
 
 
 def score(
@@ -34,6 +35,8 @@ def score(
     longest = inputs.longest_line(transducer)
     given = inputs.pairs(files, source, target, transducer.conditional, signal, columns, longest)
     requests = (Request(text, target=output) for text, output in given)
-    for answer in with_warnings(transducer.answer(requests, None, batch_size)):
+    unanswered = Unanswered()
+    for answer in unanswered.counted(with_warnings(transducer.answer(requests, None, batch_size, tolerant=True))):
         for line in write(answer):
             print(line)
+    unanswered.end()

@@ -13,8 +13,9 @@ from typing import Any, overload
 
 from transduce import config
 from transduce.answers.answer import Answer, Output, Truncation, with_warnings
-from transduce.answers.batches import sorted_batches, window_size, windows
+from transduce.answers.batches import sorted_batches, window_size
 from transduce.answers.empty_sources import is_empty
+from transduce.answers.problems import HOPELESS, in_windows, settled
 from transduce.answers.request import Request
 from transduce.compute.threads import check_number
 from transduce.data.corpora import LineError
@@ -67,19 +68,26 @@ class LightTransducer:
         texts = [answer.best.text for answer in with_warnings(self.answer(given))]
         return texts[0] if isinstance(source, str) else texts
 
-    def answer(self, sources: Iterable[str], batch_size: int = 64) -> Iterator[Answer]:
+    def answer(self, sources: Iterable[str], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]:
         """Yields an answer to each source, in order. It reads up to 64 batches ahead; if ``batch_size`` is 1, it
-        answers each source before it reads the next. Raises RequestError for a source that cannot be read.
+        answers each source before it reads the next. A source that cannot be read, and ``tolerant``, are as in
+        ``Pipeline.answer``.
         """
-        first = 1
-        for window in windows(sources, window_size(batch_size)):
-            rows, truncated = self._read(window, first)
-            found = self._found(window, rows, batch_size)
-            for source, row, shortened, hypotheses in zip(window, rows, truncated, found, strict=True):
-                outputs = [self._output(each, source) for each in hypotheses]
-                unknown = unknown_in(self.source_tokenizer, row, source)
-                yield Answer(Request(source), outputs, shortened, unknown=unknown)
-            first += len(window)
+
+        def answered(requests: Sequence[Request], first: int) -> list[Answer]:
+            given = [request.source for request in requests]
+            rows, truncated = self._read(given, first)
+            found = self._found(given, rows, batch_size)
+            return [self._answer(*each) for each in zip(requests, rows, truncated, found, strict=True)]
+
+        size = window_size(batch_size)
+        return settled(in_windows(map(Request, sources), size, answered), tolerant, HOPELESS if size > 1 else 1)
+
+    def _answer(
+        self, request: Request, row: Any, shortened: Truncation | None, hypotheses: Sequence[Hypothesis]
+    ) -> Answer:
+        outputs = [self._output(each, request.source) for each in hypotheses]
+        return Answer(request, outputs, shortened, unknown=unknown_in(self.source_tokenizer, row, request.source))
 
     def _found(self, sources: Sequence[str], rows: Sequence[Any], batch_size: int) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first. An empty source has the empty output alone."""

@@ -31,16 +31,19 @@ def rerank(
     search: Search[Any] | None = None,
     batch_size: int = 64,
     candidates: Sequence[CandidateLists] = (),
+    tolerant: bool = False,
 ) -> Iterator[Answer]:
     """Searches for the outputs of each source and reranks them. Yields the answers in the order of ``sources``.
 
     ``search`` replaces the transducer's own search; None keeps the own search. The outputs that ``candidates`` list for
     a source are reranked together with the transducer's. Sources are read ahead as ``Transducer.answer`` reads
-    requests.
+    requests, and ``tolerant`` is its.
     """
-    answers = transducer.answer(requests_for(sources), search, batch_size)
-    for window in windows(with_candidates(transducer, answers, candidates, batch_size), window_size(batch_size)):
-        yield from reranker(window)
+    answers = transducer.answer(requests_for(sources), search, batch_size, tolerant=tolerant)
+    for window in windows(answers, window_size(batch_size)):
+        answered = [answer for answer in window if not answer.problem]
+        ranked = iter(reranker(list(with_candidates(transducer, answered, candidates, batch_size))))
+        yield from (answer if answer.problem else next(ranked) for answer in window)
 
 
 def distinct(outputs: Sequence[Output]) -> list[Output]:
