@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import torch
 
+from transduce.answers.batches import windows
 from transduce.answers.text_model import TextModel
 from transduce.data.tokenizers.text import byte_characters
 from transduce.errors import RequestError
@@ -95,6 +95,5 @@ class Completer:
         self, prefixes: Iterable[str], begun: str = "", batch_size: int = 64
     ) -> Iterable[tuple[str, list[Word]]]:
         """Yields each prefix with its next words, in order. Reads ``batch_size`` prefixes at a time."""
-        waiting = iter(prefixes)
-        while batch := list(islice(waiting, batch_size)):
+        for batch in windows(prefixes, batch_size):
             yield from zip(batch, self(batch, begun), strict=True)

@@ -72,13 +72,16 @@ def _talk(
         elif said.startswith("/"):
             typer.echo(f"{said.split()[0]} is no command: {COMMANDS}", err=True)
         elif said:
-            conversation = conversation.with_turn(said)
-            answer = ""
-            for piece in reply(conversation):
-                answer += piece
-                print(one_line(piece), end="", flush=True)
+            asked, answer = conversation.with_turn(said), ""
+            try:
+                for piece in reply(asked):
+                    answer += piece
+                    print(one_line(piece), end="", flush=True)
+            except UserError as error:
+                typer.echo(f"{error}; this turn is left out", err=True)
+                continue
             print(flush=True)
-            conversation = conversation.with_turn(answer)
+            conversation = asked.with_turn(answer)
 
 
 def _fitting(transducer: Transducer, conversation: Conversation) -> str:

@@ -248,7 +248,8 @@ def _tab_separated(
     numbered: Iterable[tuple[str, str]], columns: int, links: bool, told: bool
 ) -> Iterator[tuple[str, str]]:
     """Pairs (source, target) from pairs (place, line). The last column is the target, the 1 to ``columns`` before it
-    the source. If ``columns`` is 1, columns after the first two are not read, as in training; if ``told`` is True, a warning says so once.
+    the source. If ``columns`` is 1, columns after the first two are not read, as in training. If ``told`` is True, a
+    warning says so once.
 
     Raises UserError, which names the place, for a row with one column, and for one with too many if ``columns`` is more
     than 1, because it is unclear which ones are labels.

@@ -89,7 +89,8 @@ def predict(
         return
     transducer = trained.load(beam)
     if stream:
-        _stream(transducer, request_options.read(files, NO_EXTRAS, transducer))
+        _stream(transducer, request_options.read(files, NO_EXTRAS, transducer), unanswered)
+        unanswered.end()
         return
     from transduce.answers.extras import check_extras
     from transduce.answers.output_file import write_answers
@@ -124,13 +125,20 @@ def predict(
     unanswered.end()
 
 
-def _stream(transducer: Transducer, requests: Iterable[Request]) -> None:
-    """Prints each part of an output as soon as it is decided."""
+def _stream(transducer: Transducer, requests: Iterable[Request], unanswered: Unanswered) -> None:
+    """Prints each part of an output as soon as it is decided. Raises the UserError of the first request, and tells
+    those of later ones.
+    """
     from transduce.metrics.units import one_line
 
-    for request in requests:
-        for piece in transducer.stream(request.source, prefix=request.prefix):
-            print(one_line(piece), end="", flush=True)
+    for number, request in enumerate(requests, 1):
+        try:
+            for piece in transducer.stream(request.source, prefix=request.prefix):
+                print(one_line(piece), end="", flush=True)
+        except UserError as error:
+            if number == 1:
+                raise
+            unanswered.tell(f"input {number}: {str(error).removeprefix('input 1: ')}")
         print(flush=True)
 
 

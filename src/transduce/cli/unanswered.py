@@ -23,6 +23,11 @@ class Unanswered:
             self.count += bool(answer.problem)
             yield answer
 
+    def tell(self, problem: str) -> None:
+        """Tells the problem of an answer that is not among the counted ones."""
+        self.count += 1
+        typer.echo(problem, err=True)
+
     def end(self) -> None:
         """Ends the command with exit status 1 if an answer has a problem. Call it when all answers are written."""
         if self.count:
