@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,41 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(OSError, match=r"No space left on device: '.*/there'"):
             write(tmp_path / "there")
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "", "/source"),  # a copy names its source
+        OSError(errno.EDQUOT, ""),
+        OSError("1000 requested and 512 written"),  # NumPy
+        RuntimeError("Error: No space left on device (os error 28)"),  # safetensors, tokenizers
+    ],
+)
+def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Exception) -> None:
+    def fill(scratch: Path) -> None:
+        raise error
+
+    with pytest.raises(OSError, match="there") as caught:
+        files.write_file(tmp_path / "there", fill)
+    assert "source" not in str(caught.value)
+
+
+def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path) -> None:
+    files.write_text(Path(os.devnull), "content")
+    assert not Path(os.devnull).is_file()
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit((tmp_path / "pipe").read_text)
+        files.write_text(tmp_path / "pipe", "content")
+        assert read.result(timeout=60) == "content"
+
+
+def test_what_a_kill_left_is_deleted_by_the_next_write(tmp_path: Path) -> None:
+    (tmp_path / ".last-01234567").mkdir()
+    (tmp_path / ".last-01234567" / "model").touch()
+    files.replace_folder(tmp_path / "last", lambda scratch: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]
 
 
 def test_everyone_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:

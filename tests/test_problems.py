@@ -82,8 +82,9 @@ def test_what_is_read_before_an_error_is_answered() -> None:
 def objects(tmp_path: Path) -> Path:
     """Requests of which the third requires what the model cannot write."""
     path = tmp_path / "in.jsonl"
-    required: list[list[str]] = [[], ["b"], ["é"], []]
-    path.write_text("".join(json.dumps({"source": "abc", "required": each}) + "\n" for each in required))
+    required: list[list[str]] = [[], ["b"], ["é"], ["ab"], []]
+    asked = ({"source": "abc", "required": each, "forbidden": ["b"] * (each == ["ab"])} for each in required)
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in asked))
     return path
 
 
@@ -96,9 +97,10 @@ def test_a_phrase_that_cannot_be_written_is_the_problem_of_its_line(
         status, printed, _ = call("predict", trained, "--constraints", objects, *arguments)
         assert status == 1
         assert "input 3: the required 'é' cannot be written" in caplog.text
-        assert "input: 1 of 4 could not be answered" in caplog.text
+        assert "input 4: the required 'ab' has the forbidden 'b' in it" in caplog.text
+        assert "input: 2 of 5 could not be answered" in caplog.text
         lines = (printed or out.read_text()).split("\n")
-        assert [bool(line) for line in lines] == [True, True, False, True, False]
+        assert [bool(line) for line in lines] == [True, True, False, False, True, False]
     _, printed, _ = call("predict", trained, "--constraints", objects, "--format=jsonl")
     third = json.loads(printed.splitlines()[2])
     assert sorted(third) == ["error", "source"]

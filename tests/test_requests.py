@@ -144,11 +144,6 @@ def test_what_lacks_something_says_so_in_json(trained: Path, tmp_path: Path, cal
         (r'{"source": "a\ud800"}', r"asked.jsonl, line 2: '{.*a\\ud800\"}': '\\ud800' is half of a surrogate pair"),
         (r'{"source": "a", "prefix": "\udc00"}', r"line 2: .* '\\udc00' is half"),
         (r'{"source": "a", "required": ["\ud800"]}', r"line 2: .* '\\ud800' is half"),
-        ('{"source": "a", "required": ["ß"]}', r"input 2: the required 'ß' cannot be written"),
-        (
-            '{"source": "a", "required": ["ab"], "forbidden": ["b"]}',
-            r"input 2: the required 'ab' has the forbidden 'b'",
-        ),
     ],
 )
 def test_bad_lines_are_told(line: str, message: str, trained: Path, tmp_path: Path, call: Call) -> None:

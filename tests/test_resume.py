@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,11 +21,15 @@ from torch import nn
 
 from selection import mostly_slow
 from transduce import api
+from transduce.config import ConfigError
+from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder
-from transduce.models.weights import save_tensors
+from transduce.models.weights import load_tensors, save_tensors
+from transduce.runs.layout import CHECKSUMS, OPTIMIZER
+from transduce.runs.optimizer_state import kept_statistics
 from transduce.runs.training_state import State, load_training, resume_point, save_training
 from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
-from transduce.training.optimization import Adam, AdamW
+from transduce.training.optimization import Adam, AdamW, Sgd
 
 BYTES = [
     "last/model.safetensors",
@@ -276,7 +282,7 @@ def test_each_parameter_keeps_its_moments_under_another_optimizer(tmp_path: Path
     optimizer, another = Adam()(model.parameters()), AdamW()(other.parameters())
     moments = stepped(model, optimizer)
     save_training(tmp_path / "last", model, optimizer, State(), "")
-    load_training(tmp_path / "last", other, another)
+    load_training(tmp_path / "last", other, another, kept_statistics(AdamW(), other))
     for name, parameter in other.named_parameters():
         assert torch.equal(another.state[parameter]["exp_avg"], moments[name])
 
@@ -285,10 +291,98 @@ def test_moments_of_other_shapes_are_refused(tmp_path: Path) -> None:
     model, other = network(), network()
     optimizer = Adam()(model.parameters())
     stepped(model, optimizer)
-    optimizer.state[model[0].weight]["exp_avg"] = torch.zeros(3)  # type: ignore[index]
     save_training(tmp_path / "last", model, optimizer, State(), "")
+    changed(tmp_path / "last", {"statistics.0.weight.exp_avg": torch.zeros(3)})
     with pytest.raises(ValueError, match=r"optimizer\.safetensors: statistics\.0\.weight\.exp_avg \(3,\) fits no"):
-        load_training(tmp_path / "last", other, Adam()(other.parameters()))
+        load_training(tmp_path / "last", other, Adam()(other.parameters()), kept_statistics(Adam(), other))
+
+
+def changed(folder: Path, changes: Mapping[str, torch.Tensor | None]) -> None:
+    """Changes tensors of the optimiser's file, or removes them (None). The checksums go, as by a user's hand."""
+    path = folder / OPTIMIZER
+    tensors: dict[str, Any] = load_tensors(path) | changes
+    save_tensors({name: tensor for name, tensor in tensors.items() if tensor is not None}, path)
+    (folder / CHECKSUMS).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"statistics.1.bias.exp_avg": None},
+            r"optimizer\.safetensors has no exp_avg of 1\.bias: it is of another opt",
+        ),
+        ({"statistics.1.bias.exp_avg": torch.full((3,), torch.nan)}, "1.bias.exp_avg has numbers that are not finite"),
+        ({"generator.cpu": None}, "the state of the random generators is missing or damaged"),
+        ({"generator.cpu": torch.zeros(3)}, "the state of the random generators is missing or damaged"),
+    ],
+)
+def test_damaged_statistics_are_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    model, other = network(), network()
+    optimizer = Adam()(model.parameters())
+    stepped(model, optimizer)
+    save_training(tmp_path / "last", model, optimizer, State(), "")
+    changed(tmp_path / "last", changes)
+    with pytest.raises(UserError, match=message):
+        load_training(tmp_path / "last", other, Adam()(other.parameters()), kept_statistics(Adam(), other))
+
+
+def test_statistics_of_another_optimizer_are_refused_unless_they_are_enough(tmp_path: Path) -> None:
+    model, other = network(), network()
+    optimizer = Sgd(momentum=0.9)(model.parameters())
+    model(torch.ones(1, 3)).square().sum().backward()
+    optimizer.step()
+    save_training(tmp_path / "last", model, optimizer, State(), "")
+    with pytest.raises(UserError, match=r"has no exp_avg, exp_avg_sq, step of \d\.\w+: it is of another"):
+        load_training(tmp_path / "last", other, Adam()(other.parameters()), kept_statistics(Adam(), other))
+    load_training(tmp_path / "last", other, Sgd()(other.parameters()), kept_statistics(Sgd(), other))
+
+
+def test_only_what_is_saved_is_claimed(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full from the second best checkpoint on."""
+    from transduce.training import loop
+
+    saves, ended, save = list[Path](), list[Finished](), loop.save_weights_alone
+
+    def full(folder: Path, *rest: Any) -> None:
+        if folder.name == "best" and saves:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        saves.append(folder)
+        save(folder, *rest)
+
+    class End(Callback):
+        def on_finish(self, finished: Finished) -> None:
+            ended.append(finished)
+
+    monkeypatch.setattr(loop, "save_weights_alone", full)
+    settings = tiny | {"training.steps": 200, "training.checkpoint_every": 5, "training.optimizer.rate": 0.01}
+    with pytest.raises(OSError, match="best"):
+        api.train("reverse", tmp_path / "run", settings, device="cpu", callbacks=[End()], progress=False)
+    assert (ended[0].reason, ended[0].best_step) == ("OSError", 3)
+    assert ended[0].step > ended[0].last_step
+    assert ended[0].last_step % 5 == 0
+
+
+class Counts(torch.optim.SGD):
+    """An optimiser that keeps what ``kept`` says of each parameter."""
+
+    def __init__(self, parameters: Any, kept: Any) -> None:
+        super().__init__(parameters, 0.1)
+        self.kept = kept
+
+    def step(self, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["count"] = self.kept
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("kept", [3, 0.5, "text", torch.zeros(7)])
+def test_what_an_optimizer_may_keep_is_said_before_training(kept: Any) -> None:
+    with pytest.raises(ConfigError, match=r"training\.optimizer: Counts keeps 'count' .*a checkpoint keeps tensors of"):
+        kept_statistics(lambda parameters: Counts(parameters, kept), network())
+    fine = kept_statistics(lambda parameters: Counts(parameters, torch.tensor(1.0)), network())
+    assert fine == {1: {"count"}, 2: {"count"}}
 
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from transduce.errors import UserError
 
 DAY = 24 * 60 * 60  # seconds
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # there is no space: on the disk, for this user, for this file
 EARLIER = ".old"  # the suffix of a folder that is being replaced
 SYNCS_AT_A_TIME = 32
 SCRATCH = re.compile(r"\.(?P<name>.+)-[0-9a-f]{8}")
@@ -158,7 +159,10 @@ def current_folder(folder: Path) -> Path:
 
 
 def recover_folder(folder: Path) -> None:
-    """Cleans up after a ``replace_folder`` that was killed. Call it only where no other process writes."""
+    """Cleans up after a ``replace_folder`` that was killed, and deletes what it left under scratch names. Call it only
+    where no other process writes.
+    """
+    clear_scratch(folder)
     earlier = _earlier(folder)
     if earlier.exists() and not folder.exists():
         earlier.rename(folder)
@@ -247,13 +251,25 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """A context that adds ``path`` to an OSError without a path, such as the error of a full disk."""
+    """A context that adds ``path``, which is being written, to the errors of a full disk and to each OSError without a
+    path.
+
+    A copy that finds no space names its source. Libraries tell it in errors of their own (safetensors, tokenizers), or
+    without its number (NumPy).
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is not None or error.errno is None:
+        if error.errno is None and error.filename is None:  # NumPy: "1000 requested and 512 written"
+            raise OSError(f"{path} could not be written: {error}") from error
+        if error.errno in FULL or error.filename is None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+    except Exception as error:
+        number = next((number for number in FULL if os.strerror(number) in str(error)), None)
+        if number is None:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from transduce.training.callbacks import Callback, Finished, Notice, Started, TuningStep, Update, Validated
 
+NONE = "no model is the best yet"
 MUCH, LONG = 0.15, 30.0  # a share of the run's time, and seconds: validation is mentioned if it took more than both
 
 
@@ -61,15 +62,13 @@ class ProgressBar(Callback):
 
     def on_finish(self, finished: Finished) -> None:
         self.bar.stop()
+        saved = f"go on from update {finished.last_step:,} with --resume" if finished.last_step else "nothing is saved"
         reason = {"budget": "", "patience": " (no better for long enough)"}.get(
-            finished.reason, f" by {finished.reason}; go on with --resume"
+            finished.reason, f" by {finished.reason}; {saved}"
         )
-        best = (
-            f"the best model is of update {finished.best_step:,}" if finished.best_step else "no model is the best yet"
-        )
-        self._print(
-            f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{reason}; {best}, in {finished.run}"
-        )
+        best = f"the best model is of update {finished.best_step:,}, in {finished.run}" if finished.best_step else ""
+        what = "; ".join([f"stopped after update {finished.step:,}, {_clock(finished.seconds)}{reason}", best or NONE])
+        self._print(what)
         if finished.validating > max(MUCH * finished.seconds, LONG):
             self._print(
                 f"{_clock(finished.validating)} of it went into validation: less with fewer examples "

@@ -10,11 +10,14 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import typer
 
 from transduce.cli.commands import Commands, add_commands
 from transduce.errors import StoppedError, UserError
+from transduce.files import FULL
 
 REASONS = {
     errno.ENOENT: "there is no such file or folder",
@@ -23,6 +26,11 @@ REASONS = {
     errno.ENOTDIR: "a part of this path is a file, and a folder was expected",
     errno.EACCES: "you have no permission for this file or folder",
     errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your share of the disk is full",
+    errno.EFBIG: "the file is larger than this disk allows, or this user (ulimit -f)",
+    errno.EROFS: "nothing can be written there: the disk is read-only",
+    errno.EIO: "the disk cannot be read or written: it may be damaged",
+    errno.ENAMETOOLONG: "the name is too long",
 }
 """What a failure of the operating system means to the person at the command line."""
 
@@ -47,12 +55,37 @@ def main() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        app()  # it ends with status 1 if the reader closes the pipe (`| head`)
+        with flushed_output():
+            app()  # it ends with status 1 if the reader closes the pipe (`| head`)
     except (UserError, OSError, StoppedError, MemoryError) as error:
         if os.environ.get("TRANSDUCE_TRACE"):
             raise
         typer.echo(f"transduce: {described(error)}", err=True)
         sys.exit(2)
+
+
+@contextmanager
+def flushed_output() -> Iterator[None]:
+    """A context that writes all of standard output at its end. It names standard output in the OSError of a full disk:
+    each file that the package writes is named already. Nothing more is written then, also not when Python ends.
+    """
+    try:
+        try:
+            yield
+        finally:
+            _flush()
+    except OSError as error:
+        if error.filename is not None or error.errno not in FULL:
+            raise
+        with open(os.devnull, "wb") as nowhere, suppress(OSError, ValueError):
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def _flush() -> None:
+    if sys.stdout is not None and not sys.stdout.closed:
+        with suppress(BrokenPipeError):
+            sys.stdout.flush()
 
 
 def described(error: Exception) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,16 @@ def best_rank(checkpoints: Path) -> Rank | None:
         return None
     rank = read_json(path).get("rank")
     return None if rank is None else Rank(**rank)
+
+
+def saved_step(folder: Path) -> int:
+    """The update of the weights in the checkpoint ``folder``, which may be an average of the last ones; 0 if there is
+    no such checkpoint.
+    """
+    path = current_folder(folder) / STATE
+    with suppress(OSError, UserError):  # it is missing or damaged
+        return int(read_json(path).get("step", 0))
+    return 0
 
 
 def has_checkpoint(run: Path) -> bool:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +17,9 @@ from transduce.models.weights import save_tensors, save_weights
 from transduce.runs import old_formats
 from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
 from transduce.runs.layout import MODEL, OPTIMIZER, STATE
+from transduce.runs.optimizer_state import ANOTHER, Kept, Moments, optimizer_tensors, restore_optimizer
 
-STATISTICS, GENERATOR, CARRY = "statistics.", "generator.", "carry."  # prefixes of names in OPTIMIZER
+GENERATOR, CARRY = "generator.", "carry."  # prefixes of names in OPTIMIZER
 Carry = tuple[Tensor, ...] | None  # what an objective carries from batch to batch
 
 
@@ -53,13 +53,6 @@ class State:
     events: int | None = 0
 
 
-@dataclass(frozen=True)
-class Moments:
-    """The statistics that an optimiser keeps of each parameter, as ``torch.optim.Optimizer.state`` has them."""
-
-    state: Mapping[Tensor, Mapping[str, Any]]
-
-
 def save_training(
     folder: Path,
     model: nn.Module,
@@ -72,7 +65,7 @@ def save_training(
     ``state``, ``configuration``, the text of config.toml, and what the objective carries to the next batch.
     """
     carried = {f"{CARRY}{place}": tensor for place, tensor in enumerate(carry or ())}
-    tensors = _optimizer_tensors(model, optimizer) | _generators(_device(model)) | carried
+    tensors = optimizer_tensors(model, optimizer) | _generators(_device(model)) | carried
 
     def fill(new: Path) -> None:
         save_weights(model, new / MODEL)
@@ -81,15 +74,16 @@ def save_training(
     write_checkpoint(folder, fill, asdict(state), configuration)
 
 
-def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, kept: Kept) -> State:
     """The inverse of ``save_training``: restores a new model, a new optimiser and the random generators, in place, and
-    returns the state. Raises FileNotFoundError if a file of tensors is missing, and UserError if a file is damaged or
-    does not fit.
+    returns the state. ``kept`` has what the optimiser keeps. Raises FileNotFoundError if a file of tensors is missing,
+    and UserError if a file is damaged or does not fit.
     """
     load_checkpoint(model, folder / MODEL)
     tensors = read_tensors(folder / OPTIMIZER)
-    _restore_generators(tensors, _device(model))
-    _restore_optimizer(model, optimizer, tensors, str(folder / OPTIMIZER))
+    origin = str(folder / OPTIMIZER)
+    _restore_generators(tensors, _device(model), origin)
+    restore_optimizer(model, optimizer, tensors, origin, kept)
     return read_state(folder)
 
 
@@ -128,39 +122,6 @@ def _device(model: nn.Module) -> torch.device:
     return next(model.parameters()).device
 
 
-# ------------------------------------------------------------------ optimiser
-
-
-def _optimizer_tensors(model: nn.Module, optimizer: Moments | torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's statistics by the name of the parameter, because optimisers number parameters differently."""
-    return {
-        f"{STATISTICS}{name}.{kind}": value
-        for name, parameter in model.named_parameters()
-        for kind, value in optimizer.state.get(parameter, {}).items()
-        if value is not None  # SGD without momentum
-    }
-
-
-def _restore_optimizer(
-    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], origin: str
-) -> None:
-    whole = optimizer.state_dict()
-    every = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    number = {parameter: place for place, parameter in enumerate(every)}
-    own = dict(model.named_parameters())
-    for key, tensor in tensors.items():
-        if key.startswith((GENERATOR, CARRY)):
-            continue
-        name, _, kind = key.removeprefix(STATISTICS).rpartition(".")
-        if name not in own or tensor.shape not in (own[name].shape, ()):
-            raise UserError(
-                f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed, or is this of an "
-                "earlier version (start from its weights: --init)?"
-            )
-        whole["state"].setdefault(number[own[name]], {})[kind] = tensor
-    optimizer.load_state_dict(whole)
-
-
 # ---------------------------------------------------------- random generators
 
 
@@ -174,7 +135,12 @@ def _generators(device: torch.device) -> dict[str, Tensor]:
     return states
 
 
-def _restore_generators(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(tensors[GENERATOR + "cpu"])
-    if device.type == "cuda" and GENERATOR + "cuda" in tensors:
-        torch.cuda.set_rng_state(tensors[GENERATOR + "cuda"], device)
+def _restore_generators(tensors: Mapping[str, Tensor], device: torch.device, origin: str) -> None:
+    try:
+        torch.set_rng_state(tensors[GENERATOR + "cpu"])
+        if device.type == "cuda" and GENERATOR + "cuda" in tensors:
+            torch.cuda.set_rng_state(tensors[GENERATOR + "cuda"], device)
+    except (KeyError, RuntimeError, TypeError) as error:
+        raise UserError(
+            f"{origin}: the state of the random generators is missing or damaged ({error}); {ANOTHER}"
+        ) from error

@@ -34,6 +34,7 @@ from transduce.runs import old_formats
 from transduce.runs.ancestry import Init, check_parents, parents
 from transduce.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE, TOKENIZERS
 from transduce.runs.lock import locked
+from transduce.runs.optimizer_state import kept_statistics
 from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
@@ -167,7 +168,8 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     model.to(plan.where)
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(p for p in model.parameters() if p.is_floating_point())  # counts are integers
-    state = State() if point is None else load_training(point, model, optimizer)
+    kept = kept_statistics(training.optimizer, model)
+    state = State() if point is None else load_training(point, model, optimizer, kept)
     other_measure = () if point is None else _other_measure(point, plan.table)
     if other_measure:
         state = replace(state, best=None, validations=(), stale=0)

@@ -114,8 +114,9 @@ class Finished:
     """The end of training. ``reason`` is budget, patience, or the name of a signal or of an exception's class. For a
     counted model, "budget" also means that a pass gained too little.
 
-    ``step`` is the number of the last update, and ``best_step`` is the update of the best model. ``seconds`` are of the
-    whole training; ``validating`` is the part of them that validations took.
+    ``step`` is the number of the last update. ``best_step`` and ``last_step`` are the updates of the checkpoints best
+    and last that are in the run now; 0 if there is none. ``seconds`` are of the whole training; ``validating`` is the
+    part of them that validations took.
     """
 
     run: Path
@@ -124,6 +125,7 @@ class Finished:
     best_step: int
     seconds: float
     validating: float = 0.0
+    last_step: int = 0
 
 
 class Callback:

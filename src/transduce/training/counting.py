@@ -11,7 +11,7 @@ from typing import Any
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
 from transduce.protocols import can
-from transduce.runs.checkpoints import save_weights_alone
+from transduce.runs.checkpoints import save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.statistical.counted import Counts, PartlyCounted
 from transduce.training.budget import CLOCKS
@@ -77,7 +77,7 @@ class Counting:
     def __call__(self) -> Finished:
         self.clock = CLOCKS[self.training.clock]
         self.began = self.clock()
-        step, saved_step, reason, self.validating = 0, 0, "budget", 0.0
+        step, reason, self.validating = 0, "budget", 0.0
         try:
             with Interruption() as interruption:
                 step = self._passes(interruption)
@@ -86,13 +86,13 @@ class Counting:
                     self._tune(step, interruption)
                 if not interruption.signal:
                     self._save(step)
-                    saved_step = step
                 reason = interruption.signal or reason
         except BaseException as error:
             reason = type(error).__name__
             raise
         finally:
-            finished = Finished(self.run, reason, step, saved_step, self.clock() - self.began, self.validating)
+            best, last = (saved_step(self.run / CHECKPOINTS / name) for name in ("best", "last"))
+            finished = Finished(self.run, reason, step, best, self.clock() - self.began, self.validating, last)
             for callback in self.callbacks:
                 callback.on_finish(finished)
         return finished
@@ -130,7 +130,7 @@ class Counting:
 
     def _save(self, step: int) -> None:
         """Validates the model if there are validation data. Saves it as the checkpoints best and last, and calls the
-        callbacks.
+        callbacks. ``last`` comes at the end: with it, a resumed training has nothing left to do.
         """
         about: dict[str, Any] = {"step": step, "what": "counted"}
         self.model.eval()
@@ -145,7 +145,7 @@ class Counting:
             save_weights_alone(self.run / CHECKPOINTS / checkpoint, self.model, about, self.configuration)
             for callback in self.callbacks:
                 callback.on_checkpoint(Saved(checkpoint, step))
-        if self.judge is not None:
-            validated = Validated(step, judgement.loss, judgement.metrics, True, about["seconds"])
-            for callback in self.callbacks:
-                callback.on_validation(validated)
+            if self.judge is not None and checkpoint == "best":
+                validated = Validated(step, judgement.loss, judgement.metrics, True, about["seconds"])
+                for callback in self.callbacks:
+                    callback.on_validation(validated)

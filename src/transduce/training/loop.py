@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from transduce.data.base import Feed
 from transduce.data.sharding import shard
 from transduce.errors import StoppedError, UserError
 from transduce.models.weights import set_weights, weights
-from transduce.runs.checkpoints import best_rank, save_weights_alone
+from transduce.runs.checkpoints import best_rank, save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import State, save_training
@@ -100,14 +101,14 @@ class Loop:
                     reason = interruption.signal or reason
             self._save()
         except BaseException as error:
-            self._close(type(error).__name__)
+            with suppress(Exception):  # what ended the training is told, and not what fails because of it
+                self._close(type(error).__name__)
             raise
         return self._close(reason)
 
     def _close(self, reason: str) -> Finished:
-        finished = Finished(
-            self.run, reason, self.state.step, self.state.best_step, self.seconds, self.state.validating
-        )
+        best, last = (saved_step(self.checkpoints / name) for name in ("best", "last"))
+        finished = Finished(self.run, reason, self.state.step, best, self.seconds, self.state.validating, last)
         for callback in self.callbacks:
             callback.on_finish(finished)
         return finished
@@ -217,7 +218,7 @@ class Loop:
 
     def _divergence_message(self, update: MadeUpdate) -> str:
         last = self.checkpoints / "last"
-        saved = f"The last good state is in {last} (--resume continues it)" if last.exists() else "None is saved"
+        saved = f"The last good state is in {last} (--resume continues it)" if saved_step(last) else "None is saved"
         loss = float(update.total) / (update.count or math.nan)
         return (
             f"update {update.step}: the loss is {loss:.4g} and the gradient's norm {float(update.norm):.4g}. "
@@ -358,8 +359,8 @@ class Loop:
         if best:
             # if patience has run out, a resumed training must not continue, even if the average is better
             stale = self.state.stale if what == "average" and self._out_of_patience else 0
-            self.state = replace(self.state, best_step=self.state.step, best=judgement.rank, stale=stale)
             self._save_best(judgement, what)
+            self.state = replace(self.state, best_step=self.state.step, best=judgement.rank, stale=stale)
         elif judgement.value is not None and what == "valid":
             self.state = replace(self.state, stale=self.state.stale + 1)
         self._count_event()
@@ -377,9 +378,9 @@ class Loop:
         """
         if not judgement.rank.better_than(self.kept) and judgement.rank != self.kept:
             return
-        self.kept = judgement.rank
         about = {"step": self.state.step, "what": what, "loss": judgement.loss, **judgement.metrics}
         self._save_weights("best", {**about, "rank": asdict(judgement.rank)})
+        self.kept = judgement.rank
 
     def _save_weights(self, checkpoint: Checkpoint, about: dict[str, Any]) -> None:
         if self.crew.first:
@@ -398,8 +399,8 @@ class Loop:
         """
         self._report()  # raises DivergenceError before diverged weights are saved as the best
         if self.judge is None:
-            self.state = replace(self.state, best_step=self.state.step)
             self._save_weights("best", {"step": self.state.step, "what": "last"})
+            self.state = replace(self.state, best_step=self.state.step)
             return
         if not self.state.validations:  # the time of a complete validation is not known well
             self._validate(self.validation_time.most)

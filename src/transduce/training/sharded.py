@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from transduce.compute.crew import Crew
 from transduce.errors import UserError
 from transduce.objectives.base import Trainable
-from transduce.runs.training_state import Moments
+from transduce.runs.optimizer_state import Moments
 from transduce.types import Batch, Loss
 
 

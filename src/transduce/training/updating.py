@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transduce.compute.crew import ALONE, Crew
 from transduce.objectives.base import Trainable
-from transduce.runs.training_state import Moments
+from transduce.runs.optimizer_state import Moments
 from transduce.training.splitting import Splitting, out_of_memory
 from transduce.types import Batch, Loss
 
