@@ -36,7 +36,7 @@ from transduce.statistical.readings.lattice import Readings
 from transduce.statistical.readings.reader import _BEST, LEFT_OUT, ROUNDING, Reader
 from transduce.sweeps.measurement import Conditions, measure
 from transduce.training.begin import train
-from transduce.training.callbacks import Callback, Finished, Started, Update, Validated
+from transduce.training.callbacks import Callback, Finished, Saved, Started, Update, Validated
 from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 Call = Callable[..., tuple[int, str, str]]
@@ -360,6 +360,20 @@ def test_a_run_is_counted_saved_and_used(counted: Path) -> None:
     last = transduce.load(counted, "last", device="cpu")
     assert next(last.score(PAIRS[:1])) == next(model.score(PAIRS[:1]))
     assert all(parameter.numel() for parameter in model.model.parameters())
+
+
+def test_a_kill_after_the_last_checkpoint_loses_no_validation(tmp_path: Path) -> None:
+    class Kill(Callback):
+        def on_checkpoint(self, saved: Saved) -> None:
+            if saved.checkpoint == "last":
+                raise KeyboardInterrupt
+
+    asked = {"pairs": PAIRS * 3, "progress": False, "device": "cpu"}
+    with pytest.raises(KeyboardInterrupt):
+        transduce.train(written(tmp_path), tmp_path / "run", callbacks=[Kill()], **asked)
+    transduce.train(written(tmp_path), tmp_path / "run", resume=True, **asked)
+    events = [json.loads(line)["event"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert events.count("validation") == 1
 
 
 def test_an_empty_source_has_one_empty_output(counted: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 
 import transduce
 from hub import served
+from test_output_file import full_after
 from transduce import config
 from transduce.data.corpora import DataError
 from transduce.data.preparation import origin_folder
@@ -28,6 +29,7 @@ from transduce.runs.hub import Address
 from transduce.runs.packed import MOST_FILES, PACK, check_folder, check_names, digest
 from transduce.runs.received import received
 from transduce.runs.run import Run
+from transduce.sharing import exchange
 from transduce.sharing.card import Card, Score, parameters_of
 from transduce.sharing.exchange import pull
 from transduce.sharing.packing import pack
@@ -443,6 +445,25 @@ def test_push_and_pull(trained: Path, packed: dict[str, bytes], tmp_path: Path) 
     closed = {**environment, "HF_ENDPOINT": hub.url, "HF_HUB_DOWNLOAD_TIMEOUT": "1"}
     offline = subprocess.run(again, env=closed, input="abc\n", capture_output=True, text=True, timeout=120)
     assert offline.stdout == f"{transduce.load(trained)('abc')}\n", offline.stderr
+
+
+def test_push_without_a_network_is_told_in_a_line(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+
+    def offline(*_: Any, **__: Any) -> None:
+        raise ConnectionError("Name or service\nnot known")
+
+    monkeypatch.setattr(hub.HfApi, "create_repo", offline)
+    with pytest.raises(UserError, match=r"hf:me/mine: the hub cannot be reached \(Name or service not known\)"):
+        exchange.push(trained, "hf:me/mine")
+
+
+def test_a_full_disk_leaves_no_half_of_a_packed_run(trained: Path, tmp_path: Path) -> None:
+    for name in ("folder", "pack.zip"):
+        with full_after(4000), pytest.raises(OSError, match="File too large") as caught:
+            pack(trained, tmp_path / name)
+        assert str(trained) not in str(caught.value)
+        assert not (tmp_path / name).exists()
 
 
 # -------------------------------------------------------------------- cards

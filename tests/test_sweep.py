@@ -8,9 +8,12 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from transduce.metrics.bins import Bin
 from transduce.metrics.significance import Interval
 from transduce.records.record import Record
 from transduce.runs.layout import ASKED, MEASURED, foreign_files
+from transduce.runs.lock import locked, wait_until_free
 from transduce.sweeps import measurement, picture, processes, table
 from transduce.sweeps.grid import SweepCell, SweepGrid, Variant, shared, values
 from transduce.sweeps.measurement import Conditions, Measurement
@@ -184,6 +188,47 @@ def tasks(folder: Path, *programs: str) -> list[processes.Task]:
         processes.Task(str(number), [sys.executable, "-c", program], folder / str(number) / "log.txt")
         for number, program in enumerate(programs)
     ]
+
+
+PARENT = """
+import sys
+from pathlib import Path
+from transduce.sweeps.processes import Task, run
+list(run([Task("1", [sys.executable, "-c", sys.argv[1]], Path(sys.argv[2]))], 1))
+"""
+CHILD = """
+import signal, time
+from transduce.sweeps.processes import end_with_parent
+signal.signal(signal.SIGTERM, lambda *_: exit(print("saved")))
+end_with_parent()
+print("began")
+time.sleep(60)
+"""
+
+
+def test_a_task_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, CHILD, str(log)])
+    wait_for(lambda: log.exists() and "began" in log.read_text())
+    parent.kill()
+    parent.wait()
+    wait_for(lambda: "saved" in log.read_text())
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 50.0) -> None:
+    ends = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def test_a_cell_waits_until_the_training_of_a_killed_sweep_has_ended(tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as pool:
+        with locked(tmp_path / "run", "training"):
+            waiting = pool.submit(wait_until_free, tmp_path / "run")
+            time.sleep(0.1)
+            assert not waiting.done()
+        waiting.result(timeout=50)
 
 
 def test_processes_run_beside_each_other_and_fail_alone(tmp_path: Path) -> None:

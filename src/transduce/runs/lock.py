@@ -35,6 +35,13 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
         lock.release()
 
 
+def wait_until_free(folder: Path, seconds: float = 120.0) -> None:
+    """Waits until no process holds the directory's lock, but not longer than ``seconds``."""
+    if (folder / LOCK).exists():
+        with suppress(Timeout, FileNotFoundError), FileLock(folder / LOCK, timeout=seconds):
+            pass
+
+
 def _delete_if_unused(folder: Path) -> None:
     """Deletes the directory if it holds only the lock file. Call it while the lock is held: a lock file that is free
     may become another process's lock at any moment.

@@ -44,6 +44,11 @@ def push(
             )
         except hub.errors.HfHubHTTPError as error:
             raise UserError(f"{address}: the hub refuses ({' '.join(str(error).split())[:300]})") from error
+        except Exception as error:  # each version of the library has other errors of the network
+            raise UserError(
+                f"{address}: the hub cannot be reached ({' '.join(str(error).split())[:300]}), and the run was not "
+                "uploaded; try again with a network, or pack it for another way: transduce pack"
+            ) from error
     return str(done.commit_url)
 
 

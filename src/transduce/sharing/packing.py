@@ -17,7 +17,7 @@ from typing import Any
 import transduce
 from transduce import config
 from transduce.errors import UserError
-from transduce.files import current_folder, replace_folder, write_file
+from transduce.files import current_folder, named_errors, replace_folder, write_file
 from transduce.runs.layout import (
     CHECKPOINTS,
     CHECKSUMS,
@@ -71,7 +71,8 @@ def pack(
         replace_folder(target, fill)
         return target
     with tempfile.TemporaryDirectory() as scratch:
-        fill(Path(scratch))
+        with named_errors(Path(scratch)):
+            fill(Path(scratch))
         write_file(target, lambda path: _zip(Path(scratch), path))
     return target
 

@@ -27,7 +27,9 @@ from transduce.plugins import load_plugins
 from transduce.records.changes import PLACES
 from transduce.records.making import validation_scores
 from transduce.runs.layout import ASKED, CHECKPOINTS, MEASURED, METRICS, STATE
+from transduce.runs.lock import wait_until_free
 from transduce.runs.run import Run
+from transduce.sweeps.processes import end_with_parent
 from transduce.sweeps.question import SPLITS
 from transduce.text_files import read_json, read_text
 from transduce.training.budget import CLOCKS
@@ -187,9 +189,11 @@ def main(arguments: Sequence[str]) -> None:
 
     ``arguments`` are the folder, the conditions as JSON, the split and the plugins, in the order of ``command``. A
     resumed run keeps its own settings, but reads its data from the places in asked.toml. If the run was measured
-    before, on another split, the new measurement keeps the earlier search times and conditions.
+    before, on another split, the new measurement keeps the earlier search times and conditions. Waits for the training
+    of a sweep that was killed: it saves and ends.
     """
     folder, written, split, *plugins = arguments
+    wait_until_free(Path(folder))
     run, conditions = Path(folder), Conditions(**json.loads(written))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     load_plugins(plugins)
@@ -203,4 +207,5 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main(sys.argv[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,17 +71,32 @@ def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None 
 
 
 def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Popen[Any]:
-    """Starts a task in its own session. Ctrl-C then reaches only this process, which passes it on once to the task."""
+    """Starts a task in its own session. Ctrl-C then reaches only this process, which passes it on once to the task. The
+    task's standard input is a pipe that ends when this process ends (``end_with_parent``).
+    """
     task.log.parent.mkdir(parents=True, exist_ok=True)
     with task.log.open("ab") as log:
         return subprocess.Popen(
             task.command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
             env={**os.environ, **UNBUFFERED, **(environment or {})},
             start_new_session=True,
         )
+
+
+def end_with_parent() -> None:
+    """Lets this process, a task, end as by SIGTERM when the process that started it has ended, even if it was killed.
+    Otherwise a training would go on without anybody who waits for it.
+    """
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
