@@ -259,17 +259,16 @@ def named_errors(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        if error.errno is None and error.filename is None:  # NumPy: "1000 requested and 512 written"
-            raise OSError(f"{path} could not be written: {error}") from error
-        if error.errno in FULL or error.filename is None:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
     except Exception as error:
-        number = next((number for number in FULL if os.strerror(number) in str(error)), None)
+        number = error.errno if isinstance(error, OSError) else None
         if number is None:
-            raise
-        raise OSError(number, os.strerror(number), str(path)) from error
+            number = next((each for each in FULL if os.strerror(each) in str(error)), None)
+        unnamed = isinstance(error, OSError) and error.filename is None
+        if number in FULL or (unnamed and number is not None):
+            raise OSError(number, os.strerror(number), str(path)) from error
+        if unnamed:
+            raise OSError(f"{path} could not be written: {error}") from error
+        raise
 
 
 @contextmanager

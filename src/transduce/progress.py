@@ -62,7 +62,11 @@ class ProgressBar(Callback):
 
     def on_finish(self, finished: Finished) -> None:
         self.bar.stop()
-        saved = f"go on from update {finished.last_step:,} with --resume" if finished.last_step else "nothing is saved"
+        saved = (
+            f"go on from update {finished.last_step:,} with --resume"
+            if finished.last_step
+            else "there is no state to go on from"
+        )
         reason = {"budget": "", "patience": " (no better for long enough)"}.get(
             finished.reason, f" by {finished.reason}; {saved}"
         )
