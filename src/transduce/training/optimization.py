@@ -22,7 +22,11 @@ from transduce.schedules import check_share
 
 
 class Optimizer(Protocol):
-    """Builds an optimiser over a model's parameters. ``rate`` is the peak learning rate, which the schedule scales."""
+    """Builds an optimiser over a model's parameters. ``rate`` is the peak learning rate, which the schedule scales.
+
+    The optimiser's state may have tensors of a parameter's shape or of one number, and nothing else: a checkpoint keeps
+    tensors. Training checks this before it begins.
+    """
 
     @property
     def rate(self) -> float: ...
