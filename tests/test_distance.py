@@ -21,6 +21,11 @@ prices = st.sampled_from([0, 0.1, 0.3, 0.5, 1, 2, 3])
 all_costs = st.builds(Costs, prices, prices, prices, st.none() | prices)
 
 
+def test_a_table_that_takes_minutes_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"of 20,000 and 20,000 units has 400,040,001 cells, and at most 1,000,000"):
+        distance("ab" * 10_000, "ba" * 10_000)
+
+
 # ------------------------------------------------------------------ worked by hand
 
 

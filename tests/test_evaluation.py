@@ -156,11 +156,14 @@ def test_tokens_of_different_vocabularies_are_not_compared() -> None:
             compare(same, examples, "", FEW)
 
 
-def test_a_file_needs_a_line_for_each_example(tmp_path: Path) -> None:
+def test_a_file_needs_a_line_for_each_example(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     examples = [Example("a", ("x",)), Example("b", ("",)), Example("c", ("z",))]
     path = tmp_path / "out.txt"
     path.write_bytes(b"x\r\n\nz\xe2\x80\xa8\n")
     found = systems.evaluate_file(path, examples, [metric("exact"), metric("perplexity")])
+    assert found.concerns == []
+    systems.tell_concerns([systems.evaluate_file(path, examples, [metric("per"), metric("bleu")])] * 2)
+    assert [line.split(":")[0] for line in caplog.messages] == ["bleu does not suit these references"]
     assert [prediction.text for prediction in found.predictions] == ["x", "", "z\u2028"]
     assert found.scores == {"exact": pytest.approx(200 / 3)}
     zipped = tmp_path / "out.txt.gz"

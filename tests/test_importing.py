@@ -300,9 +300,10 @@ def test_a_pickle_with_code_is_refused(model: Path, tmp_path: Path, monkeypatch:
         npz.read_arrays(tmp_path / "x.npz")
     assert not Path("executed").exists()
     assert not (tmp_path / "run").exists()
-    torch.save({"a": 1}, tmp_path / "opus" / "pytorch_model.bin")
-    with pytest.raises(UserError, match="table of tensors"):
-        hugging_face.read_tensors(tmp_path / "opus")
+    for wrong in (1, torch.empty(2, device="meta"), torch.eye(2).to_sparse()):
+        torch.save({"a": wrong}, tmp_path / "opus" / "pytorch_model.bin")
+        with pytest.raises(UserError, match="table of dense tensors"):
+            hugging_face.read_tensors(tmp_path / "opus")
 
 
 def test_a_pickle_of_tensors_is_read(model: Path, tmp_path: Path) -> None:

@@ -53,6 +53,14 @@ def test_numbers_are_scaled_as_the_training_set_is(scaling, mean, scale):
     assert tokenizer.tokens(row) == ["5", "250", "-1", "100", "</s>"]
 
 
+def test_a_number_too_large_for_the_model_is_told_with_its_place():
+    tokenizer = Numbers().learn(["1 2 3", "2 3 4"])
+    with pytest.raises(DataError, match=r"has a number for step 3, channel 1 that is .*e\+30 after scaling"):
+        tokenizer.encode(["1 2 1e30"])
+    gaps = Numbers(missing=True).learn(["1 2 3"])
+    assert np.isnan(gaps.encode(["1 nan 3"])[0][1])
+
+
 def test_a_mean_far_from_zero_costs_no_digits():
     numbers = np.random.default_rng(1).normal(size=200) + 1e9
     tokenizer = Numbers().learn([" ".join(map(repr, map(float, part))) for part in numbers.reshape(20, 10)])

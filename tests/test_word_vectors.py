@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import math
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,51 @@ def random_vectors(words: int = 60, width: int = 7) -> Vectors:
 
 
 # ----------------------------------------------------------------------- files
+
+
+def fasttext_file(words: Sequence[bytes] = (b"king", b"queen"), **changes: Any) -> bytes:
+    """A whole fastText file with 2 features and 3 buckets; ``changes`` damage it."""
+    at = {"width": 2, "bucket": 3, "longest": 4, "entries": len(words), "labels": 0, "quantised": False} | changes
+    header = struct.pack(
+        "<2i12id", 793712314, 12, at["width"], 5, 5, 1, 5, 1, 2, 2, at["bucket"], 3, at["longest"], 100, 1e-4
+    )
+    sizes = struct.pack("<3i2q", at["entries"], len(words), at["labels"], 10, -1)
+    listed = b"".join(word + b"\0" + struct.pack("<qb", 5, 0) for word in words)
+    rows = at.get("rows", len(words) + 3)
+    numbers = np.arange(2 * (len(words) + 3), dtype="<f4") / 10
+    numbers[3] = at.get("value", 1)
+    return header + sizes + listed + struct.pack("<?2q", at["quantised"], rows, 2) + numbers.tobytes()
+
+
+def test_a_fasttext_file_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("gensim.models")
+    (tmp_path / "x.bin").write_bytes(fasttext_file())
+    assert load(tmp_path / "x.bin").words == ("king", "queen")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (fasttext_file()[:20], "breaks off after 20 bytes"),
+        (fasttext_file()[:95], "word 1 of 2, at byte 92, has no end"),
+        (fasttext_file()[:-1], r"breaks off after \d+ bytes: \d+ were expected"),
+        (fasttext_file(value=np.nan), r"has the value nan at byte \d+"),
+        (fasttext_file(value=1e30), r"has the value 1e\+30 at byte \d+"),
+        (fasttext_file(width=2_000_000_000), "vectors of width 2000000000"),
+        (fasttext_file(bucket=-1), "-1 buckets"),
+        (fasttext_file(longest=2_000_000_000), "subwords of 3 to 2000000000 letters"),
+        (fasttext_file(entries=2_000_000_000), "2000000000 entries and 2 words"),
+        (fasttext_file(labels=2), "is a classifier of fastText"),
+        (fasttext_file(quantised=True), "is a quantised model"),
+        (fasttext_file(rows=2**40), "vectors of width 2 at byte"),
+        (fasttext_file([b"king", b"king"]), "cannot be read by gensim"),
+    ],
+)
+def test_a_damaged_fasttext_file_is_told_at_once(content: bytes, message: str, tmp_path: Path) -> None:
+    pytest.importorskip("gensim.models")
+    (tmp_path / "x.bin").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        load(tmp_path / "x.bin")
 
 
 def test_every_format_has_the_same_vectors(small: Vectors, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from transduce.types import Emission, Padded
 class Session:
     """One graph, which onnxruntime runs on the CPU with this many ``threads``. A call takes tensors in the order of the
     graph's inputs, and returns the graph's outputs as tensors. Raises MissingPackageError if onnxruntime is not
-    installed.
+    installed, and UserError for a file that is no graph, or a graph that does not fit its export.json.
     """
 
     def __init__(self, path: Path, threads: int) -> None:
@@ -34,12 +34,29 @@ class Session:
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
         options.add_session_config_entry("session.x64quantprecision", "1")  # no overflow where there is no VNNI
-        self._run = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self._path = path
+        try:
+            self._run = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's errors have no common class
+            raise UserError(f"{path} is no graph that onnxruntime reads: {_line(error)}; export again") from error
         self._inputs = [each.name for each in self._run.get_inputs()]
 
     def __call__(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        if len(tensors) != len(self._inputs):
+            raise UserError(
+                f"{self._path} has {len(self._inputs)} inputs, and its export.json says {len(tensors)}: the files do "
+                "not belong together; export the run again"
+            )
         feeds = {name: tensor.numpy() for name, tensor in zip(self._inputs, tensors, strict=True)}
-        return [torch.from_numpy(array) for array in self._run.run(None, feeds)]
+        try:
+            return [torch.from_numpy(array) for array in self._run.run(None, feeds)]
+        except Exception as error:
+            raise UserError(f"{self._path}: onnxruntime cannot run this graph: {_line(error)}; export again") from error
+
+
+def _line(error: Exception) -> str:
+    """An error's text in one line, shortened."""
+    return " ".join(str(error).split())[:200]
 
 
 class OnnxModel(nn.Module):

@@ -92,9 +92,14 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     if not (folder / PICKLED).is_file():
         raise FileNotFoundError(f"{folder} has neither {SAFE} nor {PICKLED}; copy the whole folder of the checkpoint")
     found = unpickled(folder / PICKLED)
-    if not isinstance(found, dict) or not all(isinstance(each, Tensor) for each in found.values()):
-        raise UserError(f"{folder / PICKLED} is no table of tensors, as a checkpoint has it; copy it again")
+    if not isinstance(found, dict) or not all(map(is_dense, found.values())):
+        raise UserError(f"{folder / PICKLED} is no table of dense tensors, as a checkpoint has it; copy it again")
     return found
+
+
+def is_dense(value: Any) -> bool:
+    """True for a dense tensor in memory. A tensor of the device "meta" has a shape and no numbers."""
+    return isinstance(value, Tensor) and not (value.is_meta or value.is_quantized) and value.layout == torch.strided
 
 
 def unpickled(path: Path) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from transduce.errors import UserError
-from transduce.importing.hugging_face import MOST_LAYERS, unpickled
+from transduce.importing.hugging_face import MOST_LAYERS, is_dense, unpickled
 from transduce.importing.yaml_files import read_yaml
 from transduce.text_files import read_text
 
@@ -59,9 +59,9 @@ def read(folder: Path) -> Checkpoint:
         _check_file(path)
     state = unpickled(_checkpoint(folder))
     tensors = state.get("model_state") if isinstance(state, dict) else None
-    if not isinstance(tensors, dict) or not all(isinstance(each, Tensor) for each in tensors.values()):
+    if not isinstance(tensors, dict) or not all(map(is_dense, tensors.values())):
         raise UserError(
-            f"{_checkpoint(folder)} has no table model_state of tensors, as JoeyNMT writes it; copy it again"
+            f"{_checkpoint(folder)} has no table model_state of dense tensors, as JoeyNMT writes it; copy it again"
         )
     return Checkpoint(folder, settings, tensors, (source, target), (tokens[0], tokens[1]))
 

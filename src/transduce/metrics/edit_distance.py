@@ -13,6 +13,7 @@ from transduce.errors import UserError
 from transduce.metrics.units import split
 
 U = TypeVar("U")
+MOST_CELLS = 1_000_000  # of a table
 Kind = Literal["match", "substitute", "transpose", "delete", "insert"]
 Alignment = tuple["Edit[U]", ...]
 
@@ -74,11 +75,17 @@ class EditTable(Generic[U]):
     ``distance``. Sums are exact (0.1 three times is 0.3), so ties are exact too.
 
     ``source`` and ``target`` are sequences of values that == compares. A string is a sequence of characters. Time and
-    memory grow with the product of the lengths.
+    memory grow with the product of the lengths. Raises UserError for more than ``MOST_CELLS`` cells.
     """
 
     def __init__(self, source: Sequence[U], target: Sequence[U], costs: Costs | None = None) -> None:
         self.source, self.target = tuple(source), tuple(target)
+        if (cells := (len(self.source) + 1) * (len(self.target) + 1)) > MOST_CELLS:
+            raise UserError(
+                f"the table of {len(self.source):,} and {len(self.target):,} units has {cells:,} cells, and at most "
+                f"{MOST_CELLS:,} are computed, which takes about ten seconds: give shorter texts, or words as units. "
+                "`transduce compare --metric cer` gives the distance of long texts without a table"
+            )
         self.costs = costs or Costs()
         given = {name: Fraction(str(cost)) for name, cost in asdict(self.costs).items() if cost is not None}
         self._parts = math.lcm(

@@ -21,6 +21,7 @@ from transduce.errors import MissingPackageError, UserError
 from transduce.files import write_file
 from transduce.finite import first_wrong
 from transduce.text_files import unpacked
+from transduce.vectors import fasttext_file
 from transduce.vectors.table import Floats, Vectors
 
 Format = Literal["text", "binary", "fasttext"]
@@ -218,7 +219,12 @@ def _fasttext(path: Path, words: Collection[str] | None, limit: int | None) -> V
     """The vectors of a fastText .bin file, with its subwords. The whole file is in memory."""
     if path.suffix == ".gz":
         raise UserError(f"{path}: decompress it first, because gensim reads a fastText .bin file as it is")
-    keyed = fasttext_library().load_facebook_vectors(str(path))
+    library = fasttext_library()
+    fasttext_file.check(path)
+    try:
+        keyed = library.load_facebook_vectors(str(path))
+    except Exception as error:  # gensim raises anything for a file that contradicts itself
+        raise UserError(f"{path} cannot be read by gensim ({type(error).__name__}: {error}); fetch it again") from error
     every = list(keyed.index_to_key)[:limit]
     wanted = None if words is None else {word.upper() for word in words}
     kept = every if wanted is None else [word for word in every if word.upper() in wanted]

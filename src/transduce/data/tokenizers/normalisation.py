@@ -24,9 +24,9 @@ class Normalised:
 
     ``normalisation`` is a Unicode form. "NFC" composes letters with their accents. "NFD" decomposes them (Hangul
     syllables into letters). "NFKC" composes too, and replaces compatibility characters ("ﬁ", "①"). "none" keeps the
-    text. ``lowercase`` makes letters lower case. Outputs are written in this form. Metrics compare outputs and references
-    in NFC, but keep case: training and `evaluate` tell how many references the options change.
-    Raises DataError for another form.
+    text. ``lowercase`` makes letters lower case. Outputs are written in this form. Metrics compare outputs and
+    references in NFC, but keep case: training and `evaluate` tell how many references the options change. Raises
+    DataError for another form.
     """
 
     normalisation: Form = "NFC"
