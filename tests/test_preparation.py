@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from transduce.data import encoding, preparation, settings
 from transduce.data.corpora import ColumnNames, DataError, Files, LineError
+from transduce.data.fingerprints import Fingerprint, RowFingerprints
 from transduce.data.pairs import Pairs, PairsWriter, RowType, flattened
 from transduce.data.preparation import Tokenizers, examples, prepare
-from transduce.data.rows import read
+from transduce.data.rows import CorpusRow, read
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.text import Bpe, Characters, Symbols
@@ -275,6 +276,36 @@ def test_a_file_that_gives_another_side_is_encoded_anew(cache, tmp_path):
     assert prepare(asked, cache).target_tokenizer.entries[4:] == ("A", "B", "C")
     text = prepare(replace(asked, train=Files(target=file.path)), cache)
     assert text.target_tokenizer.entries[4:] == ("A", "B", "C", "ab", "abc", "c")
+
+
+def test_fingerprints_are_of_what_is_read_and_of_recordings_the_sizes(tmp_path):
+    """A line with several targets is one line. The folder of a recording does not count, and its size does."""
+    rows = [CorpusRow(1, "a", "b"), CorpusRow(1, "a", "c"), CorpusRow(2, "x.wav", "d")]
+    watched = RowFingerprints()
+    assert list(watched(rows)) == rows
+    assert [found.lines for found in watched.found] == [2]
+
+    def of_signals(folder: str, size: int) -> Fingerprint:
+        path = tmp_path / folder / "x.wav"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"0" * size)
+        watched = RowFingerprints(signals=True)
+        list(watched([CorpusRow(1, str(path), "d")]))
+        return watched.found[0]
+
+    assert of_signals("one", 3) == of_signals("other", 3) != of_signals("one", 4)
+
+
+def test_each_shard_and_format_has_its_fingerprint(data, cache, tmp_path):
+    lines = ["a\tb", "c\td"]
+    for name in ("1.tsv", "2.tsv"):
+        tsv(tmp_path / name, lines)
+    shards = prepare(replace(data, train=Files(path=str(tmp_path / "[12].tsv"))), cache).fingerprints["train"]
+    assert [(each.files, each.lines) for each in shards] == [(("1.tsv",), 2), (("2.tsv",), 2)]
+    assert shards[0].sha256 == shards[1].sha256
+    (tmp_path / "rows.jsonl").write_text('{"source": "a", "target": "b"}\n{"source": "c", "target": "d"}\n')
+    (json_lines,) = prepare(replace(data, train=Files(path=str(tmp_path / "rows.jsonl"))), cache).fingerprints["train"]
+    assert json_lines.sha256 == shards[0].sha256
 
 
 def test_a_preparation_that_breaks_off_leaves_nothing(data, cache, monkeypatch):

@@ -236,6 +236,12 @@ def test_a_run_that_goes_on_follows_the_same_rule() -> None:
     assert found.table == {"data": {"units": {}, "train": MINE}, "training": {"minutes": 1}}
     assert "data.origin (cmudict) is left out" in found.notes[0]
     assert recipes.continued(run, {}).table == run
+    mine = {"data": {"train": MINE, "valid": MINE, "origin": {"type": "cmudict"}}}
+    assert recipes.continued(mine, {"data.train.path": "moved.tsv"}).table["data"].keys() == mine["data"].keys()
+    measured = {"data": {"valid": MINE, "origin": {"type": "cmudict"}}}
+    assert recipes.continued(measured, {"data.train.path": "mine.tsv"}).table == {
+        "data": {"valid": MINE, "train": MINE}
+    }
 
 
 OF_ONE_DATA_SET = ("whole", "penalties", "period", "lexicon", "language_model", "word_vectors", "always_in")

@@ -20,8 +20,12 @@ import torch
 from torch import nn
 
 from selection import mostly_slow
+<<<<<<< HEAD
 from transduce import api
 from transduce.config import ConfigError
+=======
+from transduce import api, config
+>>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
 from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder
 from transduce.models.weights import load_tensors, save_tensors
@@ -449,3 +453,110 @@ def test_killed_between_the_renames_the_old_one_is_found(tmp_path: Path, monkeyp
 
 def write(folder: Path, content: str) -> None:
     (folder / "file").write_text(content)
+
+
+# ------------------------------------------------------------- changed data
+
+
+PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
+
+
+def own_data(folder: Path, tiny: dict[str, Any], name: str = "train.tsv") -> dict[str, Any]:
+    """Settings of a run on files of its own."""
+    for file, pairs in ((name, PAIRS), ("valid.tsv", PAIRS[:9])):
+        (folder / file).write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    files = {"data.train.path": str(folder / name), "data.valid.path": str(folder / "valid.tsv")}
+    settings = {key: value for key, value in tiny.items() if key != "data.origin"}
+    return settings | files | {"data.cache": str(folder / "cache"), "training.validation.every": 2}
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda folder: append(folder / "train.tsv", "xy\tyx\n"), "train: train.tsv has 41 lines, and had 40: 1 were"),
+        (lambda folder: append(folder / "valid.tsv", "xy\tyx\n"), "valid: valid.tsv has 10 lines, and had 9: 1 were"),
+        (
+            lambda folder: (folder / "train.tsv").write_text((folder / "train.tsv").read_text().replace("cde", "cdd")),
+            "train: train.tsv has 40 lines, and had 40: the content is another",
+        ),
+        (
+            lambda folder: (folder / "train.tsv").write_text("b\tb\n" * 50),
+            "train: train.tsv has 50 lines, and had 40: the content is another",
+        ),
+    ],
+)
+def test_changed_data_are_told_and_go_on_only_on_request(
+    change: Any, told: str, tiny: dict[str, Any], tmp_path: Path
+) -> None:
+    run, settings = tmp_path / "run", own_data(tmp_path, tiny)
+    train(run, settings | {"training.steps": 3})
+    kept = (tmp_path / "train.tsv").read_text()
+    change(tmp_path)
+    with pytest.raises(UserError, match=f"{told}.*Restore them.*--resume --new-data.*--init"):
+        train(run, ["training.steps=6"], resume=True)
+    assert config.flatten(config.read(run / "config.toml"))["training.steps"] == 3
+    report = Report()
+    api.train("reverse", run, ["training.steps=6"], resume="new-data", callbacks=[report], progress=False)
+    text = "\n".join(report.started.report)
+    assert f"the data have changed since the checkpoint: {told}" in text
+    assert ("begins: the order of the examples is another" in text) == ("train:" in told)
+    history = [json.loads(line) for line in (run / "history.jsonl").read_text().splitlines()]
+    assert [told in line.get("data", "") for line in history] == [False, True]
+    train(run, ["training.steps=7"], resume=True)  # these are its data now
+    if "train:" in told:
+        (tmp_path / "train.tsv").write_text(kept)
+        with pytest.raises(UserError, match=r"train\.tsv has 40 lines"):
+            train(run, ["training.steps=8"], resume=True)
+
+
+def test_new_data_need_a_run_that_goes_on(call: Any) -> None:
+    assert call("train", "reverse", "--new-data") == (
+        2,
+        "",
+        "transduce: --new-data goes on with changed data: give --resume with it, or leave it out\n",
+    )
+
+
+def test_the_same_data_elsewhere_or_written_again_are_the_same(tiny: dict[str, Any], tmp_path: Path) -> None:
+    run, settings = tmp_path / "run", own_data(tmp_path, tiny)
+    train(run, settings | {"training.steps": 2})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "train.tsv").rename(tmp_path / "other" / "train.tsv")
+    report = Report()
+    train(run, {"training.steps": 4, "data.train.path": str(tmp_path / "other" / "train.tsv")}, report, resume=True)
+    assert "the data have changed" not in "\n".join(report.started.report)
+
+
+def test_a_checkpoint_without_fingerprints_goes_on_as_before(tiny: dict[str, Any], tmp_path: Path) -> None:
+    run, settings = tmp_path / "run", own_data(tmp_path, tiny)
+    train(run, settings | {"training.steps": 2})
+    for name in ("fingerprints.json", "checksums.sha256"):
+        (run / "checkpoints" / "last" / name).unlink()
+    append(tmp_path / "train.tsv", "xy\tyx\n")
+    train(run, ["training.steps=4"], resume=True)
+    assert (run / "checkpoints" / "last" / "fingerprints.json").exists()
+
+
+def test_a_counted_model_is_counted_again_only_on_request(tiny: dict[str, Any], tmp_path: Path) -> None:
+    files = {key: value for key, value in own_data(tmp_path, tiny).items() if key.startswith("data.")}
+    run, settings = tmp_path / "run", files | {"data.lines.empty": "skip"}
+    api.train("spelling-channel", run, settings | {"training.epochs": 1}, device="cpu", progress=False)
+    append(tmp_path / "train.tsv", "xy\tyx\n")
+    with pytest.raises(UserError, match="1 were appended"):
+        api.train("spelling-channel", run, resume=True, device="cpu", progress=False)
+    report = Report()
+    api.train("spelling-channel", run, resume="new-data", device="cpu", callbacks=[report], progress=False)
+    assert "counted already" not in report.started.report
+    assert "1 were appended" in "\n".join(report.started.report)
+
+
+def test_other_batches_begin_an_epoch(tiny: dict[str, Any], tmp_path: Path) -> None:
+    """A place in an epoch means nothing if the batches are others, and there may be fewer of them."""
+    run, report = tmp_path / "run", Report()
+    train(run, tiny | {"training.steps": 5})
+    train(run, {"training.steps": 8, "training.batching.tokens": 4000}, report, resume=True)
+    assert "begins: the order of the examples is another" in "\n".join(report.started.report)

@@ -150,7 +150,7 @@ def loop(
         judge=None if values is None else Script(model, values),
         callbacks=[events],
         run=run,
-        configuration="",
+        texts={},
         state=state or State(),
     )
     return made, events

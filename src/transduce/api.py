@@ -18,6 +18,7 @@ from transduce.runs.loading import load
 from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import put_back
 from transduce.runs.run import Run
+from transduce.training.begin import Resume
 from transduce.training.begin import train as begin_training
 from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.dry_run import dry_run as measure_training
@@ -33,7 +34,7 @@ def train(
     out: str | Path | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     pairs: Iterable[tuple[str, str]] | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     device: str = "auto",
@@ -53,7 +54,8 @@ def train(
     ``settings`` name a file in ``data.valid``. A resumed run keeps its own pairs.
 
     ``out`` is the run directory, by default ``runs/NAME``. A directory that holds a run is refused unless ``resume`` or
-    ``overwrite`` is set. ``resume`` continues the run. ``overwrite`` replaces it: the earlier run is deleted when the
+    ``overwrite`` is set. ``resume`` continues the run. If its data have changed since, it raises UserError; "new-data"
+    continues with the new data, from the beginning of an epoch. ``overwrite`` replaces the run: it is deleted when the
     new one has its first checkpoint. Raises UserError if both are set.
 
     ``device`` is cpu, cuda (or cuda:1), mps, or "auto" for the first available of cuda, mps and cpu. ``threads`` is the
@@ -75,7 +77,7 @@ def train_run(
     out: str | Path | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
     pairs: Iterable[tuple[str, str]] | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     overwrite: bool = False,
     callbacks: Sequence[Callback] = (),
     device: str = "auto",

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from transduce.cli.options import Device, Plugins, SetOption, Threads
+from transduce.errors import UserError
 from transduce.plugins import load_plugins
 
 
@@ -27,6 +28,9 @@ def train(
         str | None, typer.Option(help="Parameters that keep their values: encoder,decoder.embedding")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the last checkpoint.")] = False,
+    new_data: Annotated[
+        bool, typer.Option("--new-data", help="With --resume: continue although the data have changed.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is already there.")] = False,
     device: Device = "auto",
     threads: Threads = None,
@@ -42,6 +46,7 @@ def train(
     """Train a model. The run directory then has everything that is needed to use it."""
     from transduce import api
     from transduce.compute.threads import check_number
+    from transduce.training.begin import NEW_DATA
 
     if (
         check_number("processes", processes) > 1 and "WORLD_SIZE" not in os.environ
@@ -49,6 +54,8 @@ def train(
         _start(processes)
 
     load_plugins(plugin)
+    if new_data and not resume:
+        raise UserError("--new-data goes on with changed data: give --resume with it, or leave it out")
     changes = list(settings or [])
     if minutes is not None:
         changes.append(f"training.minutes={minutes}")
@@ -63,7 +70,7 @@ def train(
             recipe,
             out,
             changes,
-            resume=resume,
+            resume=NEW_DATA if new_data else resume,
             overwrite=overwrite,
             device=device,
             threads=threads,

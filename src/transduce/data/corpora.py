@@ -204,6 +204,11 @@ class Files:
         )
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all files, without their folders."""
+        return tuple(path.name for path in self.paths)
+
+    @property
     def label(self) -> str:
         """The name of the corpus in reports."""
         return self.name or self.paths[0].name

@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
 from stat import S_ISDIR
@@ -28,6 +28,9 @@ from transduce.data.base import SPLITS, Origin
 from transduce.data.cleaning import Account, Report, Tally, usable
 from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
 from transduce.data.encoding import encode, encoders, readable
+from transduce.data.fingerprints import Fingerprint, Fingerprints, RowFingerprints
+from transduce.data.fingerprints import as_json as fingerprints_as_json
+from transduce.data.fingerprints import from_json as fingerprints_from_json
 from transduce.data.pairs import Pairs, PairsWriter, RowType
 from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
@@ -40,7 +43,8 @@ from transduce.types import PAD, SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
 
-FORMAT = 4  # raise it when what is written changes, or the vocabularies that are learned
+FORMAT = 5  # raise it when what is written changes, or the vocabularies that are learned
+REPORT, FINGERPRINTS = "report.json", "fingerprints.json"  # in the folder of prepared data
 NOTHING = Characters()  # the unit of an absent source: only special tokens, and each row is one EOS
 
 
@@ -139,6 +143,7 @@ class Tokenizers:
 class Prepared:
     """The result of ``prepare``: the tokenizers, the encoded pairs for training and validation, and the report on
     problems. ``valid`` is None without a validation set. ``weights`` has the weight of each corpus of the training set.
+    ``fingerprints`` are of the files of both.
     """
 
     tokenizers: Tokenizers
@@ -146,6 +151,7 @@ class Prepared:
     valid: Pairs | None
     report: Report
     weights: tuple[float, ...] = (1.0,)
+    fingerprints: Fingerprints = field(default_factory=dict)
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -316,15 +322,16 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
         with _placed(data, splits.train):
             tokenizers = _learn(data, splits.train, counts["train"])
     tokenizers.save(folder)
-    report = Report({})
+    report, fingerprints = Report({}), dict[str, list[Fingerprint]]()
     for name, files in present(Splits(splits.train, splits.valid)).items():
         with _placed(data, files):
-            report.splits[name] = _encode(folder / name, data, files, tokenizers)
+            report.splits[name], fingerprints[name] = _encode(folder / name, data, files, tokenizers)
         if not report.splits[name].kept:
             found = "\n".join(report.lines())
             hint = "".join(f"\n{each} is {kind}" for each in files.paths[:1] if (kind := _other_form(each)))
             raise DataError(f"no pair of the {name} split ({files.paths[0]}) is left after cleaning:\n{found}{hint}")
-    (folder / "report.json").write_text(json.dumps(asdict(report), ensure_ascii=False, indent=1), encoding="utf-8")
+    for name, record in ((REPORT, asdict(report)), (FINGERPRINTS, fingerprints_as_json(fingerprints))):
+        (folder / name).write_text(json.dumps(record, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def _other_form(path: Stored) -> str:
@@ -338,10 +345,11 @@ def _other_form(path: Stored) -> str:
 
 
 def _load(folder: Path, train: Files) -> Prepared:
-    report = Report.from_json(read_json(folder / "report.json"))
+    report = Report.from_json(read_json(folder / REPORT))
     valid = Pairs.load(folder / "valid") if "valid" in report.splits else None
     weights = tuple(corpus.share for corpus in train.parts)
-    return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report, weights)
+    fingerprints = fingerprints_from_json(read_json(folder / FINGERPRINTS))
+    return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report, weights, fingerprints)
 
 
 # ------------------------------------------------------------------- encoding
@@ -374,11 +382,11 @@ def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
     return (getattr(row, side) for row in _with_targets(rows, files, data.units))
 
 
-def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> Tally:
-    """Writes the encoded pairs of a split into ``folder``. Returns the numbers of pairs, problems and unknown
-    tokens.
+def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> tuple[Tally, list[Fingerprint]]:
+    """Writes the encoded pairs of a split into ``folder``. Returns the numbers of pairs, problems and unknown tokens,
+    and the fingerprints of its files.
     """
-    account = Account(files, data.lines)
+    account, read = Account(files, data.lines), RowFingerprints(data.units.signal is not None)
     with ExitStack() as stack:
         writer = stack.enter_context(
             PairsWriter(folder, (RowType.of(tokenizers.source), RowType.of(tokenizers.target)))
@@ -387,12 +395,12 @@ def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> T
         if data.cluster is not None or (data.processes or 1) > 1:
             workers = stack.enter_context(closing(encoders(folder.parent, data.processes or 1, data.cluster)))
         for corpus in files.parts:
-            rows = _with_targets(usable(data.rows(corpus), account), corpus, data.units)
+            rows = _with_targets(usable(read(data.rows(corpus)), account), corpus, data.units)
             for chunk in encode(rows, tokenizers.both, account, workers):
                 writer.append(chunk.sides)
                 account.tally.add(chunk.tally)
             writer.end_corpus()
-    return account.tally
+    return account.tally, read.found
 
 
 @contextmanager

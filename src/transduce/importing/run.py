@@ -16,7 +16,7 @@ from transduce.importing.base import Foreign
 from transduce.importing.building import Built, build
 from transduce.importing.refusals import check_toolkit
 from transduce.runs.checkpoints import save_weights_alone
-from transduce.runs.layout import CHECKPOINTS
+from transduce.runs.layout import CHECKPOINTS, CONFIG
 from transduce.runs.run import Run
 
 
@@ -52,7 +52,7 @@ def import_run(folder: str | Path, out: str | Path) -> Imported:
         built, agreement, notes = _compared(_read(place))
     Run.create(run, built.settings, built.tokenizers)
     about = {"step": 0, "what": "imported", "from": place.name}
-    save_weights_alone(run / CHECKPOINTS / "best", built.model, about, config.write(built.settings))
+    save_weights_alone(run / CHECKPOINTS / "best", built.model, about, {CONFIG: config.write(built.settings)})
     return Imported(run, agreement, notes)
 
 

@@ -12,7 +12,7 @@ from transduce.errors import UserError
 from transduce.inspect.pruning import Head
 from transduce.modules.attention.pruning import keep_heads
 from transduce.runs.checkpoints import save_weights_alone
-from transduce.runs.layout import CHECKPOINTS
+from transduce.runs.layout import CHECKPOINTS, CONFIG
 from transduce.runs.run import Run
 from transduce.transducer import Transducer
 
@@ -64,5 +64,5 @@ def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head
     settings["model"]["kept_heads"] = earlier | numbers
     written = Run.create(place, settings, source.tokenizers)
     about = {"step": 0, "what": "pruned", "from": Path(run).name, "heads": len(removed)}
-    save_weights_alone(place / CHECKPOINTS / "best", model, about, config.write(settings))
+    save_weights_alone(place / CHECKPOINTS / "best", model, about, {CONFIG: config.write(settings)})
     return written

@@ -20,7 +20,7 @@ from typing import Any
 
 from transduce import config
 from transduce.config.errors import kind, shown
-from transduce.config.user_data import ABOUT_DATA, Merged, without_own_data
+from transduce.config.user_data import ABOUT_DATA, SPLITS, Merged, without_own_data
 from transduce.names import alternatives
 from transduce.text_files import kind_of
 
@@ -78,10 +78,14 @@ def merged(
 
 
 def continued(run: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> Merged:
-    """The settings of a run that goes on, with a user's changes, by the same rule: data that the changes bring replace
-    those of an origin.
+    """The settings of a run that goes on, with a user's changes, by the same rule: a training set that the changes name
+    replaces an origin that the run was trained on. Files of splits that the run names are the user's.
     """
-    table, notes = without_own_data(run, change({}, settings))
+    data = run.get("data", {})
+    if "train" in data:
+        return Merged(change(run, settings))
+    theirs = {"data": {split: data[split] for split in SPLITS if split in data}}
+    table, notes = without_own_data(run, config.merge(theirs, change({}, settings)))
     return Merged(change(table, settings), notes)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from safetensors import safe_open
 
 from transduce.data.corpora import DataError
+from transduce.data.fingerprints import Fingerprint
 from transduce.data.preparation import locate
 from transduce.files import current_folder
 from transduce.records.changes import nearest_recipe
@@ -18,7 +19,6 @@ from transduce.records.machine import Machine
 from transduce.records.provenance import command_line, fingerprint_of_files, today, versions, without_folders
 from transduce.records.record import (
     Effort,
-    Fingerprint,
     MeasuredDifference,
     MeasuredSystem,
     PrintedTable,

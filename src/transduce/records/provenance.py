@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import re
 import shlex
@@ -15,9 +14,10 @@ import torch
 
 import transduce
 from transduce.data.corpora import Files, format_of, lines
+from transduce.data.fingerprints import Fingerprint, fingerprint
 from transduce.data.rows import read
 from transduce.errors import UserError
-from transduce.records.record import Change, Fingerprint, Versions
+from transduce.records.record import Change, Versions
 from transduce.runs import code
 from transduce.types import Example
 
@@ -72,8 +72,7 @@ def fingerprint_of_files(files: Files) -> Fingerprint:
     """The fingerprint of the lines of a split's files, one file after the other. Raises DataError if one cannot be
     read.
     """
-    names = tuple(path.name for path in files.paths)
-    return _fingerprint((line for shard in files.shards for line in _lines(shard)), names)
+    return fingerprint((line for shard in files.shards for line in _lines(shard)), files.names)
 
 
 def _lines(shard: Files) -> Iterator[bytes]:
@@ -87,12 +86,4 @@ def fingerprint_of_examples(examples: Iterable[Example]) -> Fingerprint:
     """The fingerprint of the sources and references of examples, in order, one line each. An absolute path in a source,
     such as a signal's, counts by its last name.
     """
-    return _fingerprint("\t".join((without_folders(each.source), *each.references)).encode() for each in examples)
-
-
-def _fingerprint(found: Iterable[bytes], files: tuple[str, ...] = ()) -> Fingerprint:
-    digest, count = hashlib.sha256(), 0
-    for line in found:
-        digest.update(line + b"\n")
-        count += 1
-    return Fingerprint(digest.hexdigest()[:16], count, files)
+    return fingerprint("\t".join((without_folders(each.source), *each.references)).encode() for each in examples)

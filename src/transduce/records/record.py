@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce import config
+from transduce.data.fingerprints import Fingerprint
 from transduce.errors import UserError
 from transduce.files import write_text
 from transduce.records.machine import Machine
@@ -33,18 +34,6 @@ class Figure:
     low: float | None = None
     high: float | None = None
     signature: str = ""
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """The first 16 hex digits of the SHA-256 of lines of text, and the number of lines.
-
-    ``files`` are the names of the files that hold them; empty if the lines come from no file.
-    """
-
-    sha256: str
-    lines: int
-    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

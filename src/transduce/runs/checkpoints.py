@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder
 from transduce.models.weights import load_tensors, save_weights, set_weights
-from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, CONFIG, MODEL, STATE
+from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, MODEL, STATE
 from transduce.text_files import read_json, read_text
 
 
@@ -52,20 +52,20 @@ class Rank:
 
 
 def write_checkpoint(
-    folder: Path, fill: Callable[[Path], None], state: Mapping[str, Any], configuration: str | None = None
+    folder: Path, fill: Callable[[Path], None], state: Mapping[str, Any], texts: Mapping[str, str] | None = None
 ) -> None:
     """Replaces the checkpoint ``folder`` in one atomic step. ``fill`` writes the weights, and what else it wants, into
     the new folder whose path it is given.
 
-    This function then adds ``state`` as state.json, ``configuration`` (if given) as config.toml, and a file with the
-    checksums of all files, which ``sha256sum --check checksums.sha256`` can verify.
+    This function then adds ``state`` as state.json, the ``texts`` of other files by name, and a file with the checksums
+    of all files, which ``sha256sum --check checksums.sha256`` can verify.
     """
 
     def fill_all(new: Path) -> None:
         fill(new)
         (new / STATE).write_text(json.dumps(dict(state), indent=1), encoding="utf-8")
-        if configuration is not None:
-            (new / CONFIG).write_text(configuration, encoding="utf-8")
+        for name, text in (texts or {}).items():
+            (new / name).write_text(text, encoding="utf-8")
         lines = [f"{_checksum(path)}  {path.name}\n" for path in sorted(new.iterdir())]
         (new / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
@@ -73,12 +73,12 @@ def write_checkpoint(
 
 
 def save_weights_alone(
-    folder: Path, model: nn.Module, about: Mapping[str, Any], configuration: str | None = None
+    folder: Path, model: nn.Module, about: Mapping[str, Any], texts: Mapping[str, str] | None = None
 ) -> None:
     """Replaces the checkpoint ``folder`` by one without the state of training: the model's weights, ``about`` as
-    state.json, and ``configuration`` (if given) as config.toml.
+    state.json, and the ``texts`` of other files by name.
     """
-    write_checkpoint(folder, lambda new: save_weights(model, new / MODEL), about, configuration)
+    write_checkpoint(folder, lambda new: save_weights(model, new / MODEL), about, texts)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -20,14 +20,14 @@ from transduce.runs.layout import HISTORY
 from transduce.text_files import read_text
 
 
-def append_history(run: Path, step: int, device: str) -> None:
+def append_history(run: Path, step: int, device: str, changed: str | None = None) -> None:
     """Adds a line to a run's history.jsonl, when training begins (``step`` 0) or goes on after update ``step``.
 
     The line has ``step``, ``device``, the time now, and this process's command, current directory, threads, versions,
-    code and processor.
+    code and processor. ``changed`` says what has changed in the data since the checkpoint.
     """
     own = code.code()
-    record = {
+    record: dict[str, Any] = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "step": step,
         "command": sys.argv,
@@ -42,7 +42,9 @@ def append_history(run: Path, step: int, device: str) -> None:
         "platform": platform.platform(),
         "processor": model_name(),
     }
-    append_line(run / HISTORY, json.dumps(record))
+    if changed is not None:
+        record["data"] = changed
+    append_line(run / HISTORY, json.dumps(record, ensure_ascii=False))
 
 
 def read_history(run: Path) -> list[dict[str, Any]]:

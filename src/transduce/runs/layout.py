@@ -34,6 +34,7 @@ OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
 
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"  # in the folder of a checkpoint
 STATE, CHECKSUMS = "state.json", "checksums.sha256"
+FINGERPRINTS = "fingerprints.json"  # in the checkpoint last: of the data that training reads
 RECENT = "recent"  # in CHECKPOINTS: the weights that are averaged at the end
 
 

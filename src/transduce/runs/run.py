@@ -110,18 +110,20 @@ class Run:
         step: int = 0,
         device: str = "cpu",
         inherited: Mapping[str, Any] | None = None,
+        changed: str | None = None,
     ) -> Run:
         """Makes a directory a run, or updates the run that is there. Returns it.
 
-        ``settings`` have every default. ``step`` (the update after which training goes on) and ``device`` are only
-        recorded in the history. ``inherited`` is written as init.json: what was copied from another run. A run that
-        goes on keeps its tokenizers. config.toml is written last, because it makes the directory a run.
+        ``settings`` have every default. ``step`` (the update after which training goes on), ``device`` and ``changed``
+        (what has changed in the data) are only recorded in the history. ``inherited`` is written as init.json: what was
+        copied from another run. A run that goes on keeps its tokenizers. config.toml is written last, because it makes
+        the directory a run.
         """
         if not (path / CONFIG).exists():
             replace_folder(path / TOKENIZERS, tokenizers.save)
         if inherited is not None:
             write_text(path / INHERITED, json.dumps(inherited, indent=1))
-        append_history(path, step, device)
+        append_history(path, step, device, changed)
         write_text(path / CONFIG, config.write(settings))
         return cls(path, settings)
 

@@ -11,13 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from transduce.data.batching import Place
+from transduce.data.fingerprints import Fingerprints
+from transduce.data.fingerprints import from_json as fingerprints_from_json
 from transduce.errors import UserError
 from transduce.files import recover_folder
 from transduce.models.weights import save_tensors, save_weights
 from transduce.runs import old_formats
 from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
+<<<<<<< HEAD
 from transduce.runs.layout import MODEL, OPTIMIZER, STATE
 from transduce.runs.optimizer_state import ANOTHER, Kept, Moments, optimizer_tensors, restore_optimizer
+=======
+from transduce.runs.layout import FINGERPRINTS, MODEL, OPTIMIZER, STATE
+from transduce.text_files import read_json
+>>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
 
 GENERATOR, CARRY = "generator.", "carry."  # prefixes of names in OPTIMIZER
 Carry = tuple[Tensor, ...] | None  # what an objective carries from batch to batch
@@ -58,11 +65,11 @@ def save_training(
     model: nn.Module,
     optimizer: Moments | torch.optim.Optimizer,
     state: State,
-    configuration: str,
+    texts: Mapping[str, str],
     carry: Carry = None,
 ) -> None:
     """Replaces the checkpoint ``folder`` with the weights, the state of the optimiser and of the random generators,
-    ``state``, ``configuration``, the text of config.toml, and what the objective carries to the next batch.
+    ``state``, the ``texts`` of other files by name, and what the objective carries to the next batch.
     """
     carried = {f"{CARRY}{place}": tensor for place, tensor in enumerate(carry or ())}
     tensors = optimizer_tensors(model, optimizer) | _generators(_device(model)) | carried
@@ -71,7 +78,7 @@ def save_training(
         save_weights(model, new / MODEL)
         save_tensors(tensors, new / OPTIMIZER)
 
-    write_checkpoint(folder, fill, asdict(state), configuration)
+    write_checkpoint(folder, fill, asdict(state), texts)
 
 
 def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, kept: Kept) -> State:
@@ -106,6 +113,19 @@ def read_state(folder: Path) -> State:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / STATE} is damaged ({error!r}); resume from a copy, or train again") from error
+
+
+def read_fingerprints(folder: Path) -> Fingerprints | None:
+    """The fingerprints of the data that training read when it wrote the checkpoint ``folder``. None for a checkpoint of
+    an earlier version. Raises UserError if they are damaged.
+    """
+    path = folder / FINGERPRINTS
+    if not path.exists():
+        return None
+    try:
+        return fingerprints_from_json(read_json(path))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is damaged ({error!r}); resume from a copy, or train again") from error
 
 
 def resume_point(checkpoints: Path) -> Path | None:

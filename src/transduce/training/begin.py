@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import torch
 
@@ -19,7 +20,8 @@ from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
 from transduce.config.user_data import borrowed
 from transduce.data.base import Feed
-from transduce.data.batching import Batches
+from transduce.data.batching import Batches, Place
+from transduce.data.fingerprints import DataChange, as_json
 from transduce.data.notices import told
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, Tokenizers, prepare
@@ -30,9 +32,8 @@ from transduce.files import current_folder
 from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
 from transduce.protocols import ChecksPairs, ComparesTexts, Objective, can
-from transduce.runs import old_formats
 from transduce.runs.ancestry import Init, check_parents, parents
-from transduce.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE, TOKENIZERS
+from transduce.runs.layout import CHECKPOINTS, CONFIG, FINGERPRINTS, METRICS, STATE, TOKENIZERS
 from transduce.runs.lock import locked
 from transduce.runs.optimizer_state import kept_statistics
 from transduce.runs.own_pairs import OwnPairs
@@ -43,6 +44,7 @@ from transduce.statistical.counted import Counted, CountedInParts, Counts
 from transduce.text_files import read_json
 from transduce.training.augmentation.base import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
+from transduce.training.changes import changed_data, changed_settings, other_measure, reorders
 from transduce.training.counting import Counting, count_parts
 from transduce.training.distillation import Teacher
 from transduce.training.inheritance import Inheritance, Predecessor
@@ -56,6 +58,9 @@ from transduce.training.tuning.tuner import tuner_of
 from transduce.training.updating import Updater
 from transduce.training.validation import judge_of
 from transduce.training.word_vectors import fill_tables
+
+NEW_DATA: Final = "new-data"
+Resume = bool | Literal["new-data"]
 
 
 class RunExistsError(FileExistsError):
@@ -73,7 +78,7 @@ class RunExistsError(FileExistsError):
 def train(
     table: config.Table,
     run: Path,
-    resume: bool = False,
+    resume: Resume = False,
     callbacks: Sequence[Callback] = (),
     device: str = "auto",
     overwrite: bool = False,
@@ -87,9 +92,11 @@ def train(
 
     Checks the settings, the data files and their fit before training begins. ``resume`` continues from the run's last
     checkpoint, or begins if there is none. A counted model has no state to continue from. It is counted again if its
-    settings changed; otherwise ``resume`` is a no-op. ``overwrite`` begins again, and deletes the earlier run once the
-    new one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``. ``sizes`` are other
-    settings for few training pairs, which ``choose_settings`` reads. ``notes`` are lines for people about the settings.
+    settings changed; otherwise ``resume`` is a no-op. If the data have changed since the checkpoint, UserError is
+    raised, unless ``resume`` is "new-data": then an epoch begins with them. ``overwrite`` begins again, and deletes the
+    earlier run once the new one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``.
+    ``sizes`` are other settings for few training pairs, which ``choose_settings`` reads. ``notes`` are lines for people
+    about the settings.
 
     If the ``crew`` has several processes, all of them call this function with the same arguments. The first one decides
     the settings, prepares the data and writes the run. Raises UserError for a counted model, or for ``streams``, with
@@ -106,17 +113,17 @@ def train(
         if pairs is not None and crew.first:
             pairs.write(run)
         point = resume_point(run / CHECKPOINTS) if resume and crew.first else None
-        plan = plan_run(table, settings, run, point, where, sizes, notes) if crew.first else None
+        plan = plan_run(table, settings, run, point, where, sizes, notes, resume == NEW_DATA) if crew.first else None
         table, goes_on = crew.share((plan.table, point is not None) if plan else (table, False))
         if plan is None:  # the first process has prepared the data
             point = run / CHECKPOINTS / "last" if goes_on else None
-            plan = plan_run(table, read_settings(table), run, point, where, ())
+            plan = plan_run(table, read_settings(table), run, point, where, (), (), resume == NEW_DATA)
         check_crew(plan.settings, crew)
         torch.manual_seed(plan.settings.training.seed)
         model: Any = plan.settings.model()
         every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks] if crew.first else []
         if can(type(model), Counted):
-            done = point is not None and not _changes(point, plan.table)
+            done = point is not None and not plan.data_change and not changed_settings(point, plan.table)
             return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
         finished = _loop(model, run, plan, point, every, crew)()
         crew.wait()  # until the first process has written everything
@@ -124,7 +131,7 @@ def train(
 
 
 @contextmanager
-def _claimed(settings: Settings, run: Path, resume: bool, overwrite: bool) -> Iterator[None]:
+def _claimed(settings: Settings, run: Path, resume: Resume, overwrite: bool) -> Iterator[None]:
     """A context that holds the directory's lock. If a run will be overwritten, it is first moved away. It is moved back
     at the end if the new run has no checkpoint.
 
@@ -168,19 +175,32 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     model.to(plan.where)
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(p for p in model.parameters() if p.is_floating_point())  # counts are integers
+<<<<<<< HEAD
     kept = kept_statistics(training.optimizer, model)
     state = State() if point is None else load_training(point, model, optimizer, kept)
     other_measure = () if point is None else _other_measure(point, plan.table)
     if other_measure:
+=======
+    state = State() if point is None else load_training(point, model, optimizer)
+    measure = () if point is None else other_measure(point, plan.table)
+    changed = frozenset() if plan.data_change is None else plan.data_change.splits
+    other_judge = bool(measure) or "valid" in changed
+    if other_judge:
+>>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
         state = replace(state, best=None, validations=(), stale=0)
+    carry = None if point is None else load_carry(point, plan.where)
+    if "train" in changed or (point is not None and reorders(point, plan.table)):
+        state, carry = replace(state, place=Place(state.place.epoch + 1)), None
+        measure = (*measure, f"epoch {state.place.epoch + 1} begins: the order of the examples is another")
     splits = {"train": plan.prepared.train} | ({"valid": plan.prepared.valid} if plan.prepared.valid else {})
     own: Any = plan.settings.objective
     left_out = own.check(model, splits) if isinstance(own, ChecksPairs) else ()
-    origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *other_measure)
+    origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *measure)
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing, crew)
+    changes = changed_settings(point, plan.table)
     data = (*plan.data_report, *left_out, *(judge.report if judge else ()))
-    report = (*data, *counted, *filled, *origins, *frozen, *plan.precision, *_changes(point, plan.table))
+    report = (*data, *counted, *filled, *origins, *frozen, *plan.precision, *changes)
     feed = plan.feed
     parameters = sum(p.numel() for p in model.parameters())
     crew.share_weights(model)
@@ -193,19 +213,21 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     if crew.first:
         plan.create(run, state.step, inherited)
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
-    carry = None if point is None else load_carry(point, plan.where)
-    return Loop(
+    loop = Loop(
         updater=Updater(trainable, optimizer, computing, training.clip, carry, crew, sharded),
         batches=feed,
         training=training,
         judge=judge,
         callbacks=callbacks,
         run=run,
-        configuration=config.write(plan.table),
+        texts=plan.texts,
         state=state,
         fresh=plan.settings.init is None,
         crew=crew,
     )
+    if other_judge:
+        loop.kept = None  # ranks of other validations cannot be compared
+    return loop
 
 
 def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> Counting:
@@ -222,7 +244,7 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     plan.create(run, 0, None)
     report = (*plan.data_report, *(judge.report if judge else ()), *whose, *here, *counts.report)
     _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", report))
-    return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, config.write(plan.table))
+    return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, plan.texts)
 
 
 def _counts(model: Any, pairs: Pairs, cluster: str | None) -> tuple[Counts, tuple[str, ...]]:
@@ -267,7 +289,8 @@ class Plan:
     ``cache`` the folder of the prepared data, and ``where`` the device. ``predecessor`` has the run or the runs to
     start from, and ``teacher`` is the model to learn from. Either is None if the settings name none. The predecessor is
     None also if training continues from a checkpoint. ``notes`` are lines for people about the settings. The last of
-    them tells if other settings were chosen for few training pairs.
+    them tells if other settings were chosen for few training pairs. ``data_change`` is what has changed in the data
+    since the checkpoint.
     """
 
     table: config.Table
@@ -279,6 +302,7 @@ class Plan:
     predecessor: Predecessor | Parts | None
     teacher: Teacher | None
     notes: tuple[str, ...]
+    data_change: DataChange | None = None
 
     @property
     def data_report(self) -> tuple[str, ...]:
@@ -286,7 +310,13 @@ class Plan:
         training set is the user's and another split comes from an origin, a line between them says so.
         """
         report = told(self.settings.data, self.prepared.report, self.prepared.tokenizers)
-        return (*report, *borrowed(self.table["data"]), *self.notes)
+        changed = () if self.data_change is None else (str(self.data_change),)
+        return (*report, *borrowed(self.table["data"]), *self.notes, *changed)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What the checkpoint ``last`` keeps of the settings and of the data, by file name."""
+        return {CONFIG: config.write(self.table), FINGERPRINTS: json.dumps(as_json(self.prepared.fingerprints))}
 
     @property
     def precision(self) -> tuple[str, ...]:
@@ -333,7 +363,8 @@ class Plan:
         ``step``. ``inherited``, if given, is written as init.json.
         """
         about = None if inherited is None else inherited.as_json()
-        Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about)
+        changed = None if self.data_change is None else self.data_change.text
+        Run.create(run, self.table, self.prepared.tokenizers, step, str(self.where), about, changed)
 
 
 def plan_run(
@@ -344,12 +375,14 @@ def plan_run(
     where: torch.device,
     sizes: Sequence[Alternative],
     notes: Sequence[str] = (),
+    new_data: bool = False,
 ) -> Plan:
     """Makes all decisions before training. Loads the teacher and the run to start from, and reads and encodes the data.
     Chooses the settings for the size of the data, and the precision. Checks that the settings fit the data.
 
     ``point`` is the checkpoint to continue from, or None. If it is given, the run that this one started from is not
-    read. If the directory is already a run, it keeps its tokenizers.
+    read. If the directory is already a run, it keeps its tokenizers. Raises UserError if the data have changed since
+    the checkpoint, unless ``new_data`` is True.
     """
     data = settings.data
     predecessor = _predecessor(settings.init) if settings.init and point is None else None
@@ -370,6 +403,12 @@ def plan_run(
         prepared = prepare(data, cache, taught)
         if taught is not None and settings.distillation is not None:
             check_writable(prepared, settings.distillation.teacher)
+    data_change = changed_data(point, prepared, data, cache)
+    if data_change and not new_data:
+        raise UserError(
+            f"{data_change}. Restore them, go on with the new ones (--resume --new-data), or begin another run from "
+            f"this one (--init {run})"
+        )
     table, choice = choose_settings(table, sizes, len(prepared.train))
     if choice:
         settings = read_settings(table)
@@ -380,52 +419,8 @@ def plan_run(
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, (*notes, *choice))
+    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, (*notes, *choice), data_change)
 
 
 def _predecessor(init: Init) -> Predecessor | Parts:
     return Parts(init.parts) if init.parts else Predecessor(init)
-
-
-# --------------------------------------------------------------------- changes
-
-
-def _changes(point: Path | None, table: config.Table) -> list[str]:
-    """A line for each setting that differs between the checkpoint ``point`` and ``table``, sorted by key. Training uses
-    ``table``. Empty without a checkpoint.
-
-    Raises ConfigError if a key of ``data.units`` differs that the checkpoint has, because a run keeps its vocabularies.
-    Also raises it if ``init`` differs, because the start of a run cannot change later.
-    """
-    if point is None:
-        return []
-    then = config.flatten(config.read(point / CONFIG))
-    now = config.flatten(table)
-    changed = {
-        key: f"{key} = {now.get(key, 'default')!r} (was {then.get(key, 'default')!r})"
-        for key in sorted(then.keys() | now.keys())
-        if then.get(key) != now.get(key)
-    }
-    units = {key: change for key, change in changed.items() if key.startswith("data.units.")}
-    if units.keys() & then.keys():  # otherwise they are keys of a newer version, with their defaults
-        raise config.ConfigError(
-            "",
-            f"{', '.join(units.values())}: a run keeps its vocabularies; leave it, or begin another run, if need be "
-            "from this one (--init)",
-        )
-    if elsewhere := [change for key, change in changed.items() if key.startswith("init.")]:
-        raise config.ConfigError(
-            "",
-            f"{', '.join(elsewhere)}: what is resumed goes on from its own checkpoint; leave it, or begin another run",
-        )
-    return [f"changed since the checkpoint: {change}" for change in changed.values()]
-
-
-def _other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
-    """A tuple of one line if ``table`` chooses the best checkpoint by another measure than ``point`` did; otherwise
-    empty. Values of two measures cannot be compared.
-    """
-    then, now = old_formats.measure(config.read(point / CONFIG)), old_formats.measure(table)
-    if then == now:
-        return ()
-    return (f"{now} chooses the best checkpoint from here on, where {then} did: the next one validated is the best",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Counting:
 
     A pass gains too little if the log-probability of the pairs rises by at most a share ``training.gain`` of its size.
     A pass counts as one update and one epoch. A signal ends the passes or the tuning, and then nothing is saved,
-    because counting the same pairs again gives the same counts. ``configuration`` is the text of config.toml.
+    because counting the same pairs again gives the same counts. ``texts`` are other files of the checkpoints, by name.
     """
 
     model: Any
@@ -72,7 +72,7 @@ class Counting:
     tuner: Callable[[], Iterator[Tuned]] | None
     callbacks: Sequence[Callback]
     run: Path
-    configuration: str
+    texts: Mapping[str, str]
 
     def __call__(self) -> Finished:
         self.clock = CLOCKS[self.training.clock]
@@ -142,7 +142,7 @@ class Counting:
         about |= {"seconds": self.clock() - self.began, "tokens": step * self.counts.tokens}
         checkpoints: tuple[Checkpoint, ...] = ("best", "last")
         for checkpoint in checkpoints:
-            save_weights_alone(self.run / CHECKPOINTS / checkpoint, self.model, about, self.configuration)
+            save_weights_alone(self.run / CHECKPOINTS / checkpoint, self.model, about, self.texts)
             for callback in self.callbacks:
                 callback.on_checkpoint(Saved(checkpoint, step))
             if self.judge is not None and checkpoint == "best":

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+<<<<<<< HEAD
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+=======
+from collections.abc import Callable, Iterator, Mapping, Sequence
+>>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,8 +60,9 @@ class Loop:
 
     ``updater`` has the model and makes its updates. ``judge`` validates the current model. Its arguments limit its
     seconds and the part of its data. If it is None, there are no validation data, and the last model is the best.
-    ``configuration`` is the text of config.toml. ``state`` is replaced as training proceeds. ``fresh`` is False for a
-    model that starts from trained weights. Then few updates may be enough, and the loop does not warn of them.
+    ``texts`` are other files of the checkpoint last, by name. ``state`` is replaced as training proceeds. ``fresh`` is
+    False for a model that starts from trained weights. Then few updates may be enough, and the loop does not warn of
+    them.
 
     If the ``crew`` has several processes, each of them runs this loop with a part of every batch. All make the same
     updates and validations. Only the first process writes files, and ``callbacks`` must be empty in the others.
@@ -69,7 +74,7 @@ class Loop:
     judge: Callable[[float, float], Judgement] | None
     callbacks: Sequence[Callback]
     run: Path
-    configuration: str
+    texts: Mapping[str, str]
     state: State
     fresh: bool = True
     crew: Crew = ALONE
@@ -428,6 +433,6 @@ class Loop:
         with self.updater.whole() as moments:
             if not self.crew.first:
                 return
-            save_training(self.checkpoints / "last", model, moments, self.state, self.configuration, self.updater.carry)
+            save_training(self.checkpoints / "last", model, moments, self.state, self.texts, self.updater.carry)
             self._report_saved("last")
             forget_recent(self.checkpoints, self.state.recent)

@@ -107,7 +107,7 @@ class NgramModel:
         checkpoints: tuple[Checkpoint, ...] = ("best", "last")
         for checkpoint in checkpoints:
             about = {"step": 0, "what": "n-grams from a file or another run"}
-            save_weights_alone(path / CHECKPOINTS / checkpoint, model, about, config.write(table))
+            save_weights_alone(path / CHECKPOINTS / checkpoint, model, about, {CONFIG: config.write(table)})
 
     def summary(self) -> list[str]:
         """Lines for people: the report, the number of n-grams and of words, and the number of n-grams of each order."""
