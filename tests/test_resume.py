@@ -20,12 +20,8 @@ import torch
 from torch import nn
 
 from selection import mostly_slow
-<<<<<<< HEAD
-from transduce import api
-from transduce.config import ConfigError
-=======
 from transduce import api, config
->>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
+from transduce.config import ConfigError
 from transduce.errors import UserError
 from transduce.files import current_folder, replace_folder
 from transduce.models.weights import load_tensors, save_tensors

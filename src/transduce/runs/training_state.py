@@ -18,13 +18,9 @@ from transduce.files import recover_folder
 from transduce.models.weights import save_tensors, save_weights
 from transduce.runs import old_formats
 from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
-<<<<<<< HEAD
-from transduce.runs.layout import MODEL, OPTIMIZER, STATE
-from transduce.runs.optimizer_state import ANOTHER, Kept, Moments, optimizer_tensors, restore_optimizer
-=======
 from transduce.runs.layout import FINGERPRINTS, MODEL, OPTIMIZER, STATE
+from transduce.runs.optimizer_state import ANOTHER, Kept, Moments, optimizer_tensors, restore_optimizer
 from transduce.text_files import read_json
->>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
 
 GENERATOR, CARRY = "generator.", "carry."  # prefixes of names in OPTIMIZER
 Carry = tuple[Tensor, ...] | None  # what an objective carries from batch to batch

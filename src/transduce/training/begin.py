@@ -175,18 +175,12 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     model.to(plan.where)
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(p for p in model.parameters() if p.is_floating_point())  # counts are integers
-<<<<<<< HEAD
     kept = kept_statistics(training.optimizer, model)
     state = State() if point is None else load_training(point, model, optimizer, kept)
-    other_measure = () if point is None else _other_measure(point, plan.table)
-    if other_measure:
-=======
-    state = State() if point is None else load_training(point, model, optimizer)
     measure = () if point is None else other_measure(point, plan.table)
     changed = frozenset() if plan.data_change is None else plan.data_change.splits
     other_judge = bool(measure) or "valid" in changed
     if other_judge:
->>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
         state = replace(state, best=None, validations=(), stale=0)
     carry = None if point is None else load_carry(point, plan.where)
     if "train" in changed or (point is not None and reorders(point, plan.table)):

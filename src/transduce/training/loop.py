@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-<<<<<<< HEAD
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-=======
 from collections.abc import Callable, Iterator, Mapping, Sequence
->>>>>>> fa542c35 (A resumed run knows its data: fingerprints in the checkpoint, what changed, --new-data)
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
