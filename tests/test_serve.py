@@ -134,6 +134,17 @@ def test_score_and_align(client: TestClient, model: transduce.Transducer) -> Non
     assert same(aligned, [json.loads(json.dumps(found.record(pair))) for pair in (0, 1)])
 
 
+def test_unknown_tokens_are_fields_of_the_answers(client: TestClient) -> None:
+    one = {"count": 1, "tokens": 2, "first": ["к"]}
+    for route, body in (("predict", {}), ("score", {"target": "кb"}), ("align", {"target": "кb"}), ("n-best", {})):
+        (found,) = client.post(f"/{route}", json={"source": "aк", **body}).json()["answers"]
+        assert found["unknown"] == one, route
+        assert found.get("unknown_target") == (one if body else None)
+    assert "unknown" not in client.post("/predict", json={"source": "ab"}).json()["answers"][0]
+    last = client.post("/stream", json={"source": "aк"}).text.strip().splitlines()[-1]
+    assert json.loads(last.removeprefix("data: "))["unknown"] == one
+
+
 def test_a_language_model_scores_and_completes(client: TestClient, language: transduce.Transducer) -> None:
     scored = client.post("/score", json={"target": ["ab"], "model": "language"}).json()["answers"]
     assert scored[0]["log_prob"] == pytest.approx(next(language.score([("", "ab")])).log_prob, abs=1e-4)

@@ -93,7 +93,10 @@ def test_commands_tell_the_share_in_one_line(trained: Path, call: Call, tmp_path
         assert len(one) == 1, arguments
         assert f"input: {expected}" in one[0]
     assert "targets: " + LINE in logged("score", trained, pairs)[0]
-    assert "references: " + LINE + "; no output equals them" in logged("evaluate", trained, f"--pairs={pairs}")[0]
+    assert (
+        "references: " + LINE + "; no output of its tokens equals them"
+        in logged("evaluate", trained, f"--pairs={pairs}")[0]
+    )
     assert "prefixes: 1 of 1 tokens" in logged("predict", trained, "--prefix=к", stdin=b"ab")[0]
     assert logged("predict", trained, stdin=b"ab") == []
 
@@ -122,3 +125,11 @@ def test_references_that_no_tokenizer_reads_are_left_out() -> None:
     shares = Shares()
     shares.compare_with(Factored().learn(["a|N"]), ["no factors", "b|N"], "")
     assert (shares.references.count, shares.references.lines) == (1, 1)
+
+
+def test_empty_outputs_are_told_if_they_are_many_and_their_references_are_not() -> None:
+    shares = Shares()
+    for output, references in [("", ["a"]), ("b", ["b"]), ("", [""]), (" ", ["", "c"])]:
+        shares.compare_output(output, references)
+    assert list(shares.lines()) == ["outputs: 2 of 3 (67 %) are empty, and their references are not"]
+    assert not list(Shares(compared=20, empty=2).lines())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transduce.answers.answer import Answer, Output
+    from transduce.data.unknown import Unknown
 
 
 def answer_values(answer: Answer) -> dict[str, Any]:
@@ -40,13 +41,20 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         }
         for output in answer.outputs
     ]
-    edge = {"unknown": answer.unknown, "unknown_target": answer.unknown_target}
-    told = {
+    told = unknown_values(answer.unknown, answer.unknown_target)
+    return {"source": answer.request.source, **nbest[0], **told, "nbest": nbest}
+
+
+def unknown_values(source: Unknown, target: Unknown) -> dict[str, Any]:
+    """The unknown tokens of a source ("unknown") and of a target or prefix ("unknown_target"); without those that have
+    none.
+    """
+    both = {"unknown": source, "unknown_target": target}
+    return {
         name: {"count": found.count, "tokens": found.tokens, "first": found.first}
-        for name, found in edge.items()
+        for name, found in both.items()
         if found
     }
-    return {"source": answer.request.source, **nbest[0], **told, "nbest": nbest}
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

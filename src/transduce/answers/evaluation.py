@@ -79,6 +79,9 @@ def evaluate(
         shares.input.add(answer.unknown)
     for example in examples:
         shares.compare_with(pipeline.target_tokenizer, example.references, example.source)
+    for answer, example in zip(found, examples, strict=False):  # nothing was found if metrics score references alone
+        if example.source.strip():  # an empty one has an empty output
+            shares.compare_output(answer.best.text, example.references)
     forced = [answer.best for answer in scored]
     if forcing and pipeline.context is not None:
         forced = pipeline.score_text([references(example)[0] for example in examples], pipeline.context)

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.data.unknown import Unknown
+from transduce.data.unknown import Unknown, share_text
 from transduce.errors import UserError
+
+MANY = 0.1  # share of empty outputs from which on it is told
 
 log = logging.getLogger("transduce")
 
@@ -27,6 +29,8 @@ class Shares:
     references: Unknown = field(default_factory=Unknown)
     asked: int = 0
     unanswered: int = 0
+    compared: int = 0  # outputs whose references have text
+    empty: int = 0  # those of them that are empty
 
     def compare_with(self, tokenizer: Tokenizer, references: Sequence[str], source: str) -> None:
         """Counts the unknown tokens of the references of one source. A text that ``tokenizer`` cannot read is left out:
@@ -38,14 +42,22 @@ class Shares:
             except UserError:
                 continue
 
+    def compare_output(self, output: str, references: Sequence[str]) -> None:
+        """Counts an output, and whether it is empty, if one of its references has text."""
+        if any(reference.strip() for reference in references):
+            self.compared += 1
+            self.empty += not output.strip()
+
     def lines(self) -> Iterator[str]:
         """Yields one line for each kind that has something to tell."""
         if self.unanswered:
             yield f"input: {self.unanswered:,} of {self.asked:,} could not be answered, each for the reason above"
-        for name, end in (("input", ""), ("targets", ""), ("prefixes", ""), ("references", "; no output equals them")):
+        for name in ("input", "targets", "prefixes", "references"):
             unknown: Unknown = getattr(self, name)
             if unknown:
-                yield f"{name}: {unknown}{end}"
+                yield f"{name}: {unknown}{'; no output of its tokens equals them' if name == 'references' else ''}"
+        if self.empty > MANY * self.compared:
+            yield f"outputs: {share_text(self.empty, self.compared)} are empty, and their references are not"
 
     def tell(self, whose: str = "") -> None:
         """Logs the lines as warnings. ``whose`` begins each line, such as the name of a run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut, encoded
 from transduce.data.tokenizers.passing import passing
 from transduce.data.unknown import Unknown, unknown_in
-from transduce.errors import RequestError
+from transduce.errors import RequestError, UserError
 from transduce.protocols import Autoregressive, Deriving, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
 from transduce.types import Derivation, Hypothesis, Padded
@@ -204,6 +204,16 @@ class TextModel:
         if unknown:
             log.warning("%s: %s", what, unknown)
         return rows
+
+    def unknown_of(self, source: str, target: str) -> tuple[Unknown, Unknown]:
+        """The unknown tokens of a source and of a target or a prefix, for callers that return no ``Answer``. A text
+        that cannot be read has none: the work itself raises its error.
+        """
+        both = Unknown(), Unknown()
+        with suppress(UserError):
+            both[0].encode(self.source_tokenizer, source)
+            both[1].encode(self.target_tokenizer, target, source)
+        return both
 
     def prefix_ids(self, text: str) -> list[int]:
         """The ids of a prefix of outputs, without EOS; empty for an empty text. The last word of the prefix is a whole

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 
 from transduce.answers.answer import Answer
-from transduce.answers.answer_values import answer_values, json_text
+from transduce.answers.answer_values import answer_values, json_text, unknown_values
 from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.request import Extras, Request
 from transduce.errors import RequestError
@@ -113,7 +113,11 @@ class Verbs:
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
             found = await service.desk.call(lambda: service.transducer.align(pairs, body.direction, choice))  # type: ignore[arg-type]
-            return as_json({"model": service.name, "answers": [found.record(pair) for pair in range(len(pairs))]})
+            answers = [
+                {**found.record(number), **unknown_values(*service.transducer.unknown_of(*pair))}
+                for number, pair in enumerate(pairs)
+            ]
+            return as_json({"model": service.name, "answers": answers})
 
     async def complete(self, body: bodies.Complete, files: Files, client: Client) -> Response:
         """The most probable next words of each prefix."""
@@ -126,7 +130,11 @@ class Verbs:
         sources = None if body.source is None else [body.source] * len(body.prefixes)
         found = await service.complete(body.prefixes, body.k, body.begun, sources)
         answers = [
-            {"prefix": prefix, "words": [word._asdict() for word in words]}
+            {
+                "prefix": prefix,
+                "words": [word._asdict() for word in words],
+                **unknown_values(*service.transducer.unknown_of(body.source or "", prefix)),
+            }
             for prefix, words in zip(body.prefixes, found, strict=True)
         ]
         return as_json({"model": service.name, "answers": answers})
@@ -138,7 +146,8 @@ class Verbs:
         self._limits.check_text("source", body.source)
         self._limits.check_text("prefix", body.prefix)
         pieces = service.desk.iterate(service.stream(body.source, body.prefix))
-        return await events(({"text": piece} async for piece in pieces), {"done": True}, self._limits.seconds)
+        end = {"done": True, **unknown_values(*service.transducer.unknown_of(body.source, body.prefix))}
+        return await events(({"text": piece} async for piece in pieces), end, self._limits.seconds)
 
 
 def schema(kind: type[bodies.Body]) -> dict[str, Any]:
