@@ -119,7 +119,7 @@ def test_the_limit_is_the_fastest_kernel(monkeypatch: pytest.MonkeyPatch) -> Non
     assert next(times) == most
     monkeypatch.undo()
     monkeypatch.setattr(limit, "SHAPES", ((8, 8, 8),))
-    monkeypatch.setattr(limit, "has_wide_vectors", lambda: False)
+    monkeypatch.setattr(limit, "_has_bfloat16", lambda: False)
     assert limit.fastest_products("bfloat16", seconds=0) > 0
     assert len(list(limit._products((8, 8, 8), torch.bfloat16))) == 2
 

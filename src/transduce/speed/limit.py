@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from transduce.compute.processor import has_wide_vectors
-
 Shape = tuple[int, int, int]  # rows, inner, columns
 
 SHAPES: tuple[Shape, ...] = ((1024, 1024, 1024), (512, 512, 512), (2048, 256, 1024), (2048, 1024, 256))
@@ -49,10 +47,15 @@ def _products(shape: Shape, dtype: torch.dtype) -> Iterator[Callable[[], Tensor]
     yield lambda: x @ turned
     yield lambda: torch.nn.functional.linear(x, weight)
     onednn = getattr(torch.ops.mkldnn, "_linear_pointwise", None)
-    if onednn is not None and (dtype != torch.bfloat16 or has_wide_vectors()):  # else it refuses bfloat16
+    if onednn is not None and (dtype != torch.bfloat16 or _has_bfloat16()):
         blocks = torch.ops.mkldnn._reorder_linear_weight(weight)
         yield lambda: onednn(x, weight, None, "none", [], "")
         yield lambda: onednn(x, blocks, None, "none", [], "")
+
+
+def _has_bfloat16() -> bool:
+    """True if oneDNN computes in bfloat16 here. Otherwise it refuses, for example with AVX2 alone."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _shortest(work: Callable[[], Tensor], clock: Clock, seconds: float) -> float:
