@@ -219,7 +219,7 @@ def test_two_plain_files_through_the_template(tmp_path: Path, call: Call) -> Non
             path.write_text("".join(f"{line}{suffix}\n" for line in lines), encoding="utf-8")
             splits.append(f"--set=data.{split}.{side}={path}")
     small = [f"--set=model.{side}.{key}=8" for side in ("encoder", "decoder") for key in ("width", "embedding_width")]
-    budget = ["--set=training.steps=2", "--set=training.validation.search.max_length=5", "--device=cpu"]
+    budget = ["--set=training.steps=2", "--device=cpu"]
     run = tmp_path / "run"
     status, _, err = call("train", "translation", "--out", run, *splits, *small, *budget, "--set=search.max_length=5")
     assert status == 0, err
@@ -349,7 +349,7 @@ def test_jsonl_has_the_documented_keys(trained: Path, answers: list[transduce.Ou
     status, out, _ = call("predict", trained, "--device=cpu", "--format=jsonl", "--beam=3", "--nbest=2", stdin=LINES)
     records = [json.loads(line) for line in out.splitlines()]
     assert (status, [record["source"] for record in records]) == (0, ["abc", "", "zé"])
-    keys = {"text", "tokens", "log_prob", "score", "token_log_probs"}
+    keys = {"text", "tokens", "log_prob", "score", "token_log_probs", "cut_at"}  # this run cuts outputs at 6 tokens
     for record in records:
         assert set(record) == keys | {"source", "nbest"} | ({"unknown"} if "é" in record["source"] else set())
         assert len(record["nbest"]) == (2 if record["source"] else 1)

@@ -233,6 +233,18 @@ def test_an_older_recipe_is_marked(publishing: dict[str, Any], monkeypatch: pyte
     assert "# Score (older recipe: model.order 8 → 3): per 6.40 (6.08 to 6.71) on test; 12 passes" in header
 
 
+def test_a_budget_of_about_as_many_updates_is_no_older_recipe(
+    publishing: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recipe in minutes became one in updates. Its model had made 12 updates."""
+    measured = record(system())
+    read = recipes.read
+    for steps, notes in ((13, ()), (20, ("older recipe: training.steps nothing → 20",))):
+        monkeypatch.setattr(recipes, "read", lambda name, n=steps: config.change(read(name), {"training.steps": n}))
+        (row,) = publishing["rows_of_record"](Path("a.json"), measured)
+        assert row.notes == notes
+
+
 def test_printed_tables_of_a_benchmark(publishing: dict[str, Any], tmp_path: Path) -> None:
     printed = record(tables=(PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),))
     page = publishing["Results"].read(folder(tmp_path, "{{tables speed}}", speed=printed)).page()

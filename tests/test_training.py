@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,7 +33,7 @@ from transduce.runs.checkpoints import Rank
 from transduce.runs.run import Run
 from transduce.runs.training_state import State
 from transduce.training.begin import RunExistsError
-from transduce.training.budget import CLOCKS, Budget, Pace
+from transduce.training.budget import CLOCKS, Budget
 from transduce.training.callbacks import Callback, Finished, JsonLines, Notice, Started, Update, Validated
 from transduce.training.loop import DivergenceError, Loop
 from transduce.training.optimization import ConstantRate, CosineDecay, InverseSquareRoot, LinearDecay, ReduceOnPlateau
@@ -404,7 +405,6 @@ class Timed:
     training: Training
     update: float
     search: float
-    fresh: bool = True
     now: float = 0.0
     loss: float = 1.0
     allowed: list[float] = field(default_factory=list)
@@ -412,7 +412,7 @@ class Timed:
     def __call__(self) -> tuple[Loop, Events]:
         made, events = loop(self.run, self.training, [batch()] * 1000, values=[], rate=1e-3)
         made.updater.autocast, made.judge, made.clock, made.began = self.second, self.judge, lambda: self.now, 0.0
-        made.reported, made.fresh = 0.0, self.fresh
+        made.reported = 0.0
         made()
         return made, events
 
@@ -438,7 +438,7 @@ class Timed:
 def test_validation_takes_its_share_of_the_time_and_the_last_one_searches(tmp_path: Path) -> None:
     """Ten validations in ten minutes, with searches of 38 seconds: two thirds of the time, if all of them searched."""
     validation = Validation(times=10, share=0.2, metrics=("exact",), patience=2)
-    made, events = Timed(tmp_path, steady(minutes=10, validation=validation), update=1.0, search=38.0, fresh=False)()
+    made, events = Timed(tmp_path, steady(minutes=10, validation=validation), update=1.0, search=38.0)()
     searched = [bool(each.metrics) for each in events.of(Validated)]
     assert not any(searched[:3]), "a fifth of the first three minutes is less than a search takes"
     assert searched[-1]
@@ -460,7 +460,7 @@ def test_all_validations_together_take_at_most_their_share(
 ) -> None:
     """The budget is two minutes. A validation on all examples would take 3.5 to 550 seconds. The last one searches."""
     training = steady(minutes=2, validation=Validation(metrics=("exact",)), average=average)
-    made, events = Timed(tmp_path, training, update=1.0, search=search, loss=loss, fresh=False)()
+    made, events = Timed(tmp_path, training, update=1.0, search=search, loss=loss)()
     assert made.state.validating <= 0.1 * made.seconds
     assert 110 < made.seconds < 121
     assert [bool(each.metrics) for each in events.of(Validated) if each.what == "valid"][-1]
@@ -489,7 +489,7 @@ def test_a_validation_is_left_out_where_even_its_loss_takes_too_long(tmp_path: P
     """Losses of 25 seconds and searches of 50, ten times in three minutes, would be all of the time."""
     validation = Validation(times=10, metrics=("exact",))
     training = steady(minutes=3, validation=validation, average=2)
-    _, events = Timed(tmp_path, training, update=5.0, search=50.0, loss=25.0, fresh=False)()
+    _, events = Timed(tmp_path, training, update=5.0, search=50.0, loss=25.0)()
     searched = [each.what for each in events.of(Validated) if each.metrics]
     assert searched[-2:] == ["valid", "average"]
     first, second, *_ = (notice.text for notice in events.of(Notice))
@@ -515,12 +515,13 @@ def judge_with_clock(examples: int, seconds_each: float) -> tuple[Judge, list[in
         def evaluate(self, chosen: Sequence[Example], metrics: Any, batch_size: int, told: bool) -> Any:
             searched.append(len(chosen))
             now[0] += seconds_each * len(chosen)
-            return SimpleNamespace(scores={"exact": 50.0})
+            return SimpleNamespace(scores={"exact": 50.0}, cut=0.0)
 
     judge.metrics = [metric("exact")]
     judge.examples = [Example(str(number)) for number in range(examples)]
     judge.transducer, judge.clock, judge.seconds_each = Searcher(), lambda: now[0], None  # type: ignore[assignment]
     judge._loss = lambda allowed, part: 2.0  # type: ignore[method-assign]
+    judge._constant = lambda chosen: None  # type: ignore[method-assign]
     judge.crew = ALONE
     return judge, searched
 
@@ -528,26 +529,34 @@ def judge_with_clock(examples: int, seconds_each: float) -> tuple[Judge, list[in
 def test_a_search_is_timed_on_a_sample_before_it_is_begun() -> None:
     judge, searched = judge_with_clock(640, seconds_each=0.1)
     assert judge(30.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
-    assert searched == [64]
+    samples = [8, 16, 32, 64]
+    assert searched == samples
     assert judge(70.0) == Judgement(2.0, {"exact": 50.0}, -50.0, "exact", pytest.approx(64.0))
-    assert searched == [64, 640], "what it takes was known"
+    assert searched == [*samples, 640], "what it takes was known"
     assert judge(-1.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
-    assert searched == [64, 640], "there was no time for a sample either"
+    assert searched == [*samples, 640], "there was no time for a sample either"
+
+
+def test_a_sample_that_takes_too_long_is_not_begun() -> None:
+    """Eight examples take four seconds. The next sample would take eight, and six are left."""
+    judge, searched = judge_with_clock(640, seconds_each=0.5)
+    assert judge(10.0) == Judgement(2.0, {}, None, "exact", pytest.approx(320.0))
+    assert searched == [8]
 
 
 def test_what_a_search_takes_is_learned_once_even_without_time() -> None:
     """So that the last validation, which always searches, has its time in reserve."""
     judge, searched = judge_with_clock(640, seconds_each=0.1)
     assert judge(-1.0) == judge(-1.0) == Judgement(2.0, {}, None, "exact", pytest.approx(64.0))
-    assert searched == [64]
+    assert searched == [8]
 
 
 @pytest.mark.parametrize(("part", "count"), [(1.0, 640), (0.25, 160), (0.01, 64)])
 def test_slow_metrics_use_a_part_of_the_validation_data(part: float, count: int) -> None:
     """A part has at least 64 examples, because fewer would choose badly."""
     judge, searched = judge_with_clock(640, seconds_each=0.1)
-    assert judge(70.0, part).search_seconds == pytest.approx(0.1 * count)
-    assert searched == [64, count]
+    assert judge(90.0, part).search_seconds == pytest.approx(0.1 * count)
+    assert searched == [8, 16, 32, 64, *([count] if count > 64 else [])], "the last sample may be all"
 
 
 def test_a_loss_that_takes_too_long_is_given_up_after_a_batch(
@@ -583,6 +592,41 @@ def test_a_search_that_takes_as_long_as_it_takes_is_not_timed_first() -> None:
     assert searched == [640]
 
 
+def test_validation_keeps_its_share_of_a_training_that_its_updates_end(tmp_path: Path) -> None:
+    """A limit of an hour would allow 360 seconds. The updates end after 100."""
+    training = steady(minutes=60, steps=100, validation=Validation(metrics=("exact",)))
+    made, events = Timed(tmp_path, training, update=1.0, search=9.0)()
+    assert made.state.step == 100
+    assert made.state.validating <= 0.1 * made.seconds
+    assert [bool(each.metrics) for each in events.of(Validated)][-1]
+
+
+@pytest.mark.parametrize(("sample", "seconds"), [(20.0, 12.0), (500.0, 12.0)])
+def test_a_validation_that_never_fits_leaves_the_time_to_training(
+    sample: float, seconds: float, tmp_path: Path
+) -> None:
+    """A real judge whose smallest search takes longer than all validations may: only losses are left."""
+    training = steady(minutes=2, validation=Validation(metrics=("exact",)), average=3)
+    timed = Timed(tmp_path, training, update=1.0, search=0.0)
+    judge, _ = judge_with_clock(640, seconds_each=sample / 64)
+    judge.clock = lambda: timed.now
+
+    class Slow:
+        context = None
+
+        def evaluate(self, chosen: Sequence[Example], *_: Any, **__: Any) -> Any:
+            timed.now += sample * len(chosen) / 64
+            return SimpleNamespace(scores={"exact": 50.0}, cut=0.0)
+
+    judge.transducer = Slow()  # type: ignore[assignment]
+    timed.judge = judge  # type: ignore[method-assign, assignment]
+    made, events = timed()
+    trial = sample / 8
+    assert made.state.validating <= max(seconds, trial)
+    assert made.state.best is not None
+    assert not any(each.metrics for each in events.of(Validated))
+
+
 @pytest.mark.parametrize("share", [0.0, 1.5, math.nan])
 def test_a_share_for_validation_without_sense_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match=rf"training\.validation\.share = {share}: more than 0 and at most 1"):
@@ -590,41 +634,31 @@ def test_a_share_for_validation_without_sense_is_refused(share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "budget", "expected"),
+    ("budget", "expected"),
     [
         (
-            Pace(20, 0.1, 60),
-            Budget(minutes=30),
-            "30 minutes end after about 600 updates and 3.0 passes",
+            Budget(minutes=30, steps=2000),
+            r"after about 600 of 2,000 updates \(training.minutes = 30\).* --minutes 100,",
         ),
-        (Pace(20, 0.1, 60), Budget(minutes=30, steps=2000), r"--minutes 50 reaches 1,000 updates"),
-        (Pace(20, 1.0, 60), Budget(minutes=30), None),  # 30 passes over small data
-        (Pace(60, 0.01, 60), Budget(minutes=30), None),  # 1,800 updates on large data
-        (Pace(20, 0.1, 60), Budget(minutes=30, steps=500), None),  # as few as were asked for
-        (Pace(20, 0.1, 60), Budget(minutes=30, epochs=2), None),
-        (Pace(20, 0.1, 60), Budget(steps=10**6), None),
-        (Pace(0, 0.0, 60), Budget(minutes=1), None),
+        (Budget(minutes=30, steps=800), None),
+        (Budget(minutes=30), None),
+        (Budget(steps=10**6), None),
     ],
 )
-def test_a_budget_that_ends_too_soon_is_told(pace: Pace, budget: Budget, expected: str | None) -> None:
-    warning = pace.warning(budget)
-    assert (warning is None) == (expected is None)
-    assert expected is None or expected in str(warning)
+def test_a_clock_that_ends_training_early_is_told(budget: Budget, expected: str | None) -> None:
+    """At 20 updates a minute."""
+    line = budget.too_slow(20, 60)
+    assert (line is None) == (expected is None)
+    assert expected is None or re.search(expected, str(line))
+    assert budget.too_slow(0, 60) is None
 
 
-@pytest.mark.parametrize(
-    ("seconds", "fresh", "told"),
-    [(3.0, True, 1), (3.0, False, 0), pytest.param(0.1, True, 0, marks=pytest.mark.slow)],
-)
-def test_the_budget_is_looked_at_once_after_the_first_minute(
-    seconds: float, fresh: bool, told: int, tmp_path: Path
-) -> None:
-    """A model that starts from trained weights (``--init``) needs fewer updates, and is not warned."""
-    training = steady(minutes=3, validation=Validation(times=0))
-    _, events = Timed(tmp_path, training, update=seconds, search=0.0, fresh=fresh)()
-    notices = events.of(Notice)
-    assert len(notices) == told
-    assert all(60 <= notice.step * seconds <= 100 for notice in notices)
+def test_the_clock_is_looked_at_once_after_the_first_minute(tmp_path: Path) -> None:
+    training = steady(minutes=3, steps=1000, validation=Validation(times=0))
+    _, events = Timed(tmp_path, training, update=3.0, search=0.0)()
+    (notice,) = events.of(Notice)
+    assert "the clock will end training after about 60 of 1,000 updates" in notice.text
+    assert 60 <= notice.step * 3.0 <= 100
 
 
 # -------------------------------------------------------------------- budgets
@@ -765,7 +799,8 @@ def test_callbacks_are_told_in_order_and_files_written(tiny: dict[str, Any], tmp
 
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == steps[:-1]
-    assert set(records[-1]) == {"event", "step", "loss", "metrics", "best", "seconds", "what"}
+    last = [record for record in records if record["event"] == "validation"][-1]
+    assert set(last) == {"event", "step", "loss", "metrics", "best", "seconds", "what", "cut"}
     assert {"loss", "nll", "norm", "rate", "tokens_per_second", "progress", "seconds"} < set(records[0])
     assert records[0]["parts"] == {}, "cross-entropy has none but nll"
 

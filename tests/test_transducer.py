@@ -118,7 +118,8 @@ def test_overlong_sources_are_cut_with_a_warning(model: Transducer, caplog: pyte
         assert (whole.truncated, cut.truncated) == (None, Truncation(7, 4))
         assert not caplog.records  # the answer says so, and whoever drops the answer logs it
         assert short(["ab", "abcdef"]) == [model("ab"), model("abc")]  # three letters and the end
-    assert [record.getMessage() for record in caplog.records] == [
+    told = [record.getMessage() for record in caplog.records]
+    assert [line for line in told if " outputs " not in line] == [
         "input 2 has 7 tokens and is cut to data.lines.max_source_length = 4"
     ]
 

@@ -106,7 +106,7 @@ def train_run(
         table = _with_parents(made.table, init, teacher)
         _check_has_model(table, recipe)
         every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(run)]
-        finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew, made.notes)
+        finished = begin_training(table, run, resume, every, device, overwrite, own, sizes, crew, made)
     finally:
         crew.leave()
     raise_again(finished.reason)

@@ -48,8 +48,11 @@ class ProgressBar(Callback):
         shown = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
         for name, value in list(validated.metrics.items())[:1]:
             self.metric = f"{name} {value:.2f}  "
+        cut = f"  {100 * validated.cut:.1f} % cut at search.max_length" if validated.cut else ""
         star = "  *" if validated.best else ""
-        self._print(f"{_clock(validated.seconds):>7}  update {validated.step:>6,}  {validated.what}  {shown}{star}")
+        self._print(
+            f"{_clock(validated.seconds):>7}  update {validated.step:>6,}  {validated.what}  {shown}{cut}{star}"
+        )
 
     def on_tuning(self, tuned: TuningStep) -> None:
         self._print(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from transduce.answers.answer import Output, with_warnings
 from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.completion import Completer
 from transduce.answers.corpus_alignment import CorpusAlignment, Direction, align
+from transduce.answers.cuts import RAISE
 from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.answers.generation import Writer
 from transduce.answers.pipeline import Pipeline
@@ -33,7 +35,10 @@ from transduce.search.base import stream
 from transduce.search.completion import NextWords, Word
 from transduce.search.constraints.base import Constraints
 from transduce.search.generation import Generation
+from transduce.search.limits import longest_output
 from transduce.types import Example
+
+log = logging.getLogger("transduce")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +141,8 @@ class Transducer(Pipeline):
         given, tokens = "", tuple[Any, ...]()
         begun = self.read_prefix(prefix)
         forced = self.padded([begun], torch.long) if begun else None
-        decided = stream(search or self.search, self.model, self.padded([self.read_one(source)]), forced)
+        row, search = self.read_one(source), search or self.search
+        decided = stream(search, self.model, self.padded([row]), forced)
         while True:
             with self.computing():  # not while the caller has the piece
                 following = next(decided, None)
@@ -148,6 +154,8 @@ class Transducer(Pipeline):
                 yield text[len(given) :]
                 given = text
         yield self.target_tokenizer.decode(tokens)[len(given) :]
+        if (limit := longest_output(search, len(row))) is not None and len(tokens) >= limit:
+            log.warning("the output ends at the limit of the search (%d tokens): %s", limit, RAISE)
 
     def complete(self, prefixes: Sequence[str], k: int = 5, begun: str | Sequence[str] = "") -> list[list[Word]]:
         """For each prefix, in order, the ``k`` most probable next words, best first, as ``NextWords`` finds them.
@@ -221,8 +229,8 @@ class Transducer(Pipeline):
 
         If every metric needs only the scored references, nothing is searched. References are scored (teacher-forced) if
         a metric needs that, or if ``forcing`` is True. With a ``context`` the references are the lines of one text.
-        Unless ``told`` is False, logs a warning if sources or references have tokens that the model does not know
-        (``Evaluation.shares``).
+        Unless ``told`` is False, logs a warning if sources or references have tokens that the model does not know, or
+        if outputs were cut (``Evaluation.shares``).
         """
         found = evaluate(self, examples, metrics, clock, search, batch_size, forcing)
         if told:

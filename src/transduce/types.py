@@ -334,3 +334,4 @@ class Prediction:
     deviations: tuple[float, ...] = ()
     forced_context: str = ""  # the text before the line that the model read (``TextContext.signature``); empty for none
     forced_end: bool = True  # whether these tokens include EOS: False for a tagger or a classifier
+    cut: bool = False  # whether the search ended the output, and not the model

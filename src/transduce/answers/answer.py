@@ -37,6 +37,9 @@ class Output:
 
     ``deviations`` has the standard deviation of each number of a forecast, in the units of ``text``. It is empty if the
     model gives none. The log-probabilities of numbers are log-densities, in the same units.
+
+    ``cut_at`` is the number of tokens at which the search ended the output, because its ``max_length`` or a length
+    filter allows no more. It is None if the model ended the output.
     """
 
     text: str
@@ -52,6 +55,7 @@ class Output:
     missing: tuple[tuple[str, ...], ...] = ()
     deviations: tuple[float, ...] = ()
     derived: Derived | None = None
+    cut_at: int | None = None
 
     def interval(self, level: float = 0.9) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The lower and the upper ends of the central intervals that hold each number with probability ``level``.
@@ -153,6 +157,8 @@ class Answer:
         shares.unanswered += bool(self.problem)
         shares.input.add(self.unknown)
         (shares.prefixes if self.request.target is None else shares.targets).add(self.unknown_target)
+        if self.outputs:
+            shares.outputs.add(self.best.cut_at)
 
 
 def with_warnings(answers: Iterable[Answer], first: int = 1) -> Iterator[Answer]:

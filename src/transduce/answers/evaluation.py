@@ -39,6 +39,11 @@ class Evaluation:
         """Each metric's score, by its name."""
         return {each.name: each.score for each in self.statistics}
 
+    @property
+    def cut(self) -> float:
+        """The share of the outputs that the search ended at its limit, before the model did; 0 without examples."""
+        return sum(each.cut for each in self.predictions) / max(1, len(self.predictions))
+
 
 def evaluate(
     pipeline: Pipeline,
@@ -77,6 +82,7 @@ def evaluate(
     for number, answer in enumerate(found or scored, 1):
         answer.log(number)
         shares.input.add(answer.unknown)
+        shares.outputs.add(answer.best.cut_at)
     for example in examples:
         shares.compare_with(pipeline.target_tokenizer, example.references, example.source)
     for answer, example in zip(found, examples, strict=False):  # nothing was found if metrics score references alone
@@ -98,7 +104,7 @@ def prediction(output: Output | None, scored: Output | None, context: str = "") 
     """
     found = Prediction("")
     if output is not None:
-        found = Prediction(output.text, output.log_prob, deviations=output.deviations)
+        found = Prediction(output.text, output.log_prob, deviations=output.deviations, cut=output.cut_at is not None)
     if scored is None:
         return found
     return replace(

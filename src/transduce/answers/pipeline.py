@@ -12,6 +12,7 @@ import torch
 
 from transduce.answers.answer import Answer, Output, Unsatisfied
 from transduce.answers.batches import sorted_batches
+from transduce.answers.cuts import cut_at
 from transduce.answers.derivations import Derived
 from transduce.answers.empty_sources import is_empty
 from transduce.answers.extras import add_extras
@@ -26,6 +27,7 @@ from transduce.errors import RequestError, UserError
 from transduce.protocols import Search, TextContext
 from transduce.search.base import ends_freely, with_unknown
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
+from transduce.search.limits import longest_output
 from transduce.types import EOS, Derivation, Hypothesis
 
 R = TypeVar("R")
@@ -89,7 +91,7 @@ class Pipeline(TextModel):
         """
         try:
             hypotheses = self._hypotheses(requests, sources, first, search or self.search, batch_size)
-            return self.answers_from(requests, sources, hypotheses, batch_size)
+            return self.answers_from(requests, sources, hypotheses, batch_size, search)
         except RequestError:
             raise
         except UserError as error:  # such as a prefix that is longer than an output may be
@@ -101,11 +103,13 @@ class Pipeline(TextModel):
         sources: Sequence[SourceRow],
         hypotheses: Sequence[Found],
         batch_size: int = 64,
+        search: Search[Any] | None = None,
     ) -> list[Answer]:
-        """An answer to each request, in order, from the hypotheses that a search has found for it, with its extras.
-        ``sources`` are the requests' sources, which ``read`` has read.
+        """An answer to each request, in order, from the hypotheses that ``search`` (by default the own search) has
+        found for it, with its extras. ``sources`` are the requests' sources, which ``read`` has read.
         """
-        answers = [self._answer(*each) for each in zip(requests, sources, hypotheses, strict=True)]
+        every = zip(requests, sources, hypotheses, strict=True)
+        answers = [self._answer(*each, search or self.search) for each in every]
         return add_extras(self, answers, [source.row for source in sources], batch_size)
 
     def _hypotheses(
@@ -222,8 +226,12 @@ class Pipeline(TextModel):
         except UserError as error:
             raise RequestError(f"input {number}: {error}") from error
 
-    def _answer(self, request: Request, source: SourceRow, hypotheses: Found) -> Answer:
-        outputs = [self.output(hypothesis, request.source) for hypothesis in hypotheses]
+    def _answer(self, request: Request, source: SourceRow, hypotheses: Found, search: Search[Any]) -> Answer:
+        limit = None if request.target is not None else longest_output(search, len(source.row))
+        outputs = [
+            replace(self.output(hypothesis, request.source), cut_at=cut_at(hypothesis, limit))
+            for hypothesis in hypotheses
+        ]
         answer = Answer(
             request,
             outputs,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from transduce.answers.cuts import Cuts
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown, share_text
 from transduce.errors import UserError
@@ -20,7 +21,8 @@ log = logging.getLogger("transduce")
 class Shares:
     """Sums over answers: the unknown tokens of their sources (``input``), of the targets that were scored, of the
     prefixes, and of references that outputs are compared with. ``Answer.add_to`` adds an answer. ``asked`` counts the
-    answers, and ``unanswered`` those without outputs, because their request could not be answered.
+    answers, and ``unanswered`` those without outputs, because their request could not be answered. ``outputs`` counts
+    the best outputs that the search cut.
     """
 
     input: Unknown = field(default_factory=Unknown)
@@ -31,6 +33,7 @@ class Shares:
     unanswered: int = 0
     compared: int = 0  # outputs whose references have text
     empty: int = 0  # those of them that are empty
+    outputs: Cuts = field(default_factory=Cuts)
 
     def compare_with(self, tokenizer: Tokenizer, references: Sequence[str], source: str) -> None:
         """Counts the unknown tokens of the references of one source. A text that ``tokenizer`` cannot read is left out:
@@ -58,6 +61,8 @@ class Shares:
                 yield f"{name}: {unknown}{'; no output of its tokens equals them' if name == 'references' else ''}"
         if self.empty > MANY * self.compared:
             yield f"outputs: {share_text(self.empty, self.compared)} are empty, and their references are not"
+        if self.outputs.cut:
+            yield str(self.outputs)
 
     def tell(self, whose: str = "") -> None:
         """Logs the lines as warnings. ``whose`` begins each line, such as the name of a run."""

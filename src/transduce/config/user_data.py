@@ -25,11 +25,12 @@ OF_THE_DATA = (ORIGIN, *(f"data.{split}" for split in SPLITS))
 @dataclass(frozen=True)
 class Merged:
     """The settings of a recipe with a user's changes. ``notes`` are lines for people about settings that speak of the
-    recipe's own data.
+    recipe's own data. ``fixed`` are the keys that the user has set.
     """
 
     table: Table
     notes: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 def without_own_data(recipe: Table, own: Table, about: Iterable[str] = ()) -> tuple[Table, tuple[str, ...]]:

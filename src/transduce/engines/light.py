@@ -14,6 +14,7 @@ from typing import Any, overload
 from transduce import config
 from transduce.answers.answer import Answer, Output, Truncation, with_warnings
 from transduce.answers.batches import sorted_batches, window_size
+from transduce.answers.cuts import cut_at
 from transduce.answers.empty_sources import is_empty
 from transduce.answers.problems import HOPELESS, in_windows, settled
 from transduce.answers.request import Request
@@ -121,7 +122,8 @@ class LightTransducer:
         text = self.target_tokenizer.decode(ids)
         if isinstance(self.target_tokenizer, Sourced):
             text = self.target_tokenizer.with_source(text, source)
-        return Output(text, names, found.log_prob, found.score, found.token_log_probs, ids=ids)
+        cut = cut_at(found, self.options.max_length)
+        return Output(text, names, found.log_prob, found.score, found.token_log_probs, ids=ids, cut_at=cut)
 
 
 def fits(folder: Path) -> bool:

@@ -74,19 +74,20 @@ def merged(
     if pairs and "data" in base:  # they have columns of their own
         base = {**base, "data": {key: value for key, value in base["data"].items() if key != "columns"}}
     table = change(_over_all([base, *(layer.table for layer in own)]), settings)
-    return Merged(config.merge(table, mine), notes)
+    return Merged(config.merge(table, mine), notes, tuple(config.flatten(brought)))
 
 
 def continued(run: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> Merged:
     """The settings of a run that goes on, with a user's changes, by the same rule: a training set that the changes name
     replaces an origin that the run was trained on. Files of splits that the run names are the user's.
     """
+    fixed = tuple(config.flatten(change({}, settings)))
     data = run.get("data", {})
     if "train" in data:
-        return Merged(change(run, settings))
+        return Merged(change(run, settings), (), fixed)
     theirs = {"data": {split: data[split] for split in SPLITS if split in data}}
     table, notes = without_own_data(run, config.merge(theirs, change({}, settings)))
-    return Merged(change(table, settings), notes)
+    return Merged(change(table, settings), notes, fixed)
 
 
 def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:

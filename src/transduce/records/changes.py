@@ -12,6 +12,9 @@ from transduce.types import Facts
 PLACES = ("data.cache", "data.origin.folder")  # where the same data lie on this machine
 SPLIT_FILES = tuple(f"data.{split}." for split in ("train", "valid", "test"))
 CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no choice of settings
+BUDGET = tuple(f"training.{limit}" for limit in recipes.BUDGET)
+WORK = 0.15  # a budget in minutes made as many updates as a budget in updates if they differ by at most this share
+IN_VALIDATION = "training.validation.search"  # without it, the limits of the run's own search hold there
 OWN_TEXT = {"plays": "data.origin.path", "sentences": "data.origin.text"}  # what users give to these origins of data
 
 
@@ -70,7 +73,9 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
     today, ``Change.run`` the value then. The keys ``PLACES`` do not count.
 
     A setting that is new in the package counts only if the recipe sets it, because its default keeps the old behaviour.
-    A recipe that is gone, or that can no longer be resolved, is one change.
+    The search in validation, which only chooses the best checkpoint, counts only if the recipe sets it. A budget counts
+    by its work: it has not changed if the run has made about as many updates as the recipe allows. It does not count if
+    the run had a budget of its own. A recipe that is gone, or that can no longer be resolved, is one change.
     """
     if model.recipe not in recipes.names():
         return {"recipe": Change(None, model.recipe)}
@@ -87,9 +92,18 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
     written = config.flatten(table)
     if now["training.precision"] == "auto" and "training.precision" not in model.difference:
         now["training.precision"] = then["training.precision"]
+    if not any(key.startswith(IN_VALIDATION) for key in written):  # the run's own search, without a choice
+        then = {key: value for key, value in then.items() if not key.startswith(IN_VALIDATION)}
+    if _same_work(model, written.get("training.steps")) or not model.difference.keys().isdisjoint(BUDGET):
+        then |= {key: now.get(key) for key in BUDGET if key in now or key in then}
     keys = (key for key in sorted(then.keys() | now.keys()) if key in then or key in written)
     found = {key: Change(now.get(key), then.get(key)) for key in keys if key not in PLACES}
     return {key: change for key, change in found.items() if change.recipe != change.run}
+
+
+def _same_work(model: TrainedModel, steps: int | None) -> bool:
+    """Returns True if a run has made about as many updates as a budget of ``steps`` allows."""
+    return steps is not None and model.effort is not None and abs(model.effort.updates / steps - 1) <= WORK
 
 
 def choices(model: TrainedModel) -> dict[str, Change]:

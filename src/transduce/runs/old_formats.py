@@ -14,13 +14,13 @@ def state(record: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Converts the record of a checkpoint's state.json to the form that this version writes; a record of this version
     stays unchanged.
 
-    Before version 0.1 the record had no count of the lines of metrics.jsonl. ``best`` was a list of the value and the
-    loss; the settings in the same ``folder`` name the measure.
+    Before version 0.1 the record had no count of the lines of metrics.jsonl, and no curve. ``best`` was a list of the
+    value and the loss; the settings in the same ``folder`` name the measure.
     """
     best = record["best"]
     if isinstance(best, list):
         best = {"measure": measure(config.read(folder / CONFIG)), "value": best[0], "loss": best[1]}
-    return {"events": None, **record, "best": best}
+    return {"events": None, "start": None, "curve": [], **record, "best": best}
 
 
 def check_model(settings: config.Table, run: Path) -> None:

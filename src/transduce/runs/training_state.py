@@ -37,7 +37,8 @@ class State:
     ``seconds`` include the seconds ``validating``. ``reserve`` are the seconds of the budget that the end of training
     may need for validation, and ``part`` is the part of the validation data that it uses. ``recent`` are the updates
     whose weights are kept for the average. ``events`` counts the lines of metrics.jsonl; None in a checkpoint of a
-    version that did not count them.
+    version that did not count them. ``start`` is the loss of the first update, None if unknown. ``curve`` has the
+    update and the loss of each validation.
     """
 
     step: int = 0
@@ -54,6 +55,8 @@ class State:
     stale: int = 0
     recent: tuple[int, ...] = ()
     events: int | None = 0
+    start: float | None = None
+    curve: tuple[tuple[int, float], ...] = ()
 
 
 def save_training(
@@ -106,6 +109,7 @@ def read_state(folder: Path) -> State:
             **record
             | {"place": Place(**record["place"]), "best": None if best is None else Rank(**best)}
             | {name: tuple(record[name]) for name in ("validations", "recent")}  # JSON has no tuples
+            | {"curve": tuple((step, loss) for step, loss in record["curve"])}
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / STATE} is damaged ({error!r}); resume from a copy, or train again") from error

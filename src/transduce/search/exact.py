@@ -15,6 +15,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive
+from transduce.search.base import Filter
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.normalising import forbid_specials, forbid_unknown
@@ -114,6 +115,11 @@ class Exact:
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Exact:
         return replace(self, beam=self.beam if size is None else size, nbest=self.nbest if nbest is None else nbest)
+
+    @property
+    def filters(self) -> tuple[Filter[Any], ...]:
+        """None: this search has no filters."""
+        return ()
 
     def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
         """Yields one descent per source, in order. Up to ``ROWS`` sources start together."""

@@ -79,6 +79,15 @@ class SelectionSearch:
         """
         return LabelSearch().force(model, source, target)
 
+    def refused(self, source: Any, target: Padded, vocabulary: int) -> list[str]:
+        """The targets that keep fewer parts than ``least``, though they have more, or more parts than ``most``."""
+        kept = ((target.values == KEPT_ID) & target.mask).sum(1).tolist()
+        options = []
+        for count, parts in zip(kept, (target.lengths - 1).tolist(), strict=True):
+            few, many = count < min(self.least, parts), self.most is not None and count > self.most
+            options.append("least" if few else "most" if many else "")
+        return options
+
     def resized(self, size: int | None = None, nbest: int | None = None) -> SelectionSearch:
         return self if nbest is None else replace(self, nbest=nbest)
 

@@ -19,8 +19,9 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.protocols import Autoregressive, Search, lacking_for
-from transduce.search.base import ends_freely, stream
+from transduce.search.base import Filter, ends_freely, stream
 from transduce.search.beam import Beam
+from transduce.search.limits import Limited
 from transduce.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 
 
@@ -151,6 +152,26 @@ class Shortlist:
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Shortlist:
         return replace(self, search=self.search.resized(size, nbest))
+
+    @property
+    def max_length(self) -> int:
+        return self._limits.max_length
+
+    @property
+    def filters(self) -> tuple[Filter[Any], ...]:
+        return self._limits.filters
+
+    @property
+    def _limits(self) -> Limited:
+        return cast(Limited, self.search)  # each search that goes token by token has limits
+
+    def refused(self, source: Padded, target: Padded, vocabulary: int) -> list[str]:
+        """The targets with words that are not on their source's list. Filters see lists, so they are not asked."""
+        listed_BT = self.candidates.of(source, None).has(target) | ~target.mask
+        written = zip(listed_BT.all(1).tolist(), target.lengths.tolist(), strict=True)
+        return [
+            "path" if not listed else "max_length" if length > self.max_length else "" for listed, length in written
+        ]
 
 
 @dataclass(frozen=True)

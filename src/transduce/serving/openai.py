@@ -152,7 +152,10 @@ async def _texts(service: Service, body: Completion, prompt: str, client: Client
     if service.transducer.conditional:
         request = Request(prompt, nbest=None if body.n in (None, 1) else body.n)
         (answer,) = await service.answer([request], client)
-        found = [(each.text, "stop", len(each.tokens)) for each in answer.outputs[: body.count]]
+        found = [
+            (each.text, "stop" if each.cut_at is None else "length", len(each.tokens))
+            for each in answer.outputs[: body.count]
+        ]
     else:
         how = body.generation()
         writer = Writer(service.transducer, how)

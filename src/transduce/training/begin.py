@@ -18,7 +18,7 @@ from transduce.compute.crew import ALONE, Crew
 from transduce.compute.device import choose_device
 from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
-from transduce.config.user_data import borrowed
+from transduce.config.user_data import Merged, borrowed
 from transduce.data.base import Feed
 from transduce.data.batching import Batches, Place
 from transduce.data.fingerprints import DataChange, as_json
@@ -53,6 +53,7 @@ from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
 from transduce.training.settings import Settings, read_settings
 from transduce.training.sizes import Alternative, choose_settings
+from transduce.training.targets import SEARCHES, fit_searches
 from transduce.training.transfer import Parts, Transfer
 from transduce.training.tuning.tuner import tuner_of
 from transduce.training.updating import Updater
@@ -85,7 +86,7 @@ def train(
     pairs: OwnPairs | None = None,
     sizes: Sequence[Alternative] = (),
     crew: Crew = ALONE,
-    notes: Sequence[str] = (),
+    merged: Merged | None = None,
 ) -> Finished:
     """Trains the run that ``table`` (its settings) describes, in the directory ``run``. Returns a ``Finished``, which
     says how training ended. If a signal ends training early, its name is the reason.
@@ -95,8 +96,8 @@ def train(
     settings changed; otherwise ``resume`` is a no-op. If the data have changed since the checkpoint, UserError is
     raised, unless ``resume`` is "new-data": then an epoch begins with them. ``overwrite`` begins again, and deletes the
     earlier run once the new one has a checkpoint. ``pairs`` from Python are written into the run's folder ``data``.
-    ``sizes`` are other settings for few training pairs, which ``choose_settings`` reads. ``notes`` are lines for people
-    about the settings.
+    ``sizes`` are other settings for few training pairs, which ``choose_settings`` reads. ``merged`` has lines for
+    people about the settings, and the keys that the user has set.
 
     If the ``crew`` has several processes, all of them call this function with the same arguments. The first one decides
     the settings, prepares the data and writes the run. Raises UserError for a counted model, or for ``streams``, with
@@ -113,11 +114,11 @@ def train(
         if pairs is not None and crew.first:
             pairs.write(run)
         point = resume_point(run / CHECKPOINTS) if resume and crew.first else None
-        plan = plan_run(table, settings, run, point, where, sizes, notes, resume == NEW_DATA) if crew.first else None
+        plan = plan_run(table, settings, run, point, where, sizes, merged, resume == NEW_DATA) if crew.first else None
         table, goes_on = crew.share((plan.table, point is not None) if plan else (table, False))
         if plan is None:  # the first process has prepared the data
             point = run / CHECKPOINTS / "last" if goes_on else None
-            plan = plan_run(table, read_settings(table), run, point, where, (), (), resume == NEW_DATA)
+            plan = plan_run(table, read_settings(table), run, point, where, None, (), resume == NEW_DATA)
         check_crew(plan.settings, crew)
         torch.manual_seed(plan.settings.training.seed)
         model: Any = plan.settings.model()
@@ -181,7 +182,7 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     changed = frozenset() if plan.data_change is None else plan.data_change.splits
     other_judge = bool(measure) or "valid" in changed
     if other_judge:
-        state = replace(state, best=None, validations=(), stale=0)
+        state = replace(state, best=None, validations=(), curve=(), stale=0)
     carry = None if point is None else load_carry(point, plan.where)
     if "train" in changed or (point is not None and reorders(point, plan.table)):
         state, carry = replace(state, place=Place(state.place.epoch + 1)), None
@@ -216,7 +217,6 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
         run=run,
         texts=plan.texts,
         state=state,
-        fresh=plan.settings.init is None,
         crew=crew,
     )
     if other_judge:
@@ -317,7 +317,7 @@ class Plan:
         """A line that says why "auto" chose the precision. Empty if there is no reason: the settings name the
         precision, or "auto" chose float32 on a GPU or mps.
         """
-        return (f"precision {self.chosen.precision}: {self.chosen.reason}",) if self.chosen.reason else ()
+        return (f"{self.chosen.precision} was chosen: {self.chosen.reason}",) if self.chosen.reason else ()
 
     @property
     def objective(self) -> Objective[Any]:
@@ -368,7 +368,7 @@ def plan_run(
     point: Path | None,
     where: torch.device,
     sizes: Sequence[Alternative],
-    notes: Sequence[str] = (),
+    merged: Merged | None = None,
     new_data: bool = False,
 ) -> Plan:
     """Makes all decisions before training. Loads the teacher and the run to start from, and reads and encodes the data.
@@ -376,8 +376,10 @@ def plan_run(
 
     ``point`` is the checkpoint to continue from, or None. If it is given, the run that this one started from is not
     read. If the directory is already a run, it keeps its tokenizers. Raises UserError if the data have changed since
-    the checkpoint, unless ``new_data`` is True.
+    the checkpoint, unless ``new_data`` is True. ``merged`` has lines for people about the settings, and the keys of
+    settings that the user has set: the data change none of them.
     """
+    merged = merged or Merged(table)
     data = settings.data
     predecessor = _predecessor(settings.init) if settings.init and point is None else None
     units = predecessor.units_for(data, table["data"]["units"]) if predecessor else None
@@ -406,6 +408,7 @@ def plan_run(
     table, choice = choose_settings(table, sizes, len(prepared.train))
     if choice:
         settings = read_settings(table)
+    table, unwritable = fit_searches(table, settings, prepared, where, SEARCHES if point else merged.fixed)
     chosen = choose_precision(settings.training.precision, where)
     table = config.assign(table, "training.precision", chosen.precision)
     settings, table = config.build_and_resolve(table, Settings, prepared.facts)
@@ -413,7 +416,8 @@ def plan_run(
     check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
     if teacher:
         teacher.check(prepared.tokenizers)
-    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, (*notes, *choice), data_change)
+    notes = (*merged.notes, *choice, *unwritable)
+    return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, notes, data_change)
 
 
 def _predecessor(init: Init) -> Predecessor | Parts:

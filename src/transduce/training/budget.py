@@ -1,6 +1,4 @@
-"""The training budget: the end of training, its clock, the share of validation, and a warning if the budget is too
-small for the measured speed.
-"""
+"""The training budget: the end of training, its clock, and the share of validation."""
 
 from __future__ import annotations
 
@@ -60,6 +58,41 @@ class Budget:
             shares.append(seconds / max(60 * self.minutes - reserve, 1e-9))
         return max(shares)
 
+    def whole_seconds(self, steps: int, epochs: float, seconds: float, share: float) -> float:
+        """The expected seconds of the whole training, of which validation takes a ``share``. ``seconds`` are those of
+        the updates so far, without validation. Infinite if the budget has no minutes.
+        """
+        if self.minutes is None:
+            return math.inf
+        done = self.progress(steps, epochs, 0.0)
+        by_work = seconds / done / (1 - share) if done and share < 1 else math.inf
+        return min(60 * self.minutes, by_work)
+
+    def too_slow(self, steps: int, seconds: float) -> str | None:
+        """A line for people if the minutes end training long before its ``steps``; otherwise None. So far it has made
+        ``steps`` updates in ``seconds``.
+        """
+        if self.minutes is None or self.steps is None or not steps:
+            return None
+        reached = steps / seconds * 60 * self.minutes
+        if reached >= REACHED * self.steps:
+            return None
+        needed = math.ceil(self.steps / steps * seconds / 60)
+        return (
+            f"the clock will end training after about {_rounded(reached)} of {self.steps:,} updates "
+            f"(training.minutes = {self.minutes:g}). All of them take about {needed} minutes here: --minutes {needed}, "
+            "or use more threads or a faster machine"
+        )
+
+
+REACHED = 0.7  # a budget whose minutes reach a smaller share of its updates is too slow
+KNOWN_AFTER = 60.0  # seconds of training after which the speed is known
+
+
+def _rounded(count: float) -> str:
+    """A number with two significant digits."""
+    return f"{float(f'{count:.2g}'):,.0f}"
+
 
 # ----------------------------------------------------------------- validation
 
@@ -68,28 +101,32 @@ AT_ONCE = 1 / 3  # largest part of the share for one validation
 
 @dataclass(frozen=True)
 class ValidationTime:
-    """The seconds that validation may take: a ``share`` of the budget. There is no limit if the budget has no minutes,
-    because then the results must not depend on the clock. The end of training needs ``passes`` validations: of the last
-    model and, if there is an average of models, of the average.
+    """The seconds that validation may take: a ``share`` of the ``whole`` seconds of training. There is no limit if the
+    budget has no minutes, because then the results must not depend on the clock: ``whole`` is infinite. The end of
+    training needs ``passes`` validations: of the last model and, if there is an average of models, of the average.
     """
 
-    minutes: float | None
+    whole: float
     share: float
     passes: int = 1
 
     @property
     def most(self) -> float:
         """The most seconds that one validation takes."""
-        return math.inf if self.minutes is None else self.share * 60 * self.minutes * AT_ONCE / self.passes
+        return self.share * self.whole * AT_ONCE / self.passes
 
     def allowed(self, seconds: float, validating: float, reserve: float) -> float:
         """The most seconds that a validation before the end takes, after ``seconds`` of training. Earlier validations
         took ``validating`` of them, and ``reserve`` seconds are kept for the end. May be negative.
         """
-        if self.minutes is None:
+        if math.isinf(self.whole):
             return math.inf
-        before_the_end = self.share * 60 * self.minutes - reserve
+        before_the_end = self.share * self.whole - reserve
         return min(self.most, min(self.share * seconds, before_the_end) - validating)
+
+    def last(self, validating: float) -> float:
+        """The most seconds that one validation takes at the end of training. Earlier ones took ``validating``."""
+        return (self.share * self.whole - validating) / self.passes
 
     def reserve(self, seconds: float) -> float:
         """The seconds to reserve for the end: a fifth more than the ``seconds`` of one validation. The limit is two
@@ -100,40 +137,3 @@ class ValidationTime:
     def part(self, seconds: float) -> float:
         """The part of its data that a validation can use if it takes ``seconds`` with all of them."""
         return min(1.0, self.most / seconds)
-
-
-# ----------------------------------------------------------------------- pace
-
-KNOWN_AFTER = 60.0  # seconds of training after which the speed is known
-LEAST_UPDATES, LEAST_EPOCHS = 1_000, 10  # a budget that reaches none of the two is too small to learn much
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The progress of training: the updates, the passes over the data, and the seconds with validation."""
-
-    updates: int
-    epochs: float
-    seconds: float
-
-    def warning(self, budget: Budget) -> str | None:
-        """A line for people if the budget's minutes end too soon to learn much; otherwise None.
-
-        Too soon means before ``LEAST_UPDATES`` updates and before ``LEAST_EPOCHS`` passes over the data, at the speed
-        so far. There is no warning before the first update, or if the budget has no minutes. There is also none if the
-        budget's limit of updates or epochs ends training before the minutes, because the user has chosen that limit.
-        """
-        if budget.minutes is None or not self.updates:
-            return None
-        per_minute = 60 * self.updates / self.seconds
-        reached = per_minute * budget.minutes
-        epochs = self.epochs * reached / self.updates
-        limited = (budget.steps or math.inf) <= reached or (budget.epochs or math.inf) <= epochs
-        if limited or reached >= LEAST_UPDATES or epochs >= LEAST_EPOCHS:
-            return None
-        return (
-            f"at {per_minute:,.0f} updates a minute, {budget.minutes:g} minutes end after about {reached:,.0f} updates "
-            f"and {epochs:.1f} passes over the data, which is too few to learn much. Train for longer (--minutes "
-            f"{math.ceil(LEAST_UPDATES / per_minute)} reaches {LEAST_UPDATES:,} updates), use more threads or a faster "
-            "machine, or set a smaller model (its widths and layers) or smaller batches (training.batching.tokens)"
-        )

@@ -47,7 +47,8 @@ class Validated:
 
     ``metrics`` has the scores by name; it is empty if the validation computed only the loss. ``best`` says whether the
     model is the best so far. ``seconds`` are the seconds of the whole training until then. ``what`` says which model
-    was validated: "valid" for the current model, "average" for the average of the last models.
+    was validated: "valid" for the current model, "average" for the average of the last models. ``cut`` is the share of
+    the outputs that the search ended at its limit, before the model did.
     """
 
     step: int
@@ -56,6 +57,7 @@ class Validated:
     best: bool
     seconds: float
     what: str = "valid"  # or "average": the average of the last models
+    cut: float = 0.0
 
 
 @dataclass(frozen=True)

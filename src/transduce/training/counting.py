@@ -146,6 +146,8 @@ class Counting:
             for callback in self.callbacks:
                 callback.on_checkpoint(Saved(checkpoint, step))
             if self.judge is not None and checkpoint == "best":
-                validated = Validated(step, judgement.loss, judgement.metrics, True, about["seconds"])
+                validated = Validated(
+                    step, judgement.loss, judgement.metrics, True, about["seconds"], cut=judgement.cut
+                )
                 for callback in self.callbacks:
                     callback.on_validation(validated)

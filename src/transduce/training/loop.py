@@ -23,14 +23,16 @@ from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import State, save_training
 from transduce.training.augmentation.base import augmented
-from transduce.training.budget import CLOCKS, KNOWN_AFTER, Pace, ValidationTime
+from transduce.training.budget import CLOCKS, KNOWN_AFTER, ValidationTime
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
+from transduce.training.curve import Constant, Curve, conclusions, unusable
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
 from transduce.training.updating import MadeUpdate, Updater
 from transduce.training.validation import Judgement, TooSlowError
 
 SAVES = 10  # checkpoints in a budget, if training does not validate before its end
+LEAST_PART = 1e-9  # of the validation data: one batch
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
 NO_MEASURE = (
     "no loss or score of a validation is a finite number, so the last model is saved as the best. A loss of nan means "
@@ -45,20 +47,19 @@ NOTHING_LEARNED = (
 
 
 class DivergenceError(StoppedError):
-    """The loss or the gradient is no longer finite."""
+    """The loss or the gradient is no longer finite, or the best model is worse than an untrained one."""
 
 
 @dataclass
 class Loop:
     """The training loop of every model that learns by gradients. It makes updates, validations and checkpoints until
     the budget ends, patience runs out or a signal arrives. A call trains and returns ``Finished``. It raises
-    DivergenceError if the loss or the gradient is no longer finite.
+    DivergenceError if the loss or the gradient is no longer finite, and at the end if the best model's loss is far
+    above the loss of the untrained model.
 
     ``updater`` has the model and makes its updates. ``judge`` validates the current model. Its arguments limit its
     seconds and the part of its data. If it is None, there are no validation data, and the last model is the best.
-    ``texts`` are other files of the checkpoint last, by name. ``state`` is replaced as training proceeds. ``fresh`` is
-    False for a model that starts from trained weights. Then few updates may be enough, and the loop does not warn of
-    them.
+    ``texts`` are other files of the checkpoint last, by name. ``state`` is replaced as training proceeds.
 
     If the ``crew`` has several processes, each of them runs this loop with a part of every batch. All make the same
     updates and validations. Only the first process writes files, and ``callbacks`` must be empty in the others.
@@ -72,7 +73,6 @@ class Loop:
     run: Path
     texts: Mapping[str, str]
     state: State
-    fresh: bool = True
     crew: Crew = ALONE
 
     def __post_init__(self) -> None:
@@ -86,8 +86,7 @@ class Loop:
         self.previous_progress = self.progress  # the progress at the last call of ``_due``
         self.session_began = self.state.seconds
         self.pace_known = self.share_noticed = False
-        validation, passes = self.training.validation, 2 if self.training.average > 1 else 1
-        self.validation_time = ValidationTime(self.training.minutes, validation.share, passes)
+        self.constant: Constant | None = None  # as the last validation with a search knows it
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # rank of the weights in checkpoints/best
 
     # ------------------------------------------------------------- the loop
@@ -99,8 +98,10 @@ class Loop:
                 if reason in ("budget", "patience"):
                     with self.updater.whole():
                         self._finish()
+                    self._conclude(reason)
                     reason = interruption.signal or reason
             self._save()
+            self._check_usable(reason)
         except BaseException as error:
             with suppress(Exception):  # what ended the training is told, and not what fails because of it
                 self._close(type(error).__name__)
@@ -148,6 +149,21 @@ class Loop:
     def progress(self) -> float:
         epochs = 0.0 if self.training.epochs is None else self.epochs  # not needed; counting batches takes time
         return self.training.budget.progress(self.state.step, epochs, self.seconds, self.state.reserve)
+
+    @property
+    def validation_time(self) -> ValidationTime:
+        """The seconds that validation may take, by the speed of the updates so far."""
+        share, epochs = self.training.validation.share, 0.0 if self.training.epochs is None else self.epochs
+        updating = self.seconds - self.state.validating
+        whole = self.training.budget.whole_seconds(self.state.step, epochs, updating, share)
+        return ValidationTime(whole, share, 2 if self.training.average > 1 else 1)
+
+    @property
+    def curve(self) -> Curve:
+        """The validations so far. A run of an older version has kept only the last ones."""
+        curve, values = self.state.curve, self.state.validations
+        values = values[len(values) - len(curve) :]
+        return Curve([step for step, _ in curve], values, [loss for _, loss in curve], self.state.start)
 
     @property
     def validates(self) -> bool:
@@ -206,6 +222,8 @@ class Loop:
             tallies=dict(sum((update.tallies for update in updates), Counter())),
         )
         self.reported = now
+        if self.state.start is None:
+            self.state = replace(self.state, start=float(updates[0].nll) / updates[0].count)
         self._count_event()
         for callback in self.callbacks:
             callback.on_update(report)
@@ -234,16 +252,28 @@ class Loop:
             callback.on_notice(Notice(self.state.step, text))
 
     def _notice_pace(self) -> None:
-        """After the first minute of this session, warns once if the budget's minutes end too soon to learn much. A
-        model that started from trained weights gets no warning.
-        """
-        seconds = self.seconds
-        if self.pace_known or seconds - self.session_began < KNOWN_AFTER:
+        """After the first minute of this session, warns once if the clock will end training long before its updates."""
+        if self.pace_known or self.seconds - self.session_began < KNOWN_AFTER:
             return
         self.pace_known = True
-        warning = Pace(self.state.step, self.epochs, seconds).warning(self.training.budget)
-        if warning and self.fresh:
-            self._notice(warning)
+        if line := self.training.budget.too_slow(self.state.step, self.seconds):
+            self._notice(line)
+
+    def _conclude(self, reason: str) -> None:
+        """Tells the user what the curve of validations says at its end."""
+        if self.state.best is not None and not unusable(self.curve, self.state.best, self.constant):
+            for line in conclusions(self.curve, self.state.best, self.constant, reason == "budget"):
+                self._notice(line)
+
+    def _check_usable(self, reason: str) -> None:
+        """Raises DivergenceError if training has ended and its best model cannot be used."""
+        if reason not in ("budget", "patience") or self.state.best is None:
+            return
+        if why := unusable(self.curve, self.state.best, self.constant):
+            raise DivergenceError(
+                f"no model is usable: {why}. Lower training.optimizer.rate or training.clip, or lengthen the warm-up, "
+                "and train again"
+            )
 
     def _notice_share(self, computed: str, left_out: str, seconds: float) -> None:
         """Tells the user which part of a validation is computed, which part is left out, and why. It does so at most
@@ -330,12 +360,13 @@ class Loop:
         If the search was left out, there is no value: then it records nothing, tells the user, and returns the seconds
         that the search would have taken.
         """
+        step = self.state.step
         if judgement.value is None:
             metrics = ", ".join(self.training.validation.metrics)
             self._notice_share("the loss alone", f"a search for {metrics}", judgement.search_seconds)
             return judgement.search_seconds
-        validations = (*self.state.validations, judgement.value)
-        self.state = replace(self.state, validated_step=self.state.step, validations=validations)
+        validations, curve = (*self.state.validations, judgement.value), (*self.state.curve, (step, judgement.loss))
+        self.state = replace(self.state, validated_step=step, validations=validations, curve=curve)
         return 0.0
 
     @property
@@ -355,7 +386,7 @@ class Loop:
         finally:
             self.trainable.train()
             self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
-        began = self.clock()
+        began, self.constant = self.clock(), judgement.constant or self.constant
         best = judgement.rank.better_than(self.state.best)
         if best:
             # if patience has run out, a resumed training must not continue, even if the average is better
@@ -365,7 +396,9 @@ class Loop:
         elif judgement.value is not None and what == "valid":
             self.state = replace(self.state, stale=self.state.stale + 1)
         self._count_event()
-        validated = Validated(self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what)
+        validated = Validated(
+            self.state.step, judgement.loss, judgement.metrics, best, self.seconds, what, judgement.cut
+        )
         for callback in self.callbacks:
             callback.on_validation(validated)
         self.state = replace(self.state, validating=self.state.validating + self.clock() - began)
@@ -403,15 +436,13 @@ class Loop:
             self._save_weights("best", {"step": self.state.step, "what": "last"})
             self.state = replace(self.state, best_step=self.state.step)
             return
-        if not self.state.validations:  # the time of a complete validation is not known well
-            self._validate(self.validation_time.most)
-        self._validate()
+        self._validate_last()
         if self.state.best is None:
             self._notice(NO_MEASURE)
             self.state = replace(self.state, best_step=self.state.step)
             self._save_weights("best", {"step": self.state.step, "what": "last"})
         recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
-        if len(recent) < 2:
+        if len(recent) < 2 or not self.state.validations:
             return
         self.crew.wait()  # until the first process has written the weights that all of them read
         model = self.trainable.model
@@ -421,6 +452,20 @@ class Loop:
         self._judge("average")
         set_weights(model, last, "the last")
         self.state = replace(self.state, recent=())  # a resumed finished run must not average them again
+
+    def _validate_last(self) -> None:
+        """Validates the last model. If no validation was complete so far, its time is not known well: then it takes two
+        attempts, the second with less data, and perhaps no search.
+        """
+        if self.state.validations:
+            self._validate()  # its time is in reserve
+            return
+        self._validate(min(self.validation_time.most, self.validation_time.last(self.state.validating)))
+        if not self.state.validations:
+            self._validate(self.validation_time.last(self.state.validating))
+        if self.state.best is None:  # one batch of the loss is better than nothing
+            self.state = replace(self.state, part=LEAST_PART)
+            self._validate(0.0)
 
     def _save(self) -> None:
         self._report()

@@ -22,7 +22,7 @@ from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredEr
 from transduce.protocols import Deriving, Model, Objective, Search, TextContext, can
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
-from transduce.search.greedy import Greedy
+from transduce.search.quickest import quickest
 from transduce.statistical.counted import Counted
 from transduce.training.augmentation.base import Augmentation
 from transduce.training.augmentation.hallucination import Hallucination
@@ -51,23 +51,26 @@ class Validation:
 
     The first metric chooses the best checkpoint. If there are no metrics, the loss chooses it. Training stops after
     ``patience`` validations in a row without a better one. Metrics need the outputs of ``search`` for ``examples``
-    examples, evenly spaced (default: all). The loss then uses about the same share of the data. If there are no
-    metrics, it uses all data.
+    examples, evenly spaced (default: all). The default search has the filters and the ``max_length`` of the run's own
+    search, and is the quickest that has them: greedy search for a beam, the best path for a prefix beam. The loss then
+    uses about the same share of the data. If there are no metrics, it uses all data.
 
-    If the budget has minutes, all validations together take at most a ``share`` of the time so far. The validations at
-    the end count as part of the share of the whole budget. A validation whose search would take longer computes only
-    the loss, and does not count for ``patience``. Its model can be the best only until a validation with a search. If
-    even the loss would take longer, the validation is left out. One validation takes at most a third of the share of
-    the budget. If it would take longer, it uses fewer examples from the middle of the budget on. They are evenly
-    spaced: as many as fit into the time, but at least 64. A budget that has only updates or epochs has no such limits,
-    because an interrupted run must end with the same result bit for bit.
+    If the budget has minutes, all validations together take at most a ``share`` of the time so far, and with those at
+    the end of training at most this share of all the time. A budget that also has updates ends when its updates do, so
+    the share is that of the time that they need. A validation whose search would take longer computes only the loss,
+    and does not count for ``patience``. Its model can be the best only until a validation with a search. If even the
+    loss would take longer, the validation is left out. One validation takes at most a third of the share. If it would
+    take longer, it uses fewer examples from the middle of the budget on. They are evenly spaced: as many as fit into
+    the time, but at least 64. If 64 do not fit, all validations compute only the loss. The time of a search is
+    measured on 8 examples, and then on more while there is time. A budget that has only updates or epochs has no such
+    limits, because an interrupted run must end with the same result bit for bit.
     """
 
     times: int = 10
     every: int | None = None
     share: float = 0.1
     metrics: tuple[str, ...] = ()
-    search: Search[Any] = field(default_factory=Greedy)
+    search: Search[Any] | None = None
     examples: int | None = None
     patience: int | None = None
 
@@ -187,7 +190,14 @@ class Settings:
                 "only a language model, whose data.units have a target alone, reads a text: leave context out",
             )
         if self.training.validation.metrics:
-            check_fit("training.validation.search", "Search", type(self.training.validation.search), model)
+            check_fit("training.validation.search", "Search", type(self.validation_search), model)
+
+    @property
+    def validation_search(self) -> Search[Any]:
+        """The search of validations: the one that the settings name, otherwise the quickest with the limits of
+        ``search``.
+        """
+        return self.training.validation.search or quickest(self.search)
 
     def _check_streams(self) -> None:
         """Raises ConfigError for settings that do not allow streams: data with sources, another objective than

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -24,16 +25,17 @@ from transduce.metrics.base import metric
 from transduce.metrics.statistics import references, statistics
 from transduce.metrics.suitability import concerns
 from transduce.objectives.base import Trainable
-from transduce.protocols import Density, Regressor, can
+from transduce.protocols import Density, Metric, Regressor, can
 from transduce.runs.checkpoints import Rank
 from transduce.runs.run import language_model
 from transduce.training.budget import CLOCKS
+from transduce.training.curve import Constant
 from transduce.training.settings import Settings, Training
 from transduce.transducer import Transducer
 from transduce.types import Batch, Example, Prediction
 
 CHECKED = 8  # examples that check the metrics before training
-SAMPLE = 64  # examples of a search that measures the time of a search; a validation never has fewer examples
+TRIAL, SAMPLE = 8, 64  # examples of the first and the last search that measure its time
 
 
 class TooSlowError(Exception):
@@ -51,7 +53,8 @@ class Judgement:
 
     ``measure`` is "loss" or the name of the first metric. The value is the loss, or the metric's score, negated if
     higher scores are better. It is None if the search did not fit into the allowed time. Then there is only the loss,
-    and the search would have taken about ``search_seconds``.
+    and the search would have taken about ``search_seconds``. ``cut`` is the share of the outputs that the search ended
+    at its limit. ``constant`` is the best constant output by the first metric; None if it is unknown.
     """
 
     loss: float
@@ -59,6 +62,8 @@ class Judgement:
     value: float | None
     measure: str = "loss"
     search_seconds: float = 0.0
+    cut: float = 0.0
+    constant: Constant | None = None
 
     @property
     def rank(self) -> Rank:
@@ -104,10 +109,11 @@ class Judge:
         self.metrics = [metric(name) for name in training.validation.metrics]
         self.clock = crew.clock(CLOCKS[training.clock])
         self.seconds_each: float | None = None  # of the last measured search, for each example
+        self.constant: Constant | None = None
 
     def __call__(self, allowed: float = math.inf, part: float = 1.0) -> Judgement:
-        """The judgement of the current model by this ``part`` of the data, at least ``SAMPLE`` examples. Leaves out the
-        search if the whole is expected to take more than ``allowed`` seconds.
+        """The judgement of the current model by this ``part`` of the data, at least ``SAMPLE`` examples: fewer would
+        choose badly. Leaves out the search if the whole is expected to take more than ``allowed`` seconds.
 
         Raises TooSlowError if even the loss is expected to take longer, by the time of its first batch.
         """
@@ -117,55 +123,79 @@ class Judge:
             return Judgement(loss, {}, loss)
         left = allowed - (self.clock() - began)
         chosen = self._spread(max(SAMPLE, math.ceil(part * len(self.examples))))
-        expected = self._expected_seconds(len(chosen), left)
+        expected, timed = self._expected_seconds(len(chosen), left)
         if expected > left:
             return Judgement(loss, {}, None, self.metrics[0].name, expected)
-        scores, seconds = self._search(chosen)
+        found, seconds = timed if timed is not None and len(chosen) <= SAMPLE else self._search(chosen)
         first = self.metrics[0]
-        value = scores[first.name]
-        return Judgement(loss, scores, -value if first.higher_is_better else value, first.name, seconds)
+        value = _lower_is_better(first, found.scores[first.name])
+        return Judgement(loss, found.scores, value, first.name, seconds, found.cut, self._constant(chosen))
 
-    def _expected_seconds(self, count: int, left: float) -> float:
-        """The expected seconds of the search for ``count`` examples. ``left`` are the seconds that are left for it. If
-        they are infinite, the result is 0.
+    def _expected_seconds(self, count: int, left: float) -> tuple[float, tuple[Evaluation, float] | None]:
+        """The expected seconds of the search for ``count`` examples, 0 if ``left``, the seconds that are left for it,
+        are infinite. Also returns the search for ``SAMPLE`` examples with its seconds, if it was done.
 
-        The search is timed on a sample if its time is unknown. It is timed again if ``left`` is positive and less than
-        its last time, because a model that has learned more writes shorter outputs.
+        The search is timed on samples if its time is unknown. It is timed again if ``left`` is positive and less than
+        its last time, because a model that has learned more writes shorter outputs. Each sample is twice as large as
+        the one before, and the last one has ``SAMPLE`` examples. A sample that might take longer than what is left is
+        not begun.
         """
         if left == math.inf:
-            return 0.0
+            return 0.0, None
+        timed = None
         if self.seconds_each is None or self.seconds_each * count > left > 0:
-            self._search(self._spread(SAMPLE))
-        return (self.seconds_each or 0.0) * count
+            size = TRIAL
+            _, seconds = self._search(self._spread(size))
+            spent = seconds
+            while size < min(SAMPLE, len(self.examples)) and spent + 2 * seconds <= left:
+                size *= 2
+                timed = _, seconds = self._search(self._spread(size))
+                spent += seconds
+            timed = timed if size >= SAMPLE or size >= len(self.examples) else None
+            left -= spent
+        return (0.0 if timed and count <= SAMPLE else (self.seconds_each or 0.0) * count), timed
 
     def _spread(self, count: int) -> list[Example]:
         """Some of the examples, at most ``count``: evenly spaced, or the first ones if they are lines of one text."""
         return spread(self.examples, count) if self.transducer.context is None else self.examples[:count]
 
-    def _search(self, chosen: Sequence[Example]) -> tuple[dict[str, float], float]:
-        """Searches for the outputs of the examples ``chosen``. Returns the metrics' scores by name, and the seconds of
-        the search.
-        """
+    def _search(self, chosen: Sequence[Example]) -> tuple[Evaluation, float]:
+        """Searches for the outputs of the examples ``chosen``. Returns their evaluation and the seconds it took."""
         began = self.clock()
-        scores = self._scores(chosen)
+        found = self._evaluate(chosen)
         seconds = self.clock() - began
         self.seconds_each = seconds / max(1, len(chosen))
-        return scores, seconds
+        return found, seconds
 
-    def _scores(self, chosen: Sequence[Example]) -> dict[str, float]:
+    def _evaluate(self, chosen: Sequence[Example]) -> Evaluation:
         if not self.crew.several or self.transducer.context is not None:  # lines of one text are read in order
-            return self._evaluated(chosen).scores
+            return self._evaluated(chosen)
         rank, world = self.crew.rank, self.crew.world
-        own = self._evaluated(chosen[rank::world]).predictions
+        own = self._evaluated(chosen[rank::world])
         predictions: list[Any] = [None] * len(chosen)
-        for place, theirs in enumerate(self.crew.gather(own)):
+        for place, theirs in enumerate(self.crew.gather(own.predictions)):
             predictions[place::world] = theirs
-        found = statistics(self.metrics, predictions, chosen)
-        return {each.name: each.score for each in found}
+        return replace(own, predictions=predictions, statistics=statistics(self.metrics, predictions, chosen))
 
     def _evaluated(self, chosen: Sequence[Example]) -> Evaluation:
         """The evaluation of some examples. It tells nothing: training begins with a report on the data."""
         return self.transducer.evaluate(chosen, self.metrics, batch_size=128, told=False)
+
+    def _constant(self, chosen: Sequence[Example]) -> Constant | None:
+        """The most frequent reference as the output for every source, by the first metric. None if the model is a
+        regressor, or if the metric needs forcing or the source's own words.
+        """
+        first = self.metrics[0]
+        if first.needs_forcing or can(type(self.trainable.model), Regressor):
+            return None
+        text = Counter(references(example)[0] for example in chosen).most_common(1)[0][0]
+        if self.constant is None or self.constant.text != text:
+            try:
+                found = statistics([first], [Prediction(text)] * len(chosen), chosen)[0]
+            except ValueError:
+                return None
+            self.constant = Constant(text, _lower_is_better(first, found.score))
+        return self.constant
 
     @torch.no_grad()
     def _loss(self, allowed: float, part: float) -> float:
@@ -219,7 +249,7 @@ def judge_of(
     device = next(trainable.model.parameters()).device
     transducer = Transducer(
         trainable.model,
-        validation.search,
+        settings.validation_search,
         prepared.tokenizers,
         max_source_length=settings.data.lines.max_source_length,
         token_for_token=settings.data.lines.token_for_token,
@@ -228,7 +258,7 @@ def judge_of(
         context=settings.context,
     )
     transducer.with_search(settings.search)  # raises UserError for a wrong language model now, and not after training
-    transducer = transducer.with_search(validation.search)
+    transducer = transducer.with_search(settings.validation_search)
     one_in = max(1, len(every) // max(1, len(chosen)))
     report = [f"valid: {line}" for line in concerns_of_names(validation.metrics or settings.metrics, found, transducer)]
     return Judge(trainable, prepared.valid, chosen, transducer, training, autocast, one_in, crew, report)
@@ -269,6 +299,10 @@ def spread(found: list[Example], count: int | None) -> list[Example]:
     """
     count = min(count or len(found), len(found))
     return [found[number * len(found) // count] for number in range(count)]
+
+
+def _lower_is_better(measured: Metric, score: float) -> float:
+    return -score if measured.higher_is_better else score
 
 
 def _infinite_if_nan(value: float | None) -> float:

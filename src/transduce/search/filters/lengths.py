@@ -71,6 +71,10 @@ class LengthLimit:
         lengths_B = self._lengths(source)
         return self._most(lengths_B).clamp(max=ceiling) if self._limited else torch.full_like(lengths_B, ceiling)
 
+    def longest(self, source_length: int) -> float:
+        """The greatest length of an output, EOS included, for a source of this length; infinite without a limit."""
+        return float(self._most(torch.tensor([source_length]))) if self._limited else float("inf")
+
     def _lengths(self, source: Any) -> Tensor:
         if isinstance(source, Padded):
             return source.lengths

@@ -91,6 +91,11 @@ class Accepted:
     opens: tuple[int, ...]
     closes: tuple[int, ...]
 
+    @property
+    def unknowns(self) -> tuple[int, ...]:
+        """The ids of placeholders. A target has one that its source lacks where a name or a literal is unknown."""
+        return tuple(place for place, is_placeholder in enumerate(self.placeholders) if is_placeholder)
+
     def start(self, source: Any) -> Open:
         if not isinstance(source, Padded):
             raise UserError('the filter "python" reads the tokens of a source, and this source is not a sequence')
