@@ -118,7 +118,7 @@ def train(
         table, goes_on = crew.share((plan.table, point is not None) if plan else (table, False))
         if plan is None:  # the first process has prepared the data
             point = run / CHECKPOINTS / "last" if goes_on else None
-            plan = plan_run(table, read_settings(table), run, point, where, None, (), resume == NEW_DATA)
+            plan = plan_run(table, read_settings(table), run, point, where, (), None, resume == NEW_DATA)
         check_crew(plan.settings, crew)
         torch.manual_seed(plan.settings.training.seed)
         model: Any = plan.settings.model()

@@ -222,7 +222,7 @@ class Loop:
             tallies=dict(sum((update.tallies for update in updates), Counter())),
         )
         self.reported = now
-        if self.state.start is None:
+        if self.state.start is None and updates[0].count:
             self.state = replace(self.state, start=float(updates[0].nll) / updates[0].count)
         self._count_event()
         for callback in self.callbacks:
