@@ -175,7 +175,7 @@ def test_outputs_of_shards_may_have_line_separators_of_unicode(tmp_path: Path) -
     (tmp_path / "0.tsv").write_text(json.dumps(prediction, ensure_ascii=False) + "\n", encoding="utf-8")
     example = Example("source", ("one\u2028two\x85three",))
     settings, tokenizer = {"data": {"group_references": True}}, SimpleNamespace(fingerprint="")
-    transducer: Any = SimpleNamespace(settings=settings, target_tokenizer=tokenizer)
+    transducer: Any = SimpleNamespace(settings=settings, target_tokenizer=tokenizer, normalize_target=None)
     system, examples = measured_together("run", transducer, [([example], tmp_path / "0.tsv")], [])
     assert [each.text for each in system.predictions] == list(example.references)
     assert examples == [example]

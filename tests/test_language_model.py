@@ -191,10 +191,10 @@ def test_it_is_used_from_the_command_line(run: Path, text: Path, call: Call) -> 
     assert call("evaluate", run, "--split", "valid")[0] == 0
 
 
-def test_a_source_is_refused(run: Path, text: Path, call: Call) -> None:
-    assert "input 2: 'ab': a language model has no source; give it empty lines" in told(
-        call("predict", run, stdin=b"\nab\n")
-    )
+def test_a_source_is_refused(run: Path, text: Path, call: Call, caplog: pytest.LogCaptureFixture) -> None:
+    status, out, err = call("predict", run, stdin=b"\nab\n")
+    assert (status, out.count("\n")) == (1, 2)
+    assert "input 2: 'ab': a language model has no source; give it empty lines" in err + caplog.text
     for command in ("score", "evaluate"):
         answer = call(command, run, "--source", text, "--target", text)
         assert "a language model has no source; give --target alone" in told(answer)

@@ -159,7 +159,7 @@ def test_the_generator_of_the_models_own_device_is_kept(monkeypatch: pytest.Monk
     monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: asked.append(device))
     second = torch.device("cuda:1")
     states = training_state._generators(second)
-    training_state._restore_generators(states, second)
+    training_state._restore_generators(states, second, "last")
     assert asked == [second, second]
     assert set(training_state._generators(torch.device("cpu"))) == {"generator.cpu"}
 

@@ -31,12 +31,12 @@ def highest(scores_NV: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def highest_log_probs(
-    logits_NV: Tensor, forced_N: Tensor | None = None, first: int = BOS + 1
+    logits_NV: Tensor, forced_N: Tensor | None = None, first: int = BOS + 1, barred: int | None = None
 ) -> tuple[Tensor, Tensor] | None:
     """The most probable token [N] of each row, and its log-probability [N] among all tokens, in float64. One call of
     the compiled library computes both. Only tokens from ``first`` on can be chosen; the default leaves out PAD and BOS.
     If tokens are equally probable, it takes the first. If ``forced_N`` of a row is at least ``first``, it is the token
-    instead.
+    instead. The token ``barred`` is chosen only if it is forced.
 
     None if the library was not built, or for other numbers than float32 on the CPU.
     """
@@ -47,6 +47,15 @@ def highest_log_probs(
     N, V = logits_NV.shape
     token_N, log_prob_N = torch.empty(N, dtype=torch.long), torch.empty(N, dtype=torch.float64)
     functions.transduce_highest(logits_NV.data_ptr(), forced, N, V, first, token_N.data_ptr(), log_prob_N.data_ptr())
+    if barred is not None and bool((barred_N := token_N == barred).any()):
+        rows = (barred_N if forced_N is None else barred_N & (forced_N != barred)).nonzero()[:, 0]
+        others = logits_NV[rows]
+        others[:, barred] = float("-inf")
+        second = highest_log_probs(others, None, first)
+        assert second is not None
+        found = highest_log_probs(logits_NV[rows], second[0], first)  # among all tokens, as for other rows
+        assert found is not None
+        token_N[rows], log_prob_N[rows] = found
     return token_N, log_prob_N
 
 

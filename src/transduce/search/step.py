@@ -184,8 +184,9 @@ def advance_highest(
     takes the first token. The list has each token with its log-probability.
     """
     logits_NV, front = _next_logits(model, front, max(places))
-    found = None if filters else highest_log_probs(logits_NV, _forced_tokens(front, places, max_length))
-    if found is not None and (unknown or not bool((found[0] == UNK).any())):
+    barred = None if unknown else UNK
+    found = None if filters else highest_log_probs(logits_NV, _forced_tokens(front, places, max_length), barred=barred)
+    if found is not None:
         token_N, log_prob_N = found
         return token_N, list(zip(token_N.tolist(), log_prob_N.tolist(), strict=True)), front
     following = _next(allowed_log_softmax(logits_NV), filters, front, places, max_length, unknown)
