@@ -64,6 +64,7 @@ def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None 
                 for entry in [entry for entry in running if entry[1].poll() is not None]:
                     running.remove(entry)
                     task, process, began = entry
+                    _close(process)
                     yield Ended(task, process.returncode, time.monotonic() - began)
                 time.sleep(GLANCE)
         finally:
@@ -109,3 +110,10 @@ def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
     finally:
         for process in processes:
             process.kill()  # no-op if it has ended
+            _close(process)
+
+
+def _close(process: subprocess.Popen[Any]) -> None:
+    """Closes the pipe to a task that has ended."""
+    assert process.stdin is not None
+    process.stdin.close()
