@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from transduce.data.cleaning import Tally
 from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.preparation import examples, prepare
 from transduce.data.rows import CorpusRow, check, read
