@@ -228,8 +228,9 @@ def test_a_file_that_cannot_be_written_is_not_taken_for_another_process() -> Non
 
 def test_one_process_writes_at_a_time(begun: Path) -> None:
     def answer(requests: Iterator[Request], first: int) -> Iterator[Answer]:
-        with pytest.raises(UserError, match=r"out\.progress is in use: another process writes out"):
-            written(begun, resume=True)
+        for resume in (True, False):
+            with pytest.raises(UserError, match=r"out\.progress is in use: another process writes out"):
+                written(begun, resume=resume)
         return answers()(requests, first)
 
     write_answers(begun, map(Request, LINES), answer, PREDICTIONS["tsv"], SETTINGS, EVERY, resume=True)

@@ -86,8 +86,7 @@ def write_answers(
         return
     check_replaceable(path)
     journal, partial = journal_of(path), partial_of(path)
-    _check_state(path, journal, resume)
-    with _locked(journal) as entries, named_errors(partial):
+    with _locked(path, journal, resume) as entries, named_errors(partial):
         start = _begin(path, entries, json.loads(json.dumps(settings)))
         output = _Output(path, start, requests, entries)
         marked = start.answers
@@ -278,9 +277,9 @@ def _content(request: Request) -> bytes:
 
 
 @contextmanager
-def _locked(journal: Path) -> Iterator[IO[bytes]]:
+def _locked(path: Path, journal: Path, resume: bool) -> Iterator[IO[bytes]]:
     """The journal, open, while a lock file beside it is held. The operating system releases the lock of a process that
-    is killed.
+    is killed. Raises UserError as ``_check_state`` does.
     """
     lock = FileLock(journal.with_name(journal.name + LOCK))
     journal.parent.mkdir(parents=True, exist_ok=True)
@@ -297,6 +296,7 @@ def _locked(journal: Path) -> Iterator[IO[bytes]]:
             "ends, or choose another --out"
         ) from None
     try:
+        _check_state(path, journal, resume)
         with journal.open("a+b") as entries:
             yield entries
     finally:
