@@ -116,7 +116,7 @@ def test_with_all_outputs_in_view_it_is_the_models_expectation() -> None:
     """The candidates are all outputs of up to two words, weighted by their probabilities."""
     model, given = model_in_training(LUONG), batch()
     every = [(*words, EOS) for length in range(3) for words in product([UNK, *range(4, 11)], repeat=length)]
-    whole = Beam(size=len(every), max_length=3)
+    whole = Beam(size=len(every), max_length=3, unknown=True)
     loss, _ = ExpectedRisk("wer", len(every), whole, likelihood=0.0).reading(read)(model, given)
     assert_close(loss.total, one_by_one(model, [every] * 3, edits, 1.0))
 
