@@ -22,6 +22,7 @@ from transduce.data.pairs import Pairs, PairsWriter, RowType, flattened
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.rows import CorpusRow, read
 from transduce.data.settings import Data, Lines, Units
+from transduce.data.tokenizers.gaps import Gaps
 from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.text import Bpe, Characters, Symbols
 from transduce.recipes.origins.strings import Reverse
@@ -428,8 +429,36 @@ def test_many_places_are_abridged(data, cache, tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "valid"])
 def test_nothing_left_is_an_error_with_the_account(data, cache, tmp_path, split):
-    with pytest.raises(DataError, match=rf"no pair of the {split} split(.|\n)*2 empty"):
+    with pytest.raises(
+        DataError, match=rf"no pair of the {split} split .* 2 lines: 2 empty \(data\.lines\.empty = skip"
+    ):
         prepare(replace(data, **{split: tsv(tmp_path / "holes.tsv", ["\tA", "a\t"])}), cache)
+
+
+@pytest.mark.parametrize(
+    ("units", "told"),
+    [
+        (
+            Units(source=Symbols(minimum_count=9), target=Characters()),
+            "data.units.source.minimum_count = 9: the 3 lines have 3 different tokens of the source, and all are rarer",
+        ),
+        (
+            Units(source=Characters(), target=Characters(minimum_count=4)),
+            "data.units.target.minimum_count = 4: the 3 lines have 4 different tokens of the target",
+        ),
+        (Units(joint=Symbols(minimum_count=9)), "data.units.joint.minimum_count = 9: the 6 lines have 6 different"),
+        (Units(source=Gaps(Symbols(minimum_count=9)), target=Symbols()), "data.units.source.text.minimum_count = 9"),
+    ],
+)
+def test_a_vocabulary_that_a_setting_empties_is_refused(data, cache, units, told):
+    with pytest.raises(DataError, match=f"^{told.replace('.', chr(92) + '.')}"):
+        prepare(replace(data, units=units), cache)
+
+
+def test_lines_that_limits_leave_out_are_told_with_the_limits(data, cache):
+    told = r"cleaning 2 lines: 2 overlong \(data\.lines\.max_source_length = 2, .*target_length = 2\): .*:1, .*:2$"
+    with pytest.raises(DataError, match=told):
+        prepare(replace(data, lines=Lines(max_source_length=2, max_target_length=2)), cache)
 
 
 def test_errors_come_before_anything_is_learned(data, cache, tmp_path, monkeypatch):

@@ -68,6 +68,18 @@ class Tally:
         return [*text, *(f"  {side}: {unknown}" for side, unknown in self.unknown.items() if unknown)]
 
 
+def left_out(tally: Tally, lines: Lines) -> str:
+    """The lines that were left out, in one line for people: how many of each kind, by which setting, and the first
+    places.
+    """
+    told = (
+        f"{finding.count:,} {kind} ({lines.setting(kind)}): {', '.join(finding.places[:2])}"
+        + (", …" if finding.count > 2 else "")
+        for kind, finding in tally.findings.items()
+    )
+    return "; ".join(told)
+
+
 @dataclass(frozen=True)
 class Report:
     """The result of a preparation for the training and the validation set: the tally of each, by the split's name."""

@@ -25,7 +25,7 @@ from typing import Any
 from transduce.contents import JSON_LINES, PLAIN, TABLE
 from transduce.data.addresses import Address, Stored
 from transduce.data.base import SPLITS, Origin
-from transduce.data.cleaning import Account, Report, Tally, usable
+from transduce.data.cleaning import Account, Report, Tally, left_out, usable
 from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
 from transduce.data.encoding import encode, encoders, readable
 from transduce.data.fingerprints import Fingerprint, Fingerprints, RowFingerprints
@@ -34,9 +34,10 @@ from transduce.data.fingerprints import from_json as fingerprints_from_json
 from transduce.data.pairs import Pairs, PairsWriter, RowType
 from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers.base import Sourced, Tokenizer
+from transduce.data.tokenizers.base import Sourced, Tokenizer, Unit
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
+from transduce.data.vocabularies import check_learned
 from transduce.files import make_folder, name_from
 from transduce.text_files import kind_of, read_json
 from transduce.types import PAD, SPECIALS, Example, Facts
@@ -327,9 +328,12 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
         with _placed(data, files):
             report.splits[name], fingerprints[name] = _encode(folder / name, data, files, tokenizers)
         if not report.splits[name].kept:
-            found = "\n".join(report.lines())
+            found = left_out(report.splits[name], data.lines)
             hint = "".join(f"\n{each} is {kind}" for each in files.paths[:1] if (kind := _other_form(each)))
-            raise DataError(f"no pair of the {name} split ({files.paths[0]}) is left after cleaning:\n{found}{hint}")
+            raise DataError(
+                f"no pair of the {name} split ({files.paths[0]}) is left after cleaning {counts[name]:,} lines: "
+                f"{found}{hint}"
+            )
     for name, record in ((REPORT, asdict(report)), (FINGERPRINTS, fingerprints_as_json(fingerprints))):
         (folder / name).write_text(json.dumps(record, ensure_ascii=False, indent=1), encoding="utf-8")
 
@@ -358,14 +362,25 @@ def _load(folder: Path, train: Files) -> Prepared:
 def _learn(data: Data, files: Files, count: int) -> Tokenizers:
     units = data.units
     if units.joint is not None:
-        texts = chain(_texts(data, files, "source", count), _texts(data, files, "target", count))
-        both = units.joint.learn(texts)
+        both = _learned(data, files, count, "joint", units.joint)
         return Tokenizers(both, both)
     assert units.target is not None
     return Tokenizers(
-        NOTHING.learn(()) if units.source is None else units.source.learn(_texts(data, files, "source", count)),
-        units.target.learn(_texts(data, files, "target", count)),
+        NOTHING.learn(()) if units.source is None else _learned(data, files, count, "source", units.source),
+        _learned(data, files, count, "target", units.target),
     )
+
+
+def _learned(data: Data, files: Files, count: int, side: str, unit: Unit) -> Tokenizer:
+    """The tokenizer that a unit learns of a side, or of both. Raises DataError if its vocabulary is empty."""
+    sides = ("source", "target") if side == "joint" else (side,)
+
+    def texts() -> Iterator[str]:
+        return chain.from_iterable(_texts(data, files, each, count) for each in sides)
+
+    learned = unit.learn(texts())
+    check_learned(side, unit, learned, texts)
+    return learned
 
 
 def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:

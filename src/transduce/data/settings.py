@@ -87,6 +87,13 @@ class Lines:
             if getattr(self, name) < 2:
                 raise DataError(f"lines.{name} = {getattr(self, name)}: at least 2, a token and EOS")
 
+    def setting(self, kind: str) -> str:
+        """The settings behind a kind of problem, with their values, for messages."""
+        if kind == "overlong":
+            limits = f"{self.max_source_length}, data.lines.max_target_length = {self.max_target_length}"
+            return f"data.lines.max_source_length = {limits}"
+        return f"data.lines.{kind} = {getattr(self, kind, 'keep')}"
+
     @property
     def token_for_token(self) -> bool:
         """True if the policy ``unequal`` is not "keep": only pairs with one target token for each source token stay."""
