@@ -29,6 +29,7 @@ from transduce.runs.hub import Address
 from transduce.runs.packed import MOST_FILES, PACK, check_folder, check_names, digest
 from transduce.runs.received import received
 from transduce.runs.run import Run
+from transduce.runs.writing import write_run
 from transduce.sharing import exchange
 from transduce.sharing.card import Card, Score, parameters_of
 from transduce.sharing.exchange import pull
@@ -456,6 +457,18 @@ def test_push_without_a_network_is_told_in_a_line(trained: Path, monkeypatch: py
     monkeypatch.setattr(hub.HfApi, "create_repo", offline)
     with pytest.raises(UserError, match=r"hf:me/mine: the hub cannot be reached \(Name or service not known\)"):
         exchange.push(trained, "hf:me/mine")
+
+
+def test_a_full_disk_leaves_no_half_of_a_run_that_is_made_at_once(trained: Path, tmp_path: Path) -> None:
+    """As by `ngram --out`, `heads --save` and `import`."""
+    run = Run.open(trained)
+    with full_after(2000), pytest.raises(OSError, match=r"File too large: .*/new"):
+        write_run(tmp_path / "new", run.settings, run.tokenizers, run.model(), {"step": 0})
+    assert not list(tmp_path.iterdir())
+    write_run(tmp_path / "new", run.settings, run.tokenizers, run.model(), {"step": 0})
+    assert transduce.load(tmp_path / "new")("abc") == transduce.load(trained)("abc")
+    with pytest.raises(UserError, match="new exists and is not empty"):
+        write_run(tmp_path / "new", run.settings, run.tokenizers, run.model(), {"step": 0})
 
 
 def test_a_full_disk_leaves_no_half_of_a_packed_run(trained: Path, tmp_path: Path) -> None:

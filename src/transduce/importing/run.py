@@ -6,7 +6,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce import config
 from transduce.errors import MissingPackageError, UserError
 from transduce.foreign.original import Original
 from transduce.foreign.writing import write_original
@@ -15,9 +14,7 @@ from transduce.importing.agreement import Agreement, check, compare
 from transduce.importing.base import Foreign
 from transduce.importing.building import Built, build
 from transduce.importing.refusals import check_toolkit
-from transduce.runs.checkpoints import save_weights_alone
-from transduce.runs.layout import CHECKPOINTS, CONFIG
-from transduce.runs.run import Run
+from transduce.runs.writing import check_empty, write_run
 
 
 @dataclass(frozen=True)
@@ -44,15 +41,13 @@ def import_run(folder: str | Path, out: str | Path) -> Imported:
     if it is damaged, if the models disagree, or if ``out`` has files.
     """
     place, run = Path(folder).expanduser(), Path(out).expanduser()
-    if run.exists() and (not run.is_dir() or any(run.iterdir())):
-        raise UserError(f"{run} exists and is not empty: name another folder with --out, or move it elsewhere")
+    check_empty(run)
     if joeynmt_files.present(place):
         built, agreement, notes = _uncompared(joeynmt_files.read(place))
     else:
         built, agreement, notes = _compared(_read(place))
-    Run.create(run, built.settings, built.tokenizers)
     about = {"step": 0, "what": "imported", "from": place.name}
-    save_weights_alone(run / CHECKPOINTS / "best", built.model, about, {CONFIG: config.write(built.settings)})
+    write_run(run, built.settings, built.tokenizers, built.model, about)
     return Imported(run, agreement, notes)
 
 

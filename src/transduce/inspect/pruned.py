@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from transduce import config
 from transduce.errors import UserError
 from transduce.inspect.pruning import Head
 from transduce.modules.attention.pruning import keep_heads
-from transduce.runs.checkpoints import save_weights_alone
-from transduce.runs.layout import CHECKPOINTS, CONFIG
 from transduce.runs.run import Run
+from transduce.runs.writing import check_empty, write_run
 from transduce.transducer import Transducer
 
 TYPES = ("encoder-decoder", "language-model")  # types of models with the setting kept_heads
@@ -43,8 +41,7 @@ def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head
     and for a model that is neither an encoder-decoder nor a language model, or whose attention cannot lose heads.
     """
     place = Path(out).expanduser()
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise UserError(f"{place} exists and is not empty: name another folder with --save, or move it elsewhere")
+    check_empty(place)
     source = Run.open(run)
     settings = copy.deepcopy(source.settings)
     if settings["model"]["type"] not in TYPES:
@@ -62,7 +59,5 @@ def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head
         name: [earlier[name][head] for head in heads] if name in earlier else heads for name, heads in kept.items()
     }
     settings["model"]["kept_heads"] = earlier | numbers
-    written = Run.create(place, settings, source.tokenizers)
     about = {"step": 0, "what": "pruned", "from": Path(run).name, "heads": len(removed)}
-    save_weights_alone(place / CHECKPOINTS / "best", model, about, {CONFIG: config.write(settings)})
-    return written
+    return write_run(place, settings, source.tokenizers, model, about)

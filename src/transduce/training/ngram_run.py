@@ -11,9 +11,9 @@ from transduce.data.preparation import NOTHING, Tokenizers
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import Symbols, TextTokenizer
 from transduce.errors import UserError
-from transduce.runs.checkpoints import save_weights_alone
-from transduce.runs.layout import CHECKPOINTS, CONFIG, Checkpoint
+from transduce.runs.layout import CONFIG, Checkpoint
 from transduce.runs.run import Run
+from transduce.runs.writing import write_run
 from transduce.statistical import arpa
 from transduce.statistical.ngrams import NGrams
 from transduce.statistical.pruning import prune
@@ -96,18 +96,15 @@ class NgramModel:
 
     def write_run(self, path: Path) -> None:
         """Writes a run directory with the checkpoints best and last, which are the same. Raises RunExistsError if the
-        directory holds a run.
+        directory holds a run, and UserError if it has other files.
         """
         if (path / CONFIG).exists():
             raise RunExistsError(path)
         settings, table = config.build_and_resolve(self.settings, Settings, self.tokenizers.facts)
         model: Any = settings.model()
         model.ngrams.learn(self.ngrams)
-        Run.create(path, table, self.tokenizers)
-        checkpoints: tuple[Checkpoint, ...] = ("best", "last")
-        for checkpoint in checkpoints:
-            about = {"step": 0, "what": "n-grams from a file or another run"}
-            save_weights_alone(path / CHECKPOINTS / checkpoint, model, about, {CONFIG: config.write(table)})
+        about = {"step": 0, "what": "n-grams from a file or another run"}
+        write_run(path, table, self.tokenizers, model, about, ("best", "last"))
 
     def summary(self) -> list[str]:
         """Lines for people: the report, the number of n-grams and of words, and the number of n-grams of each order."""
