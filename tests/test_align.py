@@ -102,7 +102,7 @@ def test_the_null_word_makes_no_link_and_tokens_merge_to_words() -> None:
 
 
 def test_an_aligner_has_no_attention() -> None:
-    with pytest.raises(UserError, match="Equal is a word aligner and has no attention"):
+    with pytest.raises(UserError, match="this Equal model is a word aligner and has no attention"):
         pair_alignments(transducer(Equal()), PAIRS, AttentionChoice(after=True))
 
 
@@ -111,7 +111,7 @@ def test_an_aligner_has_no_attention() -> None:
 
 def test_another_model_aligns_the_outputs() -> None:
     writer = transducer(build(FAMILIES["lstm, no attention"]))
-    with pytest.raises(UserError, match="does not attend"):
+    with pytest.raises(UserError, match="no attention to its source"):
         list(writer.answer([Request("a b", target="b a", extras=Extras(alignments=True))]))
     extras = Extras(alignments=True, aligner=transducer(Equal()))
     (answer,) = writer.answer([Request("a b", target="b a", extras=extras)])

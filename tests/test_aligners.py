@@ -181,7 +181,10 @@ def test_another_models_outputs_are_aligned(run: Path, trained: Path) -> None:
         (["predict", "--set=search.type=greedy"], "set search to 'none'"),
         (["rerank", "--mbr=chrf"], "a word aligner has no search"),
         (["inspect", "das Haus"], "aligns two given texts: give the second one with --target"),
-        (["inspect", "das Haus", "--target=x", "--head=1"], "is a word aligner and has no attention"),
+        (
+            ["inspect", "das Haus", "--target=x", "--head=1"],
+            "is a word aligner and has no attention",
+        ),
         (["align", "--attention=x"], "is a word aligner and has no attention"),
     ],
 )
@@ -196,7 +199,7 @@ def test_what_an_aligner_does_not_do(command: list[str], message: str, run: Path
 
 
 def test_runs_of_aligners_are_not_mixed(run: Path) -> None:
-    with pytest.raises(UserError, match=r"WordAligner cannot .*, so it cannot be mixed"):
+    with pytest.raises(UserError, match=r"word-aligner model cannot .*, so it cannot be mixed"):
         transduce.load(f"{run}+{run}")
     with pytest.raises(RequestError, match="neither writes nor scores"):
         transduce.load(run)("das Haus")

@@ -255,7 +255,7 @@ def test_unknown_parts_of_words_are_not_replaced() -> None:
 
 @pytest.mark.parametrize(
     ("table", "message"),
-    [(FAMILIES["lstm, no attention"], "does not attend"), (PARALLEL["instant, lstm to dense"], "writes all at once")],
+    [(FAMILIES["lstm, no attention"], "has no attention"), (PARALLEL["instant, lstm to dense"], "has no attention")],
 )
 def test_a_model_without_attention_says_so(table: Any, message: str) -> None:
     model = replace(transducer("luong, dot"), model=build(table))

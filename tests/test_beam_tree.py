@@ -244,5 +244,5 @@ def test_a_search_without_a_beam_has_no_tree(transducer: Transducer) -> None:
 def test_a_model_that_no_beam_can_search_has_no_tree(search: Any) -> None:
     sides = [Characters().learn([letters]) for letters in ("abcde", "tuvwxyz")]
     instant = Transducer(build(PARALLEL["instant, lstm to dense"]), LengthBeam(), Tokenizers(*sides))
-    with pytest.raises(ValueError, match=r"this Instant writes all at once, and a tree grows token by token"):
+    with pytest.raises(ValueError, match=r"this instant model writes all at once, and a tree grows token by token"):
         beam_tree(instant, SOURCE, search)

@@ -159,7 +159,7 @@ def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("family", "reason"),
     [
-        ("n-grams", "Ngram cannot be exported to ONNX: it looks its counts up"),
+        ("n-grams", "ngram model cannot be exported to ONNX: it looks its counts up"),
         ("kalman filter", "writes numbers"),
         ("ibm model 1", "aligns two sentences and writes nothing"),
     ],

@@ -291,7 +291,7 @@ def test_who_may_ask_whom() -> None:
     for other, fitting in ((writer, "greedy"), (instant, "length-beam")):
         with pytest.raises(ConfigError, match=rf"Forecast asks its model to predict, .* set search to .*'{fitting}'"):
             check_fit("search", "Search", Forecast, other)
-    with pytest.raises(ValueError, match=r"Forecaster cannot start and .*extend, so it cannot be mixed"):
+    with pytest.raises(ValueError, match=r"forecaster model cannot start and .*extend, so it cannot be mixed"):
         Ensemble([build(NUMBERS["dense to dense"])])
 
 

@@ -333,7 +333,7 @@ def test_places_of_signals_are_numbered_and_other_models_have_no_posteriors(run:
     tokenizer = transduce.load(run).source_tokenizer
     assert places_of(tokenizer, "the cat", tokenizer.encode(["the cat"])[0], 2) == ("the", "cat")
     assert places_of(Numbers().learn(["1 2"]), "1 2", [1.0, 2.0, 2.0], 2) == ("1", "2")
-    with pytest.raises(UserError, match="EncoderDecoder is no chain of labels"):
+    with pytest.raises(UserError, match="this encoder-decoder model gives no labels"):
         label_posteriors(transduce.load(trained, device="cpu"), "ab")
 
 

@@ -110,7 +110,7 @@ def test_no_hook_is_left_behind() -> None:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - set(ATTENDING)))
 def test_a_model_without_attention_says_so(family: str) -> None:
-    with pytest.raises(ValueError, match="does not attend to its source"):
+    with pytest.raises(ValueError, match="has no attention to its source"):
         attention(transducer(family), SOURCE)
 
 

@@ -210,7 +210,7 @@ def test_smoothing_is_a_share() -> None:
 
 
 def test_words_are_not_mixed_where_they_come_all_at_once() -> None:
-    with pytest.raises(ValueError, match="Instant cannot extend, so it cannot be mixed word by word"):
+    with pytest.raises(ValueError, match="the instant model cannot extend, so it cannot be mixed word by word"):
         Ensemble([build(PARALLEL["instant, lstm to dense"])])
 
 
@@ -218,7 +218,7 @@ def test_attention_is_not_shown_of_what_is_written_at_once() -> None:
     letters = Characters()
     model = build(PARALLEL["instant, lstm to dense"])
     transducer = Transducer(model, LengthBeam(), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"])))
-    with pytest.raises(ValueError, match="this Instant writes all at once"):
+    with pytest.raises(ValueError, match="this instant model has no attention to its source"):
         attention(transducer, "abc")
 
 

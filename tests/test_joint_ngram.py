@@ -28,7 +28,7 @@ from transduce.answers.answer import Output
 from transduce.compute.library import VARIANTS
 from transduce.data.pairs import Pairs, Ragged
 from transduce.errors import UserError
-from transduce.inspect.units import UnitReading
+from transduce.inspect.units import UnitReading, units
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.statistical.readings import compiled
@@ -477,8 +477,8 @@ class Ends(Callback):
 
 def test_units_of_wide_letters_stand_under_each_other() -> None:
     output = Output("d jn", ("d", "jn", "</s>"), -1.0, -1.0, (-0.5, -0.5, 0.0))
-    first, second, _ = UnitReading(output, [("東", "d"), ("京", "jn")], -2.0).lines()
-    assert (first, second) == ("東  京", "d   jn")
+    first, second, third, _ = UnitReading(output, [("東", "d"), ("京", "jn")], (0.5, 0.25, 1.0), -2.0).lines()
+    assert (first, second, third) == ("東   京", "d    jn", "0.5  0.25")
 
 
 class StopsInPasses(Callback):
@@ -521,10 +521,13 @@ def test_what_takes_gradients_is_refused(changes: config.Table, key: str, tmp_pa
 
 def test_the_units_of_a_word(counted: Path, call: Call) -> None:
     status, out, _ = call("inspect", counted, "facade", "--units")
-    above, below, probabilities = out.splitlines()
+    above, below, each, probabilities = out.splitlines()
     assert status == 0
     assert "".join(above.split()) == "facade"
     assert [piece for piece in below.split() if piece != "-"] == list("FACADE")
+    found = units(transduce.load(counted, device="cpu"), "facade")
+    assert [f"{p:.2g}" for p in found.probabilities[:-1]] == each.split()
+    assert sum(map(math.log, found.probabilities)) == pytest.approx(found.log_prob)
     log_prob = next(transduce.load(counted, device="cpu").score([("facade", "F A C A D E")])).log_prob
     assert probabilities.startswith(f"log p {log_prob:.3f} given the source, -")
 
@@ -532,7 +535,8 @@ def test_the_units_of_a_word(counted: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["face"], "has no attention; it cuts source and output into units: add --units"),
+        (["face", "--head=0"], "--head 0: this joint-ngram model has no attention: leave it out"),
+        (["face", "--out=units.png"], "this joint-ngram model has none; give --out page.html or page.json"),
         (["face", "--units", "--out=units.png"], "to which --out does not apply: leave it out"),
         (["face", "--units", "--target=F F F F F F F F F"], "'face' cannot be read as 'F F F F F F F F F'"),
     ],

@@ -21,7 +21,7 @@ from families import NUMBERS, NUMERIC, build, paired
 from transduce import api, config
 from transduce.answers.request import Request
 from transduce.cli.formats import as_jsonl
-from transduce.cli.views import _suggest_other_view
+from transduce.cli.views import _other_view
 from transduce.data.tokenizers.numbers import Numbers
 from transduce.errors import UserError
 from transduce.inspect.series import read_series
@@ -559,6 +559,5 @@ def test_inspect_shows_components_and_intervals(run: Any, tmp_path: Path) -> Non
         found.plot(tmp_path / "series.doc")
 
 
-def test_other_views_point_to_it(run: Any) -> None:
-    with pytest.raises(UserError, match=r"this KalmanFilter has no attention; .*add --series"):
-        _suggest_other_view(type(run.model))
+def test_it_is_the_view_of_the_model(run: Any) -> None:
+    assert _other_view(type(run.model)) == "--series"

@@ -74,7 +74,7 @@ def test_chains_that_cannot_be_mixed() -> None:
     first, second = build(CHAINS["hmm"]), build(CHAINS["hmm, of two labels, known words"])
     with pytest.raises(UserError, match="must have the same labels and the same order"):
         ChainFusion([first, second]).trellis(sources([2]))
-    with pytest.raises(UserError, match="Ensemble has no trellis: a crf or an hmm"):
+    with pytest.raises(UserError, match="the ensemble model has no trellis: a crf or an hmm"):
         ChainFusion([Ensemble([build(transformer())])])
     with pytest.raises(UserError, match="models is empty"):
         ChainFusion([])

@@ -361,7 +361,7 @@ def test_a_neural_language_model_of_other_words_is_refused(model: PhraseBased) -
     smaller = config.build(GRU, Model, Facts(9, 6), "model").eval()
     with pytest.raises(UserError, match="a language model of 6 words cannot score phrases with the token id"):
         replace(UNLIMITED, language_model=smaller)(model, Padded.of(ROWS))
-    with pytest.raises(UserError, match="a PhraseBased cannot score the next token of an output"):
+    with pytest.raises(UserError, match="a phrase-based model cannot score the next token of an output"):
         StackSearch(language_model=model)  # type: ignore[arg-type]
 
 
@@ -518,7 +518,7 @@ def test_what_a_phrase_based_model_cannot_do(run: Path) -> None:
     trained = transduce.load(run)
     with pytest.raises(RequestError, match="no probability of a given target: its scores are of derivations"):
         list(trained.score([("Ein Mann", "A man")]))
-    with pytest.raises(UserError, match=r"PhraseBased cannot start .* so it cannot be mixed word by word"):
+    with pytest.raises(UserError, match=r"phrase-based model cannot start .* so it cannot be mixed word by word"):
         transduce.load(f"{run}+{run}")
     (answer,) = trained.answer([transduce.Request("Ein Mann")])
     with pytest.raises(UserError, match="scores and no probabilities; use uniform"):
@@ -552,7 +552,7 @@ def test_inspect_shows_the_phrases(run: Path, tmp_path: Path) -> None:
     assert record["text"] == "A man sees a tree."
     summed = sum(weight * record["features"][name] for name, weight in record["weights"].items())
     assert summed == pytest.approx(record["score"], rel=1e-5)
-    assert "add --phrases" in inspect()
+    assert inspect().splitlines() == shown
     assert "end the name with one of them" in inspect("--phrases", "--out", "x.png")
     assert "add --out stacks.html" in inspect("--phrases", "--pruned")
     assert "--phrases shows a derivation" in inspect("--phrases", "--head=1")

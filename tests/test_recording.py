@@ -131,7 +131,7 @@ def test_nothing_is_left_behind() -> None:
 def test_what_cannot_be_recorded() -> None:
     model = transducer("transformer, pre-norm")
     for kinds, message in (
-        (("cells",), "this EncoderDecoder has no cells, so there is nothing to record"),
+        (("cells",), "this encoder-decoder model has no cells, so there is nothing to record"),
         (("heads",), r"record\('heads'\): give one or more of 'attention', 'cells', 'gates', 'layers'"),
         ((), r"record\(\): give one or more of"),
     ):

@@ -62,7 +62,7 @@ def test_members_learn_without_the_counts() -> None:
 def test_a_run_counts_first_and_keeps_its_counts(tmp_path: Path) -> None:
     run, lines = tmp_path / "run", list[str]()
     api.train_run("g2p-small", run, TINY, PAIRS, progress=False, callbacks=[Report(lines)])
-    assert "JointNgram is counted, in " in lines[-1]
+    assert "joint-ngram is counted, in " in lines[-1]
     counted = load(run).model.models[1]
     assert len(counted.units)
     api.train_run("g2p-small", run, {**TINY, "training.steps": 6}, PAIRS, progress=False, resume=True)
@@ -73,7 +73,7 @@ def test_without_counts_it_is_the_trained_model_alone(tmp_path: Path) -> None:
     run, lines = tmp_path / "run", list[str]()
     pairs = [(source, target * 5) for source, target in PAIRS]
     api.train_run("g2p-small", run, TINY, pairs, progress=False, callbacks=[Report(lines)])
-    assert "JointNgram is left out: 24 of 24 pairs cannot be cut" in " ".join(lines)
+    assert "joint-ngram is left out: 24 of 24 pairs cannot be cut" in " ".join(lines)
     model = load(run).model
     source, tokens = Padded(torch.tensor([[4, 5, EOS]]), torch.tensor([3])), torch.tensor([[BOS, 4]])
     states = model.start(source), model.models[0].start(source)

@@ -375,6 +375,13 @@ def name_of(protocol: str, cls: type) -> str | None:
     return next((name for name, where in NAMES.get(protocol, {}).items() if where == place), None)
 
 
+def model_name(model: type) -> str:
+    """What messages call a model: the ``type`` of its table ``model``, such as "with-counts", which people have written
+    and read. The name of its class if it has no such name, as a model of another engine.
+    """
+    return name_of("Model", model) or model.__name__
+
+
 def alternatives(word: str, known: Iterable[str]) -> str:
     """The end of a message about an unknown word: the most similar known word (if one is similar), then all known
     words.

@@ -30,6 +30,7 @@ from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
 from transduce.data.preparation import Tokenizers
 from transduce.errors import RequestError
+from transduce.names import model_name
 from transduce.protocols import Metric, Search, TextContext
 from transduce.search.base import stream
 from transduce.search.completion import NextWords, Word
@@ -129,7 +130,8 @@ class Transducer(Pipeline):
         """
         if self.searching:
             raise RequestError(
-                f"{type(self.model).__name__} searches by itself and gives whole outputs: leave --stream out, or use "
+                f"this {model_name(type(self.model))} model searches by itself and gives whole outputs: leave "
+                "--stream out, or use "
                 "--engine onnx or torch"
             )
         if self.sourced_target is not None:

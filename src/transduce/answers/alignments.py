@@ -18,6 +18,7 @@ from transduce.answers.text_model import TextModel
 from transduce.answers.token_alignment import TokenAlignment
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import Aligner, can
 from transduce.types import Padded
 
@@ -110,14 +111,14 @@ def align_encoded(
     if can(type(model.model), Aligner):
         if [*choices] != [EVERY]:
             raise UserError(
-                f"this {type(model.model).__name__} is a word aligner and has no attention: leave out the attention, "
-                "the head, and whether the word is read"
+                f"this {model_name(type(model.model))} model is a word aligner and has no attention: leave out the "
+                "attention, the head, and whether the word is read"
             )
         batch = partial(_by_posterior, model, turned)
     elif turned:
         raise UserError(
-            f"attention of this {type(model.model).__name__} aligns target words to source words only; for the other "
-            "direction, give a run that was trained in that direction, or a word aligner"
+            f"attention of this {model_name(type(model.model))} model aligns target words to source words only; for "
+            "the other direction, give a run that was trained in that direction, or a word aligner"
         )
     else:
         batch = partial(_by_attention, model, choices)

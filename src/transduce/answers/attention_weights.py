@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transduce.answers.text_model import TextModel
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.errors import UserError
+from transduce.names import model_name, name_of
 from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
 from transduce.types import PAD, Padded
@@ -87,10 +88,24 @@ class AttentionWeights:
         return [AttentionChoice(name, head, after) for after in (False, True) for name, head in several]
 
 
+class NoAttentionError(UserError):
+    """A model has no attention to its source, or its engine does not show it."""
+
+    def __init__(self, model: Any) -> None:
+        if name_of("Model", type(model)) is None:
+            super().__init__("the engine that runs this model does not show its attention: use --engine torch")
+            return
+        super().__init__(
+            f"this {model_name(type(model))} model has no attention to its source. A word aligner finds the links of "
+            "its words: `transduce train word-alignment` on your pairs, then `transduce align ALIGNER FILES` or "
+            "`transduce predict RUN --alignments --aligner ALIGNER`"
+        )
+
+
 def check_attends(model: Any) -> None:
-    """Raises UserError for a model that does not write token by token (``Autoregressive``)."""
+    """Raises NoAttentionError for a model that does not write token by token (``Autoregressive``)."""
     if not can(type(model), Autoregressive):
-        raise UserError(f"this {type(model).__name__} writes all at once, and attention is shown word by word")
+        raise NoAttentionError(model)
 
 
 @torch.inference_mode()
@@ -102,9 +117,9 @@ def attention_weights(
     """The attention of each target's tokens to its source, by teacher forcing.
 
     Row b of ``sources`` belongs to row b of ``targets``. Rows are ids that end with EOS; a signal's rows are its steps.
-    Attentions that differ from the first one in S are left out. Raises UserError if the model does not write token by
-    token, or has no attention to the source. For a signal, also raises it if the model does not say where its states
-    lie.
+    Attentions that differ from the first one in S are left out. Raises NoAttentionError if the model does not write
+    token by token, or has no attention to the source. For a signal, raises UserError if the model does not say where
+    its states lie.
     """
     model = text_model.model
     check_attends(model)
@@ -125,10 +140,7 @@ def attention_weights(
             model.extend(shifted(written), state)
     found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
-        raise UserError(
-            f"this {type(model).__name__} does not attend to its source, or another engine than PyTorch runs it; use "
-            '--engine torch, and model.decoder.wiring = "luong" or "bahdanau", or the decoder "transformer"'
-        )
+        raise NoAttentionError(model)
     across = next(iter(found.values()))[0].shape[-1]
     return AttentionWeights(
         {name: _with_heads(torch.cat(parts, -2)) for name, parts in found.items() if parts[0].shape[-1] == across},
@@ -156,7 +168,8 @@ def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
     placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
     if placed is None:
         raise UserError(
-            f"this {type(model).__name__} does not say where in its source its states lie: that takes an embedding "
+            f"this {model_name(type(model))} model does not say where in its source its states lie: that takes an "
+            "embedding "
             'with boxes, as "map", "patches" and "columns" have them'
         )
     boxes_BS4: Tensor = placed.boxes(source)

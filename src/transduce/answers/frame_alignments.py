@@ -18,6 +18,7 @@ from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.ctc.lattice import Lattice, Span
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import Framewise, can
 from transduce.types import Padded
 
@@ -91,7 +92,8 @@ def check_framewise(model: Any) -> None:
     """Raises UserError for a model that has no frames."""
     if not can(type(model), Framewise):
         raise UserError(
-            f"this {type(model).__name__} has no frames, so a token has no time; models that align outputs with frames "
+            f"this {model_name(type(model))} model has no frames, so a token has no time; models that align "
+            "outputs with frames "
             'have them: model.type = "ctc" or "joint-ctc"'
         )
 

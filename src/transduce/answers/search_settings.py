@@ -11,6 +11,7 @@ from transduce import config, names
 from transduce.data.preparation import Tokenizers
 from transduce.errors import UserError
 from transduce.models.compatibility import check_fit
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, Search, lacking_verbs
 from transduce.search.base import with_run
 
@@ -42,8 +43,8 @@ def search_of_run(search: Search[Any], tokenizers: Tokenizers, load: LoadOther |
         other = load(path)
         if lacking := lacking_verbs(type(other.model), Autoregressive):
             raise UserError(
-                f"language_model = {str(path)!r}: {type(other.model).__name__} cannot {' and '.join(lacking)}, so it "
-                "cannot score the next token; give a language model"
+                f"language_model = {str(path)!r}: its {model_name(type(other.model))} model cannot "
+                f"{' and '.join(lacking)}, so it cannot score the next token; give a language model"
             )
         if differing := tokenizers.differing(other.tokenizers, tokenizers.conditional and other.tokenizers.conditional):
             raise UserError(

@@ -19,6 +19,7 @@ from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut, enco
 from transduce.data.tokenizers.passing import passing
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.errors import RequestError, UserError
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, Deriving, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
 from transduce.types import Derivation, Hypothesis, Padded
@@ -155,7 +156,7 @@ class TextModel:
     ) -> None:
         """Raises RequestError unless the model writes token by token. ``instead`` ends the message: what to give."""
         if not can(type(self.model), Autoregressive) or self.searching:
-            raise RequestError(f"{type(self.model).__name__} does not write token by token: {instead}")
+            raise RequestError(f"this {model_name(type(self.model))} model does not write token by token: {instead}")
 
     # ------------------------------------------------------------- texts
 

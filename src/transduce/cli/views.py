@@ -12,10 +12,12 @@ import typer
 from transduce.cli import formats
 from transduce.cli.options import BeamSize, RunOptions
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.pages.page import write
 from transduce.text_files import read_text
 
 if TYPE_CHECKING:
+    from transduce.inspect.sentence import SentenceReading
     from transduce.transducer import Transducer
 
 
@@ -93,8 +95,8 @@ def load(trained: RunOptions, beam: int | None = None) -> Transducer:
     transducer = trained.load(beam)
     if can(type(transducer.model), Searching):
         raise UserError(
-            f"{type(transducer.model).__name__} searches by itself, so there is nothing to look into: name the run and "
-            "use --engine torch"
+            "the engine of this run searches by itself, so there is nothing to look into: name the run, and use "
+            "--engine torch"
         )
     return transducer
 
@@ -138,15 +140,19 @@ def _show_series(asked: Asked) -> None:
 
 
 def _show_attention(asked: Asked) -> None:
+    from transduce.answers.attention_weights import NoAttentionError
     from transduce.inspect.attention import attention, plot
-    from transduce.protocols import Aligner, Chain, Searching, can
+    from transduce.protocols import Aligner, can
 
     transducer = load(asked.trained)
-    _suggest_other_view(type(transducer.model))
+    other = _other_view(type(transducer.model))
+    if other is not None:
+        show(other, asked)
+        return
     if can(type(transducer.model), Aligner):
         _show_links(transducer, asked)
         return
-    if can(type(transducer.model), Chain) and not can(type(transducer.model), Searching):
+    if _gives_labels(transducer):
         _show_labels(transducer, asked)
         return
     if transducer.source_tokenizer.signal:
@@ -159,14 +165,40 @@ def _show_attention(asked: Asked) -> None:
         raise UserError(
             f"--against {asked.options.against} is for the page of a sentence: add --out page.html (or .json)"
         )
-    found = attention(transducer, asked.source, asked.options.target, asked.options.head)
+    try:
+        found = attention(transducer, asked.source, asked.options.target, asked.options.head)
+    except NoAttentionError:
+        _show_steps(transducer, asked)
+        return
     if asked.options.out is not None:
         plot(found, asked.options.out)
-    elif len(asked.trained.runs) == 1:
+        return
+    if len(asked.trained.runs) == 1:
         print("\n".join(found.lines()))
     else:
         for name in found.weights:
             print("\n".join([name, *found.lines(name), ""]))
+    for line in _reading(transducer, asked).part_lines():
+        print(line)
+
+
+def _reading(transducer: Transducer, asked: Asked) -> SentenceReading:
+    from transduce.inspect.sentence import read_sentence
+
+    return read_sentence(str(asked.trained.run), transducer, asked.source, asked.options.target)
+
+
+def _show_steps(transducer: Transducer, asked: Asked) -> None:
+    """The tokens of a model without attention, with their probabilities."""
+    called = model_name(type(transducer.model))
+    if asked.options.head is not None:
+        raise UserError(f"--head {asked.options.head}: this {called} model has no attention: leave it out")
+    if asked.options.out is not None:
+        raise UserError(
+            f"--out {asked.options.out}: a picture is of attention, and this {called} model has none; give --out "
+            "page.html or page.json"
+        )
+    print("\n".join(_reading(transducer, asked).lines()))
 
 
 def _show_sentence(transducer: Transducer, asked: Asked) -> None:
@@ -175,7 +207,7 @@ def _show_sentence(transducer: Transducer, asked: Asked) -> None:
 
     if asked.options.head is not None:
         raise UserError(f"--head {asked.options.head}: the page shows every head; leave it out, or draw a picture")
-    readings = [read_sentence(str(asked.trained.run), transducer, asked.source, asked.options.target)]
+    readings = [_reading(transducer, asked)]
     if asked.options.against is not None:
         other = asked.trained.another(asked.options.against)
         readings.append(read_sentence(str(asked.options.against), other, asked.source, asked.options.target))
@@ -187,21 +219,24 @@ def _show_sentence(transducer: Transducer, asked: Asked) -> None:
         write(asked.options.out, sentence_page(readings))
 
 
-def _suggest_other_view(model: type) -> None:
-    """Raises UserError if models of this class have no attention but another view; the message names its option.
-    Otherwise does nothing.
-    """
-    from transduce.inspect.units import Segmental
+def _other_view(model: type) -> str | None:
+    """The view of models that have no attention and no probabilities of single tokens; None for other models."""
     from transduce.protocols import Density, Deriving, Framewise, Joint, can
 
     if can(model, Density):
-        raise UserError(f"this {model.__name__} has no attention; it forecasts with intervals: add --series")
+        return "--series"
     if can(model, Deriving):
-        raise UserError(f"this {model.__name__} has no attention; it writes phrase by phrase: add --phrases")
-    if can(model, Segmental):
-        raise UserError(f"this {model.__name__} has no attention; it cuts source and output into units: add --units")
-    if can(model, Framewise) and not can(model, Joint):
-        raise UserError(f"this {model.__name__} has no attention; it aligns outputs with frames: add --frames")
+        return "--phrases"
+    return "--frames" if can(model, Framewise) and not can(model, Joint) else None
+
+
+def _gives_labels(transducer: Transducer) -> bool:
+    """True if the number of labels follows from the source: one for each token, or one for all of it."""
+    from transduce.protocols import Chain, Parallel, can
+    from transduce.search.labels import LabelSearch
+
+    model = type(transducer.model)
+    return can(model, Chain) or (can(model, Parallel) and isinstance(transducer.search, LabelSearch))
 
 
 def _show_signal_attention(transducer: Transducer, asked: Asked) -> None:
@@ -227,19 +262,29 @@ def _show_links(transducer: Transducer, asked: Asked) -> None:
 
 
 def _show_labels(transducer: Transducer, asked: Asked) -> None:
+    from transduce.inspect.classes import read_classes
     from transduce.inspect.label_posteriors import label_posteriors
+    from transduce.protocols import Chain, can
+    from transduce.reports.classes import write_classes
     from transduce.reports.label_posteriors import write
 
     if asked.options.head is not None:
         raise UserError(
             f"--head {asked.options.head} is for attention, and inspect shows the labels of this "
-            f"{type(transducer.model).__name__}: leave it out"
+            f"{model_name(type(transducer.model))} model: leave it out"
         )
-    found = label_posteriors(transducer, asked.source, asked.options.target)
+    if can(type(transducer.model), Chain) or transducer.token_for_token:
+        labels = label_posteriors(transducer, asked.source, asked.options.target)
+        if asked.options.out is None:
+            print("\n".join(labels.lines()))
+        else:
+            write(labels, asked.options.out)
+        return
+    found = read_classes(transducer, asked.source, asked.options.target)
     if asked.options.out is None:
         print("\n".join(found.lines()))
     else:
-        write(found, asked.options.out)
+        write_classes(found, asked.options.out)
 
 
 def _show_beam_tree(asked: Asked) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transduce import tree
 from transduce.ctc.prefixes import Prefixes
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import Aligner, Autoregressive, Chain, Deriving, Framewise, Joint, Parallel, Regressor, can
 from transduce.statistical.counted import Counted, PartlyCounted
 from transduce.types import BOS, Padded
@@ -53,7 +54,9 @@ def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str
     kind = type(model)
     reason = next((reason for way, reason in NO_GRAPH.items() if can(kind, way)), None)
     if reason is not None:
-        raise UserError(f"{kind.__name__} cannot be exported to ONNX: it {reason}; predict with --engine torch")
+        raise UserError(
+            f"this {model_name(kind)} model cannot be exported to ONNX: it {reason}; predict with --engine torch"
+        )
     if can(kind, Chain):
         return "chain", {"trellis": of_source(model, _trellis, source)}
     if can(kind, Parallel) and hasattr(kind, "write"):
@@ -70,7 +73,7 @@ def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str
     if can(kind, Autoregressive):
         graphs = {"start": of_source(model, _start, source), "step": stepping(model, source, longer)}
         return "autoregressive", graphs
-    raise UserError(f"{kind.__name__} cannot be exported to ONNX: it follows no protocol of a graph")
+    raise UserError(f"this {model_name(kind)} model cannot be exported to ONNX: it follows no protocol of a graph")
 
 
 def of_source(model: Any, function: Callable[[Any, Padded], Any], source: Padded) -> Graph:
@@ -113,7 +116,9 @@ def stepping(model: Any, source: Padded, longer: Padded) -> Graph:
     pairs = zip(kinds, before, tree.leaves(after), strict=True)
     changing = [place for place, (kind, old, new) in enumerate(pairs) if kind == "buffer" or old is not new]
     if any(kinds[place] == "shared" for place in changing):
-        raise UserError(f"{type(model).__name__} cannot be exported to ONNX: its steps change what hypotheses share")
+        raise UserError(
+            f"this {model_name(type(model))} model cannot be exported to ONNX: its steps change what hypotheses share"
+        )
     fresh = tree.leaves(tree.reserve(model.start(source), CAPACITY))
     other = tree.leaves(tree.reserve(model.start(longer), CAPACITY))
     leaves, varying = [], []

@@ -15,6 +15,7 @@ import torch
 from transduce.errors import MissingPackageError, UserError
 from transduce.export.graphs import Graph, graphs_of
 from transduce.export.quantisation import quantise
+from transduce.names import model_name
 from transduce.types import Padded
 
 OPSET = 20
@@ -40,7 +41,8 @@ def write_onnx(model: Any, source: Padded, folder: Path, precision: str = "float
             notes[name] = graph.notes if precision == "float32" else graph.notes | {"quantised": quantise(path)}
     except RuntimeError as error:
         raise UserError(
-            f"{type(model).__name__} cannot be exported to ONNX: {_reason(error)}; predict with --engine torch"
+            f"this {model_name(type(model))} model cannot be exported to ONNX: {_reason(error)}; predict with "
+            "--engine torch"
         ) from error
     return notes
 

@@ -22,6 +22,7 @@ from transduce.export.onnx import LONGER, write_onnx
 from transduce.export.parity import Parity, Quality, check, compare, compare_quality
 from transduce.files import replace_folder
 from transduce.metrics.base import metric
+from transduce.names import model_name
 from transduce.protocols import Model, Search
 from transduce.runs.layout import CONFIG, TOKENIZERS, Checkpoint
 from transduce.runs.run import Run
@@ -121,8 +122,8 @@ def _compared(
         raise
     except Exception as error:  # onnxruntime's own errors have no common class
         raise UserError(
-            f"{type(transducer.model).__name__} cannot be exported: its graphs fail on other sizes than the example's "
-            f"({' '.join(str(error).split())[:300]}); predict with --engine torch"
+            f"this {model_name(type(transducer.model))} model cannot be exported: its graphs fail on other sizes than "
+            f"the example's ({' '.join(str(error).split())[:300]}); predict with --engine torch"
         ) from error
 
 

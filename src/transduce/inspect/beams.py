@@ -14,6 +14,7 @@ import torch
 
 from transduce.errors import UserError
 from transduce.inspect.tree import Fate, Node, SearchTree, parents_first
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, Search, can
 from transduce.search.base import Expansion
 from transduce.search.beam import Beam
@@ -31,7 +32,8 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
     """
     if not can(type(transducer.model), Autoregressive):
         raise UserError(
-            f"this {type(transducer.model).__name__} writes all at once, and a tree grows token by token; models "
+            f"this {model_name(type(transducer.model))} model writes all at once, and a tree grows token by token; "
+            "models "
             'that write so have one, such as model.type = "encoder-decoder"'
         )
     beam = transducer.search if search is None else search

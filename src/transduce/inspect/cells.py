@@ -17,6 +17,7 @@ from torch import Tensor
 from transduce import tree
 from transduce.errors import UserError
 from transduce.inspect.attention import SHADES
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, can
 from transduce.transducer import Transducer
 from transduce.types import BOS, EOS
@@ -76,7 +77,9 @@ def trace(transducer: Transducer, text: str) -> CellTrace:
     """
     model: Any = transducer.model
     if transducer.conditional or not can(type(model), Autoregressive):
-        raise UserError(f"this {type(model).__name__} is no language model: units are shown while it reads a text")
+        raise UserError(
+            f"this {model_name(type(model))} model is no language model: units are shown while it reads a text"
+        )
     text = text.strip("\n")
     if not text or len(text) > MOST:
         raise UserError(f"a text of {len(text):,} characters: 1 to {MOST:,} were expected")
@@ -89,7 +92,9 @@ def trace(transducer: Transducer, text: str) -> CellTrace:
     input_BT = target_BT.masked_fill(target_BT == EOS, BOS).to(transducer.device)
     state = model.start(transducer.padded([transducer.read_one("")] * len(rows)))
     if tree.grows(state):
-        raise UserError(f"the state of this {type(model).__name__} grows with the text, so it has no units to follow")
+        raise UserError(
+            f"the state of this {model_name(type(model))} model grows with the text, so it has no units to follow"
+        )
     _, state = model.extend(torch.full_like(input_BT[:, :1], BOS), state)
     states: list[Tensor] = []
     for token_B1 in torch.split(input_BT, 1, 1):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from transduce import tree
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.pages.palette import FAINT, HUES, INK, RULE
 from transduce.pages.plots import figure, save
 from transduce.protocols import Autoregressive, can
@@ -90,7 +91,9 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
         raise UserError(f"distance = {distance}: at least 2 tokens were expected")
     model: Any = transducer.model
     if not can(type(model), Autoregressive):
-        raise UserError(f"this {type(model).__name__} does not write token by token, so it has no state to go back to")
+        raise UserError(
+            f"this {model_name(type(model))} model does not write token by token, so it has no state to go back to"
+        )
     rows = transducer.read_targets([target for _, target in pairs])
     kept = [(source, ids) for (source, _), ids in zip(pairs, rows, strict=True) if len(ids) > distance]
     if not kept:
@@ -111,7 +114,8 @@ def _norms(model: Any, source: Any, target: Any, distance: int) -> Tensor:
         state = tree.map(lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), model.start(source))
         if tree.grows(state):
             raise UserError(
-                f"the state of this {type(model).__name__} grows with the output, and each token reaches all others "
+                f"the state of this {model_name(type(model))} model grows with the output, and each token reaches "
+                "all others "
                 "directly: gradients over distance are for recurrent decoders"
             )
         states, rows = list[list[Tensor]](), list[Tensor]()

@@ -18,6 +18,7 @@ from torch import Tensor
 from transduce.answers.attention_weights import recorded
 from transduce.answers.batches import windows
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, can
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
@@ -94,7 +95,7 @@ def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> 
     model: Any = transducer.model
     if not can(type(model), Autoregressive) or transducer.source_tokenizer.signal:
         raise UserError(
-            f"this {type(model).__name__} does not read and write token by token, so its heads have no roles"
+            f"this {model_name(type(model))} model does not read and write token by token, so its heads have no roles"
         )
     source = transducer.padded([source.row for source in transducer.read([text for text, _ in pairs])])
     rows = transducer.target_tokenizer.encode([text for _, text in pairs])
@@ -114,7 +115,7 @@ def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> 
             weights_BHTS = torch.cat(parts, -2).float()
             found[name] = _kind(weights_BHTS), weights_BHTS
     if not found:
-        raise UserError(f"this {type(model).__name__} has no attention with several heads")
+        raise UserError(f"this {model_name(type(model))} model has no attention with several heads")
     return Maps(found, source, target)
 
 

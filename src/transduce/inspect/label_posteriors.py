@@ -1,5 +1,5 @@
-"""The posterior probabilities of the labels of a chain (a hidden Markov model or a conditional random field), and its
-most probable sequence.
+"""The posterior probabilities of the labels of a chain (a hidden Markov model or a conditional random field) or of a
+tagger, and the most probable sequence.
 
 T places of the source, L labels without special tokens.
 """
@@ -17,7 +17,9 @@ from transduce.answers.request import Request
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.errors import UserError
 from transduce.metrics.units import columns, padded, shown
-from transduce.protocols import Chain, Searching, can
+from transduce.names import model_name
+from transduce.protocols import Chain, Parallel, Searching, can
+from transduce.search.labels import LabelSearch, label_log_probs
 from transduce.search.viterbi import Viterbi
 from transduce.transducer import Transducer
 from transduce.types import UNK
@@ -84,20 +86,27 @@ class LabelReading:
 
 @torch.inference_mode()
 def label_posteriors(transducer: Transducer, source: str, target: str | None = None) -> LabelReading:
-    """The labels of ``source`` with their posterior probabilities by the forward-backward algorithm. The path is
-    ``target``, by default the most probable sequence without <unk> (Viterbi 1967). The run's own search has no effect.
+    """The labels of ``source`` with their posterior probabilities (of a chain, by the forward-backward algorithm). The
+    path is ``target``, by default the most probable sequence without <unk> (Viterbi 1967). The run's own search has no
+    effect.
 
-    Raises UserError if the model is no chain, if it runs in another engine, or if ``target`` has another number of
+    Raises UserError if the model gives no labels, if it runs in another engine, or if ``target`` has another number of
     labels than the source has places.
     """
-    kind = type(transducer.model)
-    if not can(kind, Chain) or can(kind, Searching):
-        raise UserError(f'this {kind.__name__} is no chain of labels; a chain has model.type = "hmm" or "crf"')
-    (answer,) = with_warnings(transducer.answer([Request(source, target=target)], Viterbi()))
+    kind, model = type(transducer.model), transducer.model
+    if can(kind, Searching) or not (can(kind, Chain) or can(kind, Parallel)):
+        raise UserError(f'this {model_name(kind)} model gives no labels; a model that does has model.type = "tagger"')
+    search: Any = Viterbi() if can(kind, Chain) else LabelSearch()
+    (answer,) = with_warnings(transducer.answer([Request(source, target=target)], search))
     row = transducer.read([source])[0].row
     with transducer.computing():
-        trellis = transducer.model.trellis(transducer.padded([row]))
-        posterior_TL = trellis.posteriors()[0, : int(trellis.lengths[0])].double().exp().cpu()
+        if can(kind, Chain):
+            trellis = model.trellis(transducer.padded([row]))
+            log_posterior_TL, count = trellis.posteriors()[0], int(trellis.lengths[0])
+        else:
+            emission = model.emit(model.start(transducer.padded([row])))
+            log_posterior_TL, count = label_log_probs(model, emission)[0], int(emission.lengths[0])
+    posterior_TL = log_posterior_TL[:count].double().exp().cpu()
     names = transducer.target_tokenizer.tokens(range(posterior_TL.shape[1]))
     return LabelReading(
         source,

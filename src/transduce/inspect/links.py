@@ -8,6 +8,7 @@ from transduce.answers.attention_weights import AttentionChoice
 from transduce.answers.corpus_alignment import CorpusAlignment
 from transduce.errors import UserError
 from transduce.metrics.units import columns, padded
+from transduce.names import model_name
 from transduce.protocols import Aligner, can
 from transduce.transducer import Transducer
 
@@ -45,7 +46,7 @@ def links(transducer: Transducer, source: str, target: str | None, head: int | N
     """
     kind = type(transducer.model)
     if not can(kind, Aligner):
-        raise UserError(f"this {kind.__name__} is no word aligner")
+        raise UserError(f"this {model_name(kind)} model is no word aligner")
     if target is None:
-        raise UserError(f"this {kind.__name__} aligns two given texts: give the second one with --target")
+        raise UserError(f"this {model_name(kind)} model aligns two given texts: give the second one with --target")
     return LinkReading(transducer.align([(source, target)], choice=AttentionChoice(head=head)))

@@ -12,6 +12,7 @@ from transduce.errors import UserError
 from transduce.files import write_text
 from transduce.inspect.tree import SearchTree
 from transduce.metrics.units import columns, padded
+from transduce.names import model_name
 from transduce.protocols import Deriving, can
 from transduce.transducer import Transducer
 
@@ -69,7 +70,7 @@ def phrases(transducer: Transducer, source: str) -> PhraseReading:
     (output, *_) = next(transducer.predict([source]))
     if not can(type(transducer.model), Deriving) or output.derived is None:
         raise UserError(
-            f"this {type(transducer.model).__name__} does not write phrase by phrase; a model that does has "
+            f"this {model_name(type(transducer.model))} model does not write phrase by phrase; a model that does has "
             'model.type = "phrase-based"'
         )
     return PhraseReading(output, output.derived)

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.inspect.untrained import untrained
+from transduce.names import model_name
 from transduce.pages.palette import FAINT, HUES, INK, RULE
 from transduce.pages.plots import figure, save
 from transduce.search.forcing import shifted
@@ -114,7 +115,7 @@ def _residuals(transducer: Transducer, row: Any, skips: bool, feedforward: bool)
             model.extend(shifted(target), model.start(transducer.padded([transducer.read_one("")])))
     if not states:
         raise UserError(
-            f"this {type(model).__name__} has no Transformer's layers over its source, so they have no depth"
+            f"this {model_name(type(model))} model has no Transformer's layers over its source, so they have no depth"
         )
     return tuple(residual(each_BSW[0]) for each_BSW in states)
 

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from transduce import tree
 from transduce.answers.attention_weights import recorded
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.transducer import Transducer
 
 Arrays = dict[str, list[NDArray[np.float32]]]
@@ -57,7 +58,7 @@ def record(model: Transducer | nn.Module, *kinds: str) -> Iterator[Mapping[str, 
             seen |= taps.enter_context(tap(module))
         for kind in kinds:
             if not seen[kind]:
-                raise UserError(f"this {type(module).__name__} has no {kind}, so there is nothing to record")
+                raise UserError(f"this {model_name(type(module))} model has no {kind}, so there is nothing to record")
             trace[kind] = {}
         yield trace
         # A cell's tensors are known only after it has run, so the arrays are made at the end.

@@ -20,11 +20,15 @@ from transduce.errors import UserError
 from transduce.inspect.beams import beam_tree
 from transduce.inspect.gates import CellsOverTime, cells_over_time
 from transduce.inspect.tree import SearchTree
-from transduce.protocols import Autoregressive, can
+from transduce.inspect.units import UnitReading, units
+from transduce.metrics.units import aligned, shown
+from transduce.names import model_name
+from transduce.protocols import Autoregressive, Mixed, Parallel, can
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
 
 RUNNERS = 5
+FEW = 3  # of them in the terminal
 
 
 @dataclass(frozen=True)
@@ -51,13 +55,23 @@ class WordWeights:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One of the models that a mixture mixes: its probability of each output token, and its share in it (``Mixed``)."""
+
+    name: str
+    probabilities: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class SentenceReading:
     """A sentence and its output ``text`` by the model ``name``.
 
     ``heads`` maps each attention to the source, by its name in the model, to its weights [H, T, S]. Column s belongs to
     ``source_tokens[s]``, and row t to ``steps[t]``. For a model without attention, it is empty, and ``words`` is None.
     ``cells`` are the recurrent cells over time. ``tree`` is None if the run's search is no beam, or if the target was
-    given.
+    given. ``parts`` are the models of a mixture, and ``meaning`` says what their shares are. ``units`` is the cut by a
+    joint n-gram model, if the model is one or has one.
     """
 
     name: str
@@ -69,6 +83,36 @@ class SentenceReading:
     words: WordWeights | None
     tree: SearchTree | None
     cells: tuple[CellsOverTime, ...] = ()
+    parts: tuple[Part, ...] = ()
+    meaning: str = ""
+    units: UnitReading | None = None
+
+    def lines(self) -> list[str]:
+        """Lines for the terminal: each output token with its probability and the most probable tokens, then the parts
+        of a mixture and the units.
+        """
+        rows = [["token", "p", "most probable"]]
+        for step in self.steps:
+            likely = "  ".join(f"{shown(token)} {p:.2f}" for token, p in step.runners[:FEW])
+            rows.append([shown(step.token), f"{step.probability:.3f}", likely])
+        return [*aligned(rows), *self.part_lines()]
+
+    def part_lines(self) -> list[str]:
+        """The lines about the parts of a mixture and about the units, each after an empty line."""
+        found = []
+        if self.parts:
+            found += ["", f"share: {self.meaning}", *aligned(self.part_rows())]
+        if self.units is not None:
+            found += ["", *self.units.lines()]
+        return found
+
+    def part_rows(self) -> list[list[str]]:
+        """A table: a head, then for each output token the probability of each part and its share."""
+        rows = [["token", *(head for part in self.parts for head in (part.name, "share"))]]
+        for place, step in enumerate(self.steps):
+            numbers = ((f"{each.probabilities[place]:.3f}", f"{each.shares[place]:+.2f}") for each in self.parts)
+            rows.append([shown(step.token), *(number for pair in numbers for number in pair)])
+        return rows
 
     def mean(self) -> Tensor:
         """The average [T, S] over all heads of all attentions."""
@@ -98,17 +142,25 @@ class SentenceReading:
             "attention": {name: heads_HTS.tolist() for name, heads_HTS in self.heads.items()},
             "entropy": self.entropies(),
             "cells": [each.record() for each in self.cells],
+            "parts": [vars(each) for each in self.parts],
+            "units": [] if self.units is None else [list(row) for row in self.units.rows()],
         }
 
 
 @torch.inference_mode()
 def read_sentence(name: str, transducer: Transducer, source: str, target: str | None = None) -> SentenceReading:
     """Reads the text ``source`` with the model ``name``, and writes ``target`` by teacher forcing. The default is the
-    model's own best output. Raises UserError for a model that does not write token by token.
+    model's own best output. A language model has no source, so ``source`` is its text. Raises UserError for a model
+    that gives no probabilities to tokens.
     """
     model: Any = transducer.model
-    if not can(type(model), Autoregressive):
-        raise UserError(f"this {type(model).__name__} writes all at once, and a page shows a sentence token by token")
+    if not transducer.conditional and target is None:
+        source, target = "", source
+    if not can(type(model), Autoregressive) and not can(type(model), Parallel):
+        raise UserError(
+            f"this {model_name(type(model))} model gives its tokens no probabilities; see its output with `transduce "
+            "predict`"
+        )
     source_ids = transducer.read_one(source)
     if target is None:
         target_ids = list(transducer.search_with(transducer.search, transducer.padded([source_ids]))[0][0].tokens)
@@ -126,34 +178,71 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
         heads = {each: of[0, :, : len(target_ids), : len(columns)].float().cpu() for each, of in found.heads.items()}
         words = _words(transducer, source, text)
     pieces = transducer.source_tokenizer.tokens(source_ids)
+    stepwise = can(type(model), Autoregressive)
+    output, log_prob_TV = _forced(transducer, source_ids, target_ids)
+    ids_T = torch.tensor(target_ids[: len(log_prob_TV)], device=log_prob_TV.device)
     return SentenceReading(
         name,
         source,
         text,
         tuple("".join(pieces[first:behind]) for first, behind in columns),
-        _steps(transducer, source_ids, target_ids),
+        _steps(transducer, ids_T, log_prob_TV),
         heads,
         words,
         _tree(transducer, source) if target is None else None,
-        cells_over_time(transducer, source_ids, target_ids),
+        cells_over_time(transducer, source_ids, target_ids) if stepwise else (),
+        _parts(model, output, ids_T, log_prob_TV) if can(type(model), Mixed) else (),
+        model.meaning if can(type(model), Mixed) else "",
+        _units(transducer, source, text),
     )
 
 
-def _steps(transducer: Transducer, source_ids: Any, target_ids: list[int]) -> tuple[Step, ...]:
+def _forced(transducer: Transducer, source_ids: Any, target_ids: list[int]) -> tuple[Any, Tensor]:
+    """The features of the output's positions, and the log-probabilities [T, V] there. A model that writes all at once
+    has no position for EOS.
+    """
+    model: Any = transducer.model
     target = transducer.padded([target_ids], torch.long)
     with transducer.computing():
-        features, _ = transducer.model.extend(shifted(target), transducer.model.start(transducer.padded([source_ids])))
-        row = trees.map(lambda leaf: leaf[0], features)
-        log_prob_TV = transducer.model.readout(row).float().log_softmax(-1)
-    own_T = log_prob_TV.gather(1, target.values[0][:, None])[:, 0].exp().tolist()
+        state = model.start(transducer.padded([source_ids]))
+        if can(type(model), Autoregressive):
+            features, _ = model.extend(shifted(target), state)
+        else:
+            features = model.emit(state, target.lengths - 1).output
+        output = trees.map(lambda leaf: leaf[0], features)
+        return output, model.readout(output).float().log_softmax(-1)
+
+
+def _steps(transducer: Transducer, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Step, ...]:
+    own_T = log_prob_TV.gather(1, ids_T[:, None])[:, 0].exp().tolist()
     best_TR, ids_TR = log_prob_TV.topk(min(RUNNERS, log_prob_TV.shape[1]))
     tokens = transducer.target_tokenizer.tokens
     return tuple(
         Step(token, own, tuple(zip(tokens(ids), best, strict=True)))
         for token, own, ids, best in zip(
-            tokens(target_ids), own_T, ids_TR.tolist(), best_TR.exp().tolist(), strict=True
+            tokens(ids_T.tolist()), own_T, ids_TR.tolist(), best_TR.exp().tolist(), strict=True
         )
     )
+
+
+def _parts(model: Any, output: Any, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Part, ...]:
+    """The parts of a mixture, if it has several. The strongest other token is that of the whole mixture."""
+    models = model.used()
+    if len(models) < 2:
+        return ()
+    other_T1 = log_prob_TV.scatter(1, ids_T[:, None], float("-inf")).argmax(1, keepdim=True)
+    every = [log_p_TV.float() for log_p_TV in model.log_probs(output)]
+    own_MT = torch.cat([log_p_TV.gather(1, ids_T[:, None]) for log_p_TV in every], 1).T
+    other_MT = torch.cat([log_p_TV.gather(1, other_T1) for log_p_TV in every], 1).T
+    rows = zip(models, own_MT.exp().tolist(), model.shares(own_MT, other_MT).tolist(), strict=True)
+    return tuple(Part(model_name(type(each)), tuple(own), tuple(shares)) for each, own, shares in rows)
+
+
+def _units(transducer: Transducer, source: str, text: str) -> UnitReading | None:
+    try:
+        return units(transducer, source, text)
+    except UserError:  # the model has no units, or none of them make up both texts
+        return None
 
 
 def _words(transducer: Transducer, source: str, text: str) -> WordWeights | None:

@@ -19,6 +19,7 @@ from transduce.answers.request import Request
 from transduce.data.tokenizers.base import Scaled
 from transduce.data.tokenizers.numbers import steps
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.pages.palette import FAINT, HUES, INK, RULE
 from transduce.pages.plots import figure, save
 from transduce.protocols import Density, can
@@ -145,7 +146,8 @@ def read_series(transducer: Transducer, source: str) -> SeriesReading:
     tokenizer = transducer.target_tokenizer
     if not can(type(model), Density) or not isinstance(tokenizer, Scaled):
         raise UserError(
-            f"this {type(model).__name__} gives no density of numbers, so there are no intervals to show: train a "
+            f"this {model_name(type(model))} model gives no density of numbers, so there are no intervals to show: "
+            "train a "
             'model that does, such as model.type = "kalman" or "density-forecaster"'
         )
     (answer,) = transducer.answer([Request(source)])

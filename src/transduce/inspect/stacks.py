@@ -9,6 +9,7 @@ from transduce.answers.derivations import Derived
 from transduce.data.preparation import Tokenizers
 from transduce.errors import UserError
 from transduce.inspect.tree import Fate, Node, SearchTree, parents_first
+from transduce.names import model_name
 from transduce.protocols import Deriving, can
 from transduce.search.phrases.stack import StackSearch
 from transduce.search.phrases.stacks import Growth
@@ -30,7 +31,7 @@ def stack_tree(transducer: Transducer, source: str) -> SearchTree:
     """
     if not can(type(transducer.model), Deriving):
         raise UserError(
-            f"this {type(transducer.model).__name__} does not write phrase by phrase; a model that does has "
+            f"this {model_name(type(transducer.model))} model does not write phrase by phrase; a model that does has "
             'model.type = "phrase-based"'
         )
     search = transducer.search

@@ -22,6 +22,7 @@ from transduce.data import conll
 from transduce.data.corpora import text_lines
 from transduce.errors import UserError
 from transduce.inspect.heads import attention_maps
+from transduce.names import model_name
 from transduce.transducer import Transducer
 
 LEAST = 20  # least number of words with a relation in each half; rarer relations are left out
@@ -130,7 +131,7 @@ def _word_weights(
     own = {name: weights for name, (kind, weights) in maps.heads.items() if kind == "source"}
     if not own:
         raise UserError(
-            f"the encoder of this {type(transducer.model).__name__} has no self-attention with several heads"
+            f"the encoder of this {model_name(type(transducer.model))} model has no self-attention with several heads"
         )
     if not names:
         names += [(name, head) for name, weights in own.items() for head in range(weights.shape[1])]

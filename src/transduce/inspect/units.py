@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from transduce.answers.answer import Output
 from transduce.errors import UserError
 from transduce.metrics.units import columns, padded
-from transduce.protocols import Model, can
+from transduce.names import model_name
+from transduce.protocols import Mixed, Model, can
 from transduce.statistical.cut import Cut
 from transduce.transducer import Transducer
 
@@ -30,37 +32,58 @@ class Segmental(Model, Protocol):
 class UnitReading:
     """An output and its most probable cut into units.
 
-    ``pieces`` has a pair (source piece, output piece) as text for each unit; either may be empty. ``log_prob`` is the
-    joint log-probability of source and output with this cut. ``output.log_prob`` is conditional on the source.
+    ``pieces`` has a pair (source piece, output piece) as text for each unit; either may be empty. ``probabilities`` has
+    the probability of each unit given the units before it, and of the end. ``log_prob`` is the joint log-probability
+    of source and output with this cut. ``output.log_prob`` is conditional on the source.
     """
 
     output: Output
     pieces: list[tuple[str, str]]
+    probabilities: tuple[float, ...]
     log_prob: float
 
+    def rows(self) -> list[tuple[str, str, str]]:
+        """For each unit its source piece, its output piece and its probability, as text."""
+        return [
+            (source, target or NOTHING, f"{p:.2g}")
+            for (source, target), p in zip(self.pieces, self.probabilities, strict=False)
+        ]
+
     def lines(self) -> list[str]:
-        """Three lines: the source's pieces, the output's pieces aligned below them, and the two log-probabilities."""
-        shown = [(source, target or NOTHING) for source, target in self.pieces]
+        """Four lines: the source's pieces, the output's pieces and the units' probabilities aligned below them, and the
+        two log-probabilities.
+        """
+        shown = self.rows()
         widths = [max(map(columns, unit)) for unit in shown]
         rows = ["  ".join(map(padded, row, widths)).rstrip() for row in zip(*shown, strict=True)]
         return [*rows, f"log p {self.output.log_prob:.3f} given the source, {self.log_prob:.3f} of both, cut so"]
 
 
 def units(transducer: Transducer, source: str, target: str | None = None) -> UnitReading:
-    """The units of ``source`` and ``target``, by default the model's own best output.
+    """The units of ``source`` and ``target``, by default the model's own best output. The units of a mixture are those
+    of its joint n-gram model.
 
     Raises UserError if the model has no units, or if its units cannot make up both source and target.
     """
-    if not can(type(transducer.model), Segmental):
+    model = next((part for part in mixed_parts(transducer.model) if can(type(part), Segmental)), None)
+    if model is None:
         raise UserError(
-            f"this {type(transducer.model).__name__} has no units; a model of pieces side by side has them: "
+            f"this {model_name(type(transducer.model))} model has no units; a model of pieces side by side has them: "
             'model.type = "joint-ngram"'
         )
     output = next(transducer.predict([source]))[0] if target is None else next(transducer.score([(source, target)]))
-    tokenizer, model = transducer.source_tokenizer, transducer.model
+    tokenizer = transducer.source_tokenizer
     ids = transducer.read([source])[0].row
     found = model.cut(ids[:-1], output.ids[:-1])
     if found is None:
         raise UserError(f"{source!r} cannot be read as {output.text!r}: no units of the model make up both")
     pieces = [(tokenizer.decode(one), transducer.target_tokenizer.decode(other)) for one, other in found.pieces]
-    return UnitReading(output, pieces, found.log_prob)
+    return UnitReading(output, pieces, tuple(map(math.exp, found.log_probs)), found.log_prob)
+
+
+def mixed_parts(model: Any) -> Iterator[Any]:
+    """The model, and if it mixes others, these and their parts."""
+    yield model
+    if can(type(model), Mixed):
+        for part in model.used():
+            yield from mixed_parts(part)

@@ -55,3 +55,9 @@ def padded(text: str, width: int, align: str = "<") -> str:
 def one_line(text: str) -> str:
     """The text with each tab and line break replaced by a space, so that it fits in one column of one row."""
     return text.replace("\t", " ").replace("\r", " ").replace("\n", " ")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines of text in which the columns are aligned."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(padded, row, widths)).rstrip() for row in rows]

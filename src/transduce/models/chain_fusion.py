@@ -13,6 +13,7 @@ from torch import nn
 from transduce.chain import Trellis
 from transduce.errors import UserError
 from transduce.modules import module_list
+from transduce.names import model_name
 from transduce.protocols import Chain, Model, lacking_verbs
 
 
@@ -33,7 +34,9 @@ class ChainFusion(nn.Module):
             raise UserError("models is empty: at least one was expected")
         for model in models:
             if lacking := lacking_verbs(type(model), Chain):
-                raise UserError(f"{type(model).__name__} has no {' and '.join(lacking)}: a crf or an hmm was expected")
+                raise UserError(
+                    f"the {model_name(type(model))} model has no {' and '.join(lacking)}: a crf or an hmm was expected"
+                )
         weights = [1 / len(models)] * len(models) if weights is None else list(weights)
         if len(weights) != len(models):
             raise UserError(f"weights = {weights}: one for each of {len(models)} models was expected")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from transduce.errors import UserError
 from transduce.modules import module_list
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, Model, Several, can, lacking_verbs
 from transduce.types import PAD, Factory, widened
 
@@ -32,8 +33,8 @@ class Mixture(nn.Module):
         for model in models:
             if lacking := lacking_verbs(type(model), Autoregressive):
                 raise UserError(
-                    f"{type(model).__name__} cannot {' and '.join(lacking)}, so it cannot be mixed word by word; score "
-                    "the outputs of each model with the others instead, as text"
+                    f"the {model_name(type(model))} model cannot {' and '.join(lacking)}, so it cannot be mixed word "
+                    "by word; score the outputs of each model with the others instead, as text"
                 )
         self.models = module_list(cast("Sequence[Autoregressive[Any]]", models))
 
@@ -73,6 +74,11 @@ class Ensemble(Mixture):
 
     If one model gives a word probability 0, its mean still uses the other models' probabilities.
     """
+
+    meaning = "part of the probability that this model gives"
+
+    def shares(self, own_MT: Tensor, other_MT: Tensor) -> Tensor:
+        return own_MT.softmax(0)
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
         every = (columns(log_p_V, candidates) for log_p_V in self.log_probs(output))
@@ -115,6 +121,12 @@ class Fusion(Mixture):
             )
         self.weights = tuple(weights)
         self.renormalise = renormalise
+
+    meaning = "weight × log(p / p of the strongest other token); below 0, this model prefers the other token"
+
+    def shares(self, own_MT: Tensor, other_MT: Tensor) -> Tensor:
+        weights = [weight for weight, _ in zip(self.weights, own_MT, strict=False)]
+        return own_MT.new_tensor(weights)[:, None] * (own_MT - other_MT)
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
         every = zip(self.weights, self.log_probs(output), strict=True)

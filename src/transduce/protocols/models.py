@@ -7,7 +7,7 @@ the letters of the shapes.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
@@ -189,6 +189,24 @@ class Several(Model, Protocol):
     """A model that consists of several, its ``members``, which read the same source and write the same vocabulary."""
 
     def members(self) -> Sequence[Any]: ...
+
+
+class Mixed(Autoregressive[Any], Protocol):
+    """A model that mixes the probabilities of the next token by several models, ``used()``.
+
+    ``log_probs`` yields log p [..., V] of each of them from the features of positions. ``shares`` says how much each of
+    M models does for T tokens [M, T], given its log-probabilities of the tokens, ``own_MT``, and of the strongest other
+    tokens, ``other_MT``. ``meaning`` says in words what a share is.
+    """
+
+    @property
+    def meaning(self) -> str: ...
+
+    def used(self) -> Sequence[Any]: ...
+
+    def log_probs(self, output: Any) -> Iterator[Tensor]: ...
+
+    def shares(self, own_MT: Tensor, other_MT: Tensor) -> Tensor: ...
 
 
 class Regressor(Model, Protocol):

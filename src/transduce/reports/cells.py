@@ -32,11 +32,11 @@ def cells_page(found: CellTrace, unit: int, tracking: Tracking | None = None) ->
     """
     values = found.values(unit)[:SHOWN]
     spans = []
-    for (mark, value), group in groupby(
-        zip(found.text, values, strict=False), lambda each: (_mark(float(each[1])), f"{each[1]:+.2f}")
+    for (shade, value), group in groupby(
+        zip(found.text, values, strict=False), lambda each: (mark(float(each[1])), f"{each[1]:+.2f}")
     ):
         letters = "".join(letter for letter, _ in group)
-        spans.append(element("span", letters, class_=mark, title=value) if mark else joined([letters]))
+        spans.append(element("span", letters, class_=shade, title=value) if shade else joined([letters]))
     parts = [section(found.name(unit), element("div", *spans, class_="read", dir="auto"))]
     if tracking is not None:
         rows = [(found.name(each), f"{correlation:+.3f}") for each, correlation in tracking.units]
@@ -74,7 +74,7 @@ def cells_drawing(found: CellTrace, unit: int) -> str:
     return Drawing(widest * WIDE, max(1, row) * HIGH, found.name(unit), parts).alone(DRAWN)
 
 
-def _mark(value: float) -> str:
+def mark(value: float) -> str:
     """The CSS class of a value between -1 and 1; "" for a value near 0."""
     step = round(abs(value) * STEPS)
     return "" if step == 0 else f"{'p' if value > 0 else 'n'}{step}"

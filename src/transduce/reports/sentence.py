@@ -36,6 +36,17 @@ def _sections(reading: SentenceReading, several: bool) -> list[Markup]:
     order = "rtl" if from_right(step.token for step in reading.steps) else "ltr"
     chips = element("div", *map(_chip, reading.steps), class_="steps", dir=order)
     made = [section(f"Output{after}", element("p", told, class_="faint"), chips, _runners(reading.steps))]
+    if reading.parts:
+        told = f"The probability of each token by each model of the mixture. Share: {reading.meaning}."
+        head, *rows = reading.part_rows()
+        made.append(section(f"Models{after}", element("p", told, class_="faint"), table(head, rows)))
+    if reading.units is not None:
+        told = (
+            "The most probable cut into units by the joint n-gram model. p: the probability of a unit given the units "
+            "before it."
+        )
+        cut = table(["source", "output", "p"], reading.units.rows())
+        made.append(section(f"Units{after}", element("p", told, class_="faint"), cut))
     if reading.heads:
         made.append(section(f"Attention{after}", *_attention(reading)))
     if reading.cells:

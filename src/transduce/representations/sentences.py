@@ -16,6 +16,7 @@ from transduce.data.tokenizers.base import cut
 from transduce.data.tokenizers.pairs import PairTokenizer
 from transduce.errors import RequestError, UserError
 from transduce.modules.pooling import pool
+from transduce.names import model_name
 from transduce.protocols import ComparesSentences, can
 from transduce.transducer import Transducer
 from transduce.types import Memory, Padded
@@ -68,7 +69,7 @@ def vectors_by(transducer: Transducer, pooling: Pooling) -> Callable[[Padded], T
     """The function that maps a batch of sentences to vectors [B, D]. Raises RequestError as ``sentence_vectors``."""
     model: Any = transducer.model
     encoder = getattr(model, "encoder", None)
-    name = type(model).__name__
+    name = f"this {model_name(type(model))} model"
     if encoder is None:
         raise RequestError(f"{name} has no encoder, and a sentence's vector comes from one: give a run with an encoder")
     if transducer.source_tokenizer.numeric:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import Aligner
 from transduce.types import Padded
 
@@ -26,6 +27,7 @@ class NoSearch:
 
 def _reason(model: Aligner) -> str:
     return (
-        f"this {type(model).__name__} aligns two given texts, and neither writes nor scores outputs: use `transduce "
+        f"this {model_name(type(model))} model aligns two given texts, and neither writes nor scores outputs: use "
+        "`transduce "
         "align RUN FILE`, or `transduce predict OTHER-RUN --alignments --aligner RUN`"
     )

@@ -20,11 +20,12 @@ class Cut:
     """A segmentation: pairs (source tokens, target tokens) in order. A source token may have no target token.
 
     ``log_prob`` is the log-probability of its sequence of units, the end included: p(x, y) by this segmentation
-    (natural logarithm).
+    (natural logarithm). ``log_probs`` has the log-probability of each unit given the units before it, and of the end.
     """
 
     pieces: tuple[tuple[Piece, Piece], ...]
     log_prob: float
+    log_probs: tuple[float, ...] = ()
 
 
 def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int], target: Sequence[int]) -> Cut | None:
@@ -60,7 +61,10 @@ def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int
                 _keep(layers[place + 1], at, way, ((token,), ()), LEFT_OUT)
     whole = {history: way for (written, history), way in layers[len(source)].items() if written == len(target)}
     endings, _ = _asked(ngrams, [(history, ngrams.end) for history in whole])
-    ways = (Cut(way.pieces, way.log_prob + ending) for way, ending in zip(whole.values(), endings, strict=True))
+    ways = (
+        Cut(way.pieces, way.log_prob + ending, (*way.log_probs, ending))
+        for way, ending in zip(whole.values(), endings, strict=True)
+    )
     return max(ways, key=lambda way: way.log_prob, default=None)
 
 
@@ -68,7 +72,7 @@ def _keep(
     reached: dict[tuple[int, int], Cut], at: tuple[int, int], way: Cut, side: tuple[Piece, Piece], log_prob: float
 ) -> None:
     if at not in reached or reached[at].log_prob < way.log_prob + log_prob:
-        reached[at] = Cut((*way.pieces, side), way.log_prob + log_prob)
+        reached[at] = Cut((*way.pieces, side), way.log_prob + log_prob, (*way.log_probs, log_prob))
 
 
 def _asked(ngrams: BackOff, questions: list[tuple[int, int]]) -> tuple[list[float], list[int]]:

@@ -30,6 +30,7 @@ from transduce.data.streams import StreamBatches
 from transduce.errors import UserError
 from transduce.files import current_folder
 from transduce.models.compatibility import check_words
+from transduce.names import model_name
 from transduce.objectives.base import Trainable
 from transduce.protocols import ChecksPairs, ComparesTexts, Objective, can
 from transduce.runs.ancestry import Init, check_parents, parents
@@ -155,7 +156,7 @@ def check_crew(settings: Settings, crew: Crew) -> None:
         return
     model: Any = getattr(settings.model, "constructor", settings.model)
     if can(model, Counted):
-        raise UserError(f"{model.__name__} is counted by one process: train it without torchrun")
+        raise UserError(f"this {model_name(model)} model is counted by one process: train it without torchrun")
     if settings.training.streams:
         raise UserError("training.streams: one process reads a text as one document; train without torchrun")
 

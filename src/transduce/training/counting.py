@@ -10,6 +10,7 @@ from typing import Any
 
 from transduce.data.pairs import Pairs
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import can
 from transduce.runs.checkpoints import save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
@@ -36,7 +37,7 @@ def count_parts(model: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
 
 
 def _count_part(part: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
-    name = type(part).__name__
+    name = model_name(type(part))
     try:
         counts = part.counts(pairs)
     except UserError as error:

@@ -12,6 +12,7 @@ import torch
 
 from transduce import tree
 from transduce.errors import UserError
+from transduce.names import model_name
 from transduce.protocols import Autoregressive, Deriving, can
 from transduce.search.base import loaded_model, resized
 from transduce.search.labels import check_no_prefix
@@ -77,8 +78,8 @@ class StackSearch:
         given = self.language_model
         if given is not None and not isinstance(given, Path) and not can(type(given), Autoregressive):
             raise UserError(
-                f"language_model: a {type(given).__name__} cannot score the next token of an output; give a language "
-                "model, n-gram or neural, or use `transduce rerank --language-model`"
+                f"language_model: a {model_name(type(given))} model cannot score the next token of an output; give a "
+                "language model, n-gram or neural, or use `transduce rerank --language-model`"
             )
 
     @torch.inference_mode()
