@@ -9,9 +9,11 @@ from torch.testing import assert_close
 
 from families import FAMILIES, build, sources, targets
 from transduce import api
+from transduce.inspect.sentence import read_sentence
 from transduce.models.mixtures import Fusion
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.members import Members
+from transduce.reports.sentence import sentence_page
 from transduce.runs.loading import load
 from transduce.training.callbacks import Callback, Started
 from transduce.types import BOS, EOS, Batch, Padded
@@ -65,6 +67,13 @@ def test_a_run_counts_first_and_keeps_its_counts(tmp_path: Path) -> None:
     assert "joint-ngram is counted, in " in lines[-1]
     counted = load(run).model.models[1]
     assert len(counted.units)
+    found = read_sentence("run", load(run), "abb")
+    assert [part.name for part in found.parts] == ["seeds", "joint-ngram"]
+    assert found.units is not None
+    assert "".join(source for source, _ in found.units.pieces) == "abb"
+    page = sentence_page([found])
+    assert "<h2>Models</h2>" in page
+    assert "<h2>Units</h2>" in page
     api.train_run("g2p-small", run, {**TINY, "training.steps": 6}, PAIRS, progress=False, resume=True)
     assert torch.equal(load(run).model.models[1].units, counted.units)
 

@@ -130,9 +130,8 @@ class Transducer(Pipeline):
         """
         if self.searching:
             raise RequestError(
-                f"this {model_name(type(self.model))} model searches by itself and gives whole outputs: leave "
-                "--stream out, or use "
-                "--engine onnx or torch"
+                f"this {model_name(type(self.model))} model searches by itself and gives whole outputs: leave --stream "
+                "out, or use --engine onnx or torch"
             )
         if self.sourced_target is not None:
             yield next(self.predict([source], search, prefix=prefix))[0].text

@@ -95,6 +95,12 @@ class NoAttentionError(UserError):
         if name_of("Model", type(model)) is None:
             super().__init__("the engine that runs this model does not show its attention: use --engine torch")
             return
+        if not can(type(model), Autoregressive):
+            super().__init__(
+                f"this {model_name(type(model))} model does not write word by word, so it has no attention to its "
+                "source; `transduce inspect RUN SOURCE` shows what there is to see"
+            )
+            return
         super().__init__(
             f"this {model_name(type(model))} model has no attention to its source. A word aligner finds the links of "
             "its words: `transduce train word-alignment` on your pairs, then `transduce align ALIGNER FILES` or "

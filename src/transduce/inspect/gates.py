@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transduce.errors import UserError
 from transduce.inspect.recording import cells_of, record
 from transduce.search.forcing import shifted
 from transduce.transducer import Transducer
@@ -56,21 +57,31 @@ def cells_over_time(transducer: Transducer, source: Any, target: Sequence[int]) 
     paths = dict(cells_of(model))
     if not paths:
         return ()
+    kinds = _kinds(model)
     tokens = transducer.target_tokenizer.tokens
     sides = transducer.source_tokenizer.tokens(source), ["<s>", *tokens(target[:-1])]
     with transducer.computing():
-        with record(model, "cells", "gates") as reading:
+        with record(model, *kinds) as reading:
             state = model.start(transducer.padded([source]))
-        with record(model, "cells", "gates") as writing:
+        with record(model, *kinds) as writing:
             model.extend(shifted(transducer.padded([target], torch.long)), state)
     found = []
     for trace, side in zip((reading, writing), sides, strict=True):
         for path in paths:
             states = [calls for name, calls in trace["cells"].items() if name == path or _above(name) == path]
-            gates = {name: calls for name, calls in trace["gates"].items() if _above(name) == path}
+            gates = {name: calls for name, calls in trace.get("gates", {}).items() if _above(name) == path}
             if states and states[-1] and sum(each.shape[1] for each in states[-1]) == len(side):
                 found.append(_over_time(path, tuple(side), states[-1], gates))
     return tuple(found)
+
+
+def _kinds(model: Any) -> tuple[str, ...]:
+    """What there is to record: an Elman network's cells have no gates."""
+    try:
+        with record(model, "gates"):
+            return "cells", "gates"
+    except UserError:
+        return ("cells",)
 
 
 def _above(name: str) -> str:

@@ -114,9 +114,8 @@ def _norms(model: Any, source: Any, target: Any, distance: int) -> Tensor:
         state = tree.map(lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), model.start(source))
         if tree.grows(state):
             raise UserError(
-                f"the state of this {model_name(type(model))} model grows with the output, and each token reaches "
-                "all others "
-                "directly: gradients over distance are for recurrent decoders"
+                f"the state of this {model_name(type(model))} model grows with the output, and each token reaches all "
+                "others directly: gradients over distance are for recurrent decoders"
             )
         states, rows = list[list[Tensor]](), list[Tensor]()
         ids_BT = target.values

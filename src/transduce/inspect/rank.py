@@ -101,6 +101,8 @@ def _row(transducer: Transducer, text: str) -> Any:
 
 def _residuals(transducer: Transducer, row: Any, skips: bool, feedforward: bool) -> tuple[float, ...]:
     model: Any = copy.deepcopy(transducer.model)
+    if not _layers(model):
+        raise _no_depth(model)
     for layer in _layers(model):
         if not feedforward:
             layer.feedforward, layer.feedforward_residual = nn.Identity(), Bare()
@@ -114,10 +116,14 @@ def _residuals(transducer: Transducer, row: Any, skips: bool, feedforward: bool)
             target = transducer.padded([row], torch.long)
             model.extend(shifted(target), model.start(transducer.padded([transducer.read_one("")])))
     if not states:
-        raise UserError(
-            f"this {model_name(type(model))} model has no Transformer's layers over its source, so they have no depth"
-        )
+        raise _no_depth(model)
     return tuple(residual(each_BSW[0]) for each_BSW in states)
+
+
+def _no_depth(model: nn.Module) -> UserError:
+    return UserError(
+        f"this {model_name(type(model))} model has no Transformer's layers over its source, so they have no depth"
+    )
 
 
 def _layers(model: nn.Module) -> list[Any]:

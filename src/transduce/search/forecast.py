@@ -49,9 +49,9 @@ class Forecast:
     def force(self, model: Regressor, source: Padded, target: Padded) -> list[Hypothesis]:
         if not can(type(model), Density):
             raise UserError(
-                f"this {model_name(type(model))} model gives numbers and no probabilities, so a target has no "
-                "score: measure its "
-                "distance with the metrics mae, rmse and mase, or train a model that gives densities, such as "
+                f"this {model_name(type(model))} model gives numbers and no probabilities, so a target has no score: "
+                "measure its distance with the metrics mae, rmse and mase, or train a model that gives densities, "
+                "such as "
                 'model.type = "kalman" or "density-forecaster"'
             )
         log_densities = cast(Density, model).log_density(source, target).double().tolist()

@@ -28,6 +28,5 @@ class NoSearch:
 def _reason(model: Aligner) -> str:
     return (
         f"this {model_name(type(model))} model aligns two given texts, and neither writes nor scores outputs: use "
-        "`transduce "
-        "align RUN FILE`, or `transduce predict OTHER-RUN --alignments --aligner RUN`"
+        "`transduce align RUN FILE`, or `transduce predict OTHER-RUN --alignments --aligner RUN`"
     )
