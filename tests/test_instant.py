@@ -218,7 +218,7 @@ def test_attention_is_not_shown_of_what_is_written_at_once() -> None:
     letters = Characters()
     model = build(PARALLEL["instant, lstm to dense"])
     transducer = Transducer(model, LengthBeam(), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"])))
-    with pytest.raises(ValueError, match="this instant model has no attention to its source"):
+    with pytest.raises(ValueError, match="this instant model does not write word by word, so it has no attention"):
         attention(transducer, "abc")
 
 

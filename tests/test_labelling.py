@@ -244,7 +244,7 @@ def test_bad_input() -> None:
             kind(10**12)(build(FAMILIES["tagger, lstm" if kind is LabelSearch else "crf, lstm"]), sources([3]))
         assert kind().resized(5, 3) == kind(3)
     instant = build(PARALLEL["instant, lstm to dense"])
-    with pytest.raises(ValueError, match=r'instant model chooses the length .*"length-beam"'):
+    with pytest.raises(ValueError, match=r'this model chooses the length .*"length-beam"'):
         LabelSearch()(instant, sources([3]))
 
 

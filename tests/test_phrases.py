@@ -361,7 +361,7 @@ def test_a_neural_language_model_of_other_words_is_refused(model: PhraseBased) -
     smaller = config.build(GRU, Model, Facts(9, 6), "model").eval()
     with pytest.raises(UserError, match="a language model of 6 words cannot score phrases with the token id"):
         replace(UNLIMITED, language_model=smaller)(model, Padded.of(ROWS))
-    with pytest.raises(UserError, match="a phrase-based model cannot score the next token of an output"):
+    with pytest.raises(UserError, match="this model cannot score the next token of an output"):
         StackSearch(language_model=model)  # type: ignore[arg-type]
 
 

@@ -8,7 +8,6 @@ from typing import cast
 import torch
 
 from transduce.errors import UserError
-from transduce.names import model_name
 from transduce.protocols import Density, Regressor, can
 from transduce.types import EOS, Hypothesis, Padded
 
@@ -49,7 +48,7 @@ class Forecast:
     def force(self, model: Regressor, source: Padded, target: Padded) -> list[Hypothesis]:
         if not can(type(model), Density):
             raise UserError(
-                f"this {model_name(type(model))} model gives numbers and no probabilities, so a target has no score: "
+                "this model gives numbers and no probabilities, so a target has no score: "
                 "measure its distance with the metrics mae, rmse and mase, or train a model that gives densities, "
                 "such as "
                 'model.type = "kalman" or "density-forecaster"'

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from transduce.errors import UserError
-from transduce.names import model_name
 from transduce.protocols import Parallel
 from transduce.search.step import check_memory
 from transduce.types import EOS, UNK, Emission, Hypothesis, Padded, widened
@@ -75,9 +74,7 @@ def label_log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
     """
     if emission.length_log_probs is not None:
         raise UserError(
-            f"this {model_name(type(model))} model chooses the length of its outputs, which labels do not: set "
-            "search.type = "
-            '"length-beam"'
+            'this model chooses the length of its outputs, which labels do not: set search.type = "length-beam"'
         )
     logits_BTV = model.readout(emission.output)
     return logits_BTV.log_softmax(-1, widened(logits_BTV.dtype))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from transduce.errors import UserError
-from transduce.names import model_name
 from transduce.protocols import Aligner
 from transduce.types import Padded
 
@@ -27,6 +26,6 @@ class NoSearch:
 
 def _reason(model: Aligner) -> str:
     return (
-        f"this {model_name(type(model))} model aligns two given texts, and neither writes nor scores outputs: use "
+        "this model aligns two given texts, and neither writes nor scores outputs: use "
         "`transduce align RUN FILE`, or `transduce predict OTHER-RUN --alignments --aligner RUN`"
     )

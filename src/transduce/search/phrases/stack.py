@@ -12,7 +12,6 @@ import torch
 
 from transduce import tree
 from transduce.errors import UserError
-from transduce.names import model_name
 from transduce.protocols import Autoregressive, Deriving, can
 from transduce.search.base import loaded_model, resized
 from transduce.search.labels import check_no_prefix
@@ -78,7 +77,7 @@ class StackSearch:
         given = self.language_model
         if given is not None and not isinstance(given, Path) and not can(type(given), Autoregressive):
             raise UserError(
-                f"language_model: a {model_name(type(given))} model cannot score the next token of an output; give a "
+                "language_model: this model cannot score the next token of an output; give a "
                 "language model, n-gram or neural, or use `transduce rerank --language-model`"
             )
 
