@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from transduce import config
+from transduce import config, recipes
 from transduce.protocols import Model
+from transduce.training.settings import read_settings
 from transduce.types import Facts
 
 FACTS = ("source_vocabulary", "target_vocabulary", "source_factors", "source_words")
@@ -74,3 +75,22 @@ def test_long_values_are_read_in_no_time() -> None:
     word = b"a" * 900_000
     assert config.parse(b'x = "' + word + b'"', "long.toml") == {"x": word.decode()}
     assert config.parse(b"# " + b"." * 900_000 + b"\nx = 1", "ruler.toml") == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.optimizer.rate=nan",
+        "model.decoder.cell={type='lstm', forget_bias=nan}",
+        "search.allocation={type='groups', groups=1, penalty=nan}",
+    ],
+)
+def test_what_is_not_a_number_is_refused(setting: str) -> None:
+    recipe = recipes.read("g2p-attention")
+    assert "nan is not a number" in refused(lambda: read_settings(recipes.change(recipe, [setting])))
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "0x" + "9" * 5000, "[0x" + "9" * 5000 + "]", "-0x" + "9" * 5000])
+def test_integers_of_thousands_of_digits_are_refused_in_a_line(text: str) -> None:
+    setting = f"training.batching.tokens={text}"
+    refused(lambda: read_settings(recipes.change(recipes.read("reverse"), [setting])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from transduce.errors import UserError
 from transduce.training.optimization import (
     Adam,
     AdamW,
@@ -108,6 +110,16 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 5) ->
         model(x).square().sum().backward()
         optimizer.step()
     return [parameter.detach() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("kind", [Adam, AdamW, Sgd])
+@pytest.mark.parametrize("value", [-1.0, math.inf, math.nan, 2.0])
+def test_constants_outside_their_range_are_refused(kind: Any, value: float) -> None:
+    for field in dataclasses.fields(kind):
+        if value == 2 and field.name in ("rate", "epsilon", "decay"):
+            continue
+        with pytest.raises(UserError, match=f"^{field.name} = {value}: .* was expected$"):
+            kind(**{field.name: value})
 
 
 def test_adam_is_torchs() -> None:

@@ -18,7 +18,7 @@ from transduce.config.annotations import (
     protocol_of,
 )
 from transduce.config.errors import ConfigError, KindError, Table, join, shown
-from transduce.config.limits import check_integer
+from transduce.config.limits import check_integer, check_number
 from transduce.config.spec import REQUIRED, Spec, parameters_of, require_all
 
 UNKNOWN: Final = object()  # the value of a fact while only its name is known
@@ -50,6 +50,8 @@ def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
             return Path(value).expanduser()
         if type(value) is int:
             check_integer(value, path)
+        if type(value) is float:
+            check_number(value, path)
         return value if value is None else origin(value)
     if origin is Literal and any(value == one and type(value) is type(one) for one in typing.get_args(annotation)):
         return value

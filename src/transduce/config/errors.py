@@ -8,6 +8,8 @@ from typing import Any, Final
 from transduce.errors import UserError
 
 Table = dict[str, Any]
+LONGEST: Final = 200  # characters of a text in a message
+BITS: Final = 256  # of an integer in a message
 
 _KINDS: Final[dict[type, str]] = {
     bool: "a boolean",
@@ -37,11 +39,17 @@ def join(path: str, key: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """The value as TOML writes it. It is for messages: None and objects are shown by ``str``."""
+    """The value as TOML writes it. It is for messages: None and objects are shown by ``str``, long texts are cut, and a
+    huge integer is shown by its size.
+    """
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {shown(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(shown(one) for one in value) + "]"
+    if isinstance(value, str) and len(value) > LONGEST:
+        value = f"{value[:LONGEST]}…"
+    if isinstance(value, int) and value.bit_length() > BITS:  # Python refuses to write thousands of digits
+        return f"an integer of {value.bit_length():,} bits"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, bool)) else str(value)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
-from transduce.config.errors import ConfigError
+from transduce.config.errors import ConfigError, shown
 
 FILE_BYTES: Final = 1_000_000
 DEPTH: Final = 100  # tables and arrays inside each other, or parts of a key
@@ -23,7 +24,13 @@ def check_integer(value: int, path: str) -> None:
     ending = name.rpartition("_")[2]
     limit = SIZES.get(ending, INTEGER)
     if not -INTEGER - 1 <= value <= limit:
-        raise ConfigError(path, f"{value} is out of range; at most {limit:,} was expected")
+        raise ConfigError(path, f"{shown(value)} is out of range; at most {limit:,} was expected")
+
+
+def check_number(value: float, path: str) -> None:
+    """Raises ConfigError for NaN, which no parameter takes."""
+    if math.isnan(value):
+        raise ConfigError(path, "nan is not a number; a number was expected")
 
 
 def check_depth(value: object, where: str) -> None:

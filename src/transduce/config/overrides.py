@@ -96,7 +96,7 @@ def _parse_setting(setting: str) -> tuple[list[str], Any]:
     key, equals, text = setting.partition("=")
     keys = [part.strip() for part in key.split(".")]
     if not equals or not all(keys):
-        raise ConfigError("", f"cannot set {setting!r}: expected a.key=value, such as model.encoder.layers=2")
+        raise ConfigError("", f"cannot set {setting[:60]!r}: expected a.key=value, such as model.encoder.layers=2")
     check_parts(keys, setting)
     return keys, _parse_value(text.strip(), setting)
 
@@ -134,7 +134,7 @@ def _parse_value(text: str, setting: str) -> Any:
         raise too_deep(setting[:60]) from None
     except ValueError as error:  # not TOML, or a number of too many digits
         if text[:1] in ("[", "{", '"', "'"):
-            raise ConfigError("", f"cannot set {setting!r}: the value is not TOML: {error}") from error
+            raise ConfigError("", f"cannot set {setting[:60]!r}: the value is not TOML: {error}") from error
         return text
     if set(parsed) != {"value"} or isinstance(parsed["value"], (datetime.date, datetime.time)):
         return text  # no parameter takes a date, and a value has one line

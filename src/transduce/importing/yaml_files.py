@@ -21,7 +21,7 @@ def parsed(text: str, origin: str) -> Any:
         ) from error
     try:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # or a date that there is not, or too many digits
         raise UserError(f"{origin} is no YAML: {' '.join(str(error).split())[:200]}; copy it again") from error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from typing import Protocol
 
@@ -43,6 +43,9 @@ class Adam:
     beta2: float = 0.98
     epsilon: float = 1e-9
 
+    def __post_init__(self) -> None:
+        _check_constants(self)
+
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, self.rate, (self.beta1, self.beta2), self.epsilon, fused=True)
 
@@ -58,6 +61,9 @@ class AdamW:
     beta2: float = 0.98
     epsilon: float = 1e-9
     decay: float = 0.01
+
+    def __post_init__(self) -> None:
+        _check_constants(self)
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         parameters = list(parameters)
@@ -80,8 +86,25 @@ class Sgd:
     momentum: float = 0.0
     decay: float = 0.0
 
+    def __post_init__(self) -> None:
+        _check_constants(self)
+
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, self.rate, self.momentum, weight_decay=self.decay, foreach=True)
+
+
+SHARES = ("beta1", "beta2", "momentum")  # constants below 1
+
+
+def _check_constants(optimizer: Adam | AdamW | Sgd) -> None:
+    """Raises UserError for a constant outside its range."""
+    for field in fields(optimizer):
+        name, value = field.name, getattr(optimizer, field.name)
+        below, expected = (1.0, "at least 0 and below 1") if name in SHARES else (math.inf, "a finite number from 0 on")
+        if name == "epsilon" and value == 0:
+            raise UserError("epsilon = 0: a finite number above 0 was expected")
+        if not 0 <= value < below:
+            raise UserError(f"{name} = {value}: {expected} was expected")
 
 
 # -------------------------------------------------------------- learning rate
