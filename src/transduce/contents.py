@@ -1,4 +1,4 @@
-"""What a file is, told from its first bytes: another form than text, a form of text, or the encoding of its text."""
+"""The kind of a file, from its first bytes: another form than text, a form of text, or the encoding of its text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ MARKS: tuple[tuple[bytes, str], ...] = (  # UTF-32's mark begins with UTF-16's
 
 
 def binary(head: bytes) -> Kind | None:
-    """What the first bytes ``head`` of a file are, if they are no text in an encoding that keeps ASCII; otherwise
+    """The kind of a file with the first bytes ``head``, if they are no text in an encoding that keeps ASCII; otherwise
     None. UTF-16 and UTF-32 count as binary: all their lines would be wrong.
     """
     for mark, name in MARKS:
@@ -191,8 +191,8 @@ def likely_encoding(line: bytes) -> tuple[str, str]:
 
 
 def _mostly(pattern: str) -> Typical:
-    """A test that most characters beyond ASCII match ``pattern``. In words of lower case, no capital follows, and no
-    ASCII letter stands beside them.
+    """A test that most characters beyond ASCII match ``pattern``. No capital follows a small letter, and no ASCII
+    letter stands beside such a character in words of lower case.
     """
     character = re.compile(pattern)
 

@@ -159,8 +159,8 @@ def current_folder(folder: Path) -> Path:
 
 
 def recover_folder(folder: Path) -> None:
-    """Cleans up after a ``replace_folder`` that was killed, and deletes what it left under scratch names. Call it only
-    where no other process writes.
+    """Cleans up after a ``replace_folder`` that was killed, and deletes its files and folders with scratch names. Call
+    it only where no other process writes.
     """
     clear_scratch(folder)
     earlier = _earlier(folder)

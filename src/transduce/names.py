@@ -376,8 +376,8 @@ def name_of(protocol: str, cls: type) -> str | None:
 
 
 def model_name(model: type) -> str:
-    """What messages call a model: the ``type`` of its table ``model``, such as "with-counts", which people have written
-    and read. The name of its class if it has no such name, as a model of another engine.
+    """The name of a model in messages: the ``type`` of its table ``model``, such as "with-counts", which people have
+    written and read. The name of its class if it has no such name, as a model of another engine.
     """
     return name_of("Model", model) or model.__name__
 

@@ -44,7 +44,7 @@ class _Unzipped(gzip.GzipFile):
 def unpacked(file: IO[bytes], zipped: bool = False) -> IO[bytes]:
     """The content of an open file. It is decompressed if ``zipped`` is True, or if it begins as gzip data do.
 
-    What is returned has the method ``peek``. To close it closes ``file`` too.
+    The returned file has the method ``peek``. Its ``close`` also closes ``file``.
     """
     buffered: Any = file if hasattr(file, "peek") else io.BufferedReader(file, HEAD)
     if zipped or buffered.peek(HEAD)[:2] == GZIP:
@@ -138,7 +138,7 @@ def _remedy(error: UnicodeDecodeError, name: str, plain: bool) -> str:
 
 
 def kind_of(path: Path) -> Kind:
-    """What a file or folder is, from its content, with what a user can do who wants to train on it."""
+    """The kind of a file or folder, from its content, with a remedy for a user who wants to train on it."""
     if path.is_dir():
         if (path / "config.toml").is_file():
             return Kind("a run directory", f"give its settings, {path / 'config.toml'}, or a recipe to train")

@@ -116,7 +116,7 @@ class Answer:
 
     ``truncated`` is set if the source was too long and was cut. ``unsatisfied`` is set if no output satisfies the
     constraints: then ``outputs`` has only the best of those found. ``unknown`` counts the tokens of the source that are
-    not in the model's vocabulary, and ``unknown_target`` those of a target that was scored, or of the prefix.
+    not in the model's vocabulary. ``unknown_target`` counts such tokens of a target that was scored, or of the prefix.
     ``problem`` says why the request could not be answered, with the number of the input: then there are no outputs.
     """
 
@@ -163,7 +163,7 @@ class Answer:
 
 def with_warnings(answers: Iterable[Answer], first: int = 1) -> Iterator[Answer]:
     """Yields the same answers, and logs each one's warnings, for callers that show only the outputs. The answers are
-    numbered from ``first``. At the end, it logs what must be told of all of them together (``Shares``).
+    numbered from ``first``. It logs the warnings about all of them together (``Shares``) at the end.
     """
     with telling() as shares:
         for number, answer in enumerate(answers, first):

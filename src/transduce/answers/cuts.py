@@ -23,7 +23,7 @@ def cut_at(found: Hypothesis | Derivation, limit: int | None) -> int | None:
 
 @dataclass
 class Cuts:
-    """Counts outputs, and those of them that were cut at the limit of the search. It changes with each ``add``."""
+    """Counts outputs, and the outputs that were cut at the limit of the search. It changes with each ``add``."""
 
     outputs: int = 0
     cut: int = 0

@@ -24,7 +24,7 @@ class Evaluation:
     ``seconds`` is the time from source texts to the outputs that were found; it is 0 if nothing was searched for, and
     scoring references does not count. ``lengths`` are the numbers of the sources' ids (EOS included) or steps, before
     any cut. ``forced`` has the first reference of each example with the model's log-probabilities; it is empty if
-    references were not scored. ``shares`` are to be told to people, unless they know them.
+    references were not scored. The caller tells people the ``shares``, unless they know them.
     """
 
     statistics: list[Statistics]

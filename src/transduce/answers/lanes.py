@@ -90,8 +90,8 @@ class Lane:
 
 
 class Turns:
-    """Whose turn it is. Express lanes together get as much time as all others together; within each of the two halves,
-    the lane that has used the least time is next.
+    """Chooses the lane that is next. Express lanes together get as much time as all others together; within each of the
+    two halves, the lane that has used the least time is next.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """A file of answers that another process can continue after the process that wrote it was killed.
 
-The answers are written to ``OUT.partial``, which becomes OUT when it is complete. Until then, an earlier OUT stays as
-it is. A journal, ``OUT.progress``, is kept beside both. Its JSON lines are the settings, and then a mark after each
+The answers are written to ``OUT.partial``, which becomes OUT when it is complete. An earlier OUT does not change until
+then. A journal, ``OUT.progress``, is kept beside both. Its JSON lines are the settings, and then a mark after each
 ``every`` answers. A mark has hashes of the requests that were answered so far and of the bytes that were written so
 far. A process that continues looks for the last mark that agrees with OUT.partial, and writes everything after it
 again. So no other answers are lost, even if the machine stopped or OUT.partial was cut at any byte. The journal is

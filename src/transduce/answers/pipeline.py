@@ -140,10 +140,10 @@ class Pipeline(TextModel):
         return hypotheses
 
     def has_empty_output(self, request: Request, search: Search[Any]) -> bool:
-        """True if the request's output is empty because its source is, whatever the model would write: if the search
-        could write nothing, and the request does not ask for a target, a prefix or a phrase.
+        """True if the request's output is empty because its source is empty. The model does not decide then. The search
+        must be able to write an empty output, and the request must not ask for a target, a prefix or a phrase.
 
-        A run that learned from pairs with an empty side (data.lines.empty = "keep") writes what it learned.
+        False for a run that learned from pairs with an empty side (data.lines.empty = "keep"): its model decides.
         """
         asked = request.target is not None or request.prefix or request.constraints
         free = self.conditional and not self.keeps_empty and not asked and ends_freely(search)

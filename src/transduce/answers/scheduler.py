@@ -28,8 +28,8 @@ class Scheduler:
     """Answers requests in one thread, by continuous batching.
 
     A request enters a running batch at a step that has room for it, and leaves it when its search has finished. Its
-    answer is that of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. At most
-    ``batch_size`` requests are searched at a time in each lane, and at most ``queue`` wait.
+    answer is the answer of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. Each lane
+    searches at most ``batch_size`` requests at a time, and at most ``queue`` requests wait.
 
     Requests with the same ``nbest`` share a lane. Requests that cannot share a running batch (constraints, a given
     target, replaced unknowns, an empty source, or a search or an engine without continuous batching) have a lane of

@@ -1,4 +1,4 @@
-"""What must be told of many answers together, in one line for each kind. Nothing here imports PyTorch."""
+"""The warnings about many answers together, in one line for each kind. Nothing here imports PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Shares:
     asked: int = 0
     unanswered: int = 0
     compared: int = 0  # outputs whose references have text
-    empty: int = 0  # those of them that are empty
+    empty: int = 0  # compared outputs that are empty
     outputs: Cuts = field(default_factory=Cuts)
 
     def compare_with(self, tokenizer: Tokenizer, references: Sequence[str], source: str) -> None:

@@ -29,8 +29,8 @@ T = TypeVar("T")
 def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[str]:
     """The lines of the files in order, or of standard input if there are none.
 
-    Raises DataError for what is not UTF-8 text, and for a line of more than ``longest`` bytes (default
-    ``corpora.LONGEST_LINE``): before the first line if it is in a file, and at its line otherwise.
+    Raises DataError for text that is not UTF-8, and for a line of more than ``longest`` bytes (default
+    ``corpora.LONGEST_LINE``). An error in a file is raised before the first line, and any other error at its line.
     """
     return checked_first(files, lambda: (line for _, line in _numbered_lines(files, longest)))
 

@@ -126,8 +126,8 @@ def predict(
 
 
 def _stream(transducer: Transducer, requests: Iterable[Request], unanswered: Unanswered) -> None:
-    """Prints each part of an output as soon as it is decided. Raises the UserError of the first request, and tells
-    those of later ones.
+    """Prints each part of an output as soon as it is decided. Raises the UserError of the first request, and tells the
+    errors of later requests.
     """
     from transduce.metrics.units import one_line
 

@@ -110,8 +110,8 @@ class Crew:
                         torch.distributed.broadcast(tensor.data, src=0)
 
     def gather_rows(self, own: torch.Tensor, rows: int) -> torch.Tensor:
-        """The whole tensor [rows, ...] of which each process has a part ``own``: consecutive rows, divided as
-        ``torch.chunk`` divides them.
+        """The whole tensor [rows, ...]. Each process has a part ``own``: consecutive rows, divided as ``torch.chunk``
+        divides them.
         """
         if not self.several:
             return own

@@ -97,8 +97,8 @@ def declare(
 ) -> None:
     """Tells ctypes the types of the arguments and of the result of functions, by their names without "transduce_".
 
-    A function whose ``result`` is a number or an address raises MemoryError if the system gives no memory. Those
-    without a result take no memory. ``structures`` are those of the arguments, by their names in C++.
+    A function whose ``result`` is a number or an address raises MemoryError if the system gives no memory. Functions
+    without a result take no memory. ``structures`` are the structures of the arguments, by their names in C++.
 
     Raises MissingPackageError if the library lacks a function, or if a structure has another size there. Then the
     library was compiled from another version of its files.

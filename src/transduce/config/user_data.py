@@ -4,8 +4,8 @@ The user brings data if their own settings name a training set or another type o
 Python. The user's own settings are their .toml files, ``--set`` and the argument ``settings``.
 
 A recipe speaks of its own data in ``OF_THE_DATA``, and in the keys of its list ``about_data``. If the user brings data,
-those of these settings that are in the table ``data`` are left out. Others, such as a metric's season, stay, because
-most have no sensible default; a line names them. What the user sets too always stays.
+these settings are left out if they are in the table ``data``. Others, such as a metric's season, stay, because most
+have no sensible default; a line names them. A setting that the user sets too always stays.
 """
 
 from __future__ import annotations

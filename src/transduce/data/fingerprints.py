@@ -60,7 +60,7 @@ def fingerprint(lines: Iterable[bytes], files: tuple[str, ...] = ()) -> Fingerpr
 
 class RowFingerprints:
     """Passes rows of a split on, and takes their fingerprints, one for each file that has rows. A line is a line of the
-    file, a sentence of CoNLL or a row of Parquet, whatever the number of its targets.
+    file, a sentence of CoNLL or a row of Parquet, also if it has several targets.
 
     If the sources are ``signals``, the size of each recording or picture is a part of the fingerprint, and its folder
     is not.
@@ -89,7 +89,7 @@ Appended = Callable[[str, Fingerprint, Fingerprint], bool]
 
 @dataclass(frozen=True)
 class DataChange:
-    """What has changed in the data, in words, and the ``splits`` that have changed."""
+    """A change of the data, in words, and the ``splits`` that have changed."""
 
     text: str
     splits: frozenset[str]
@@ -99,7 +99,7 @@ class DataChange:
 
 
 def changed(before: Fingerprints, now: Fingerprints, appended: Appended) -> DataChange | None:
-    """What has changed in the data between two fingerprints; None if nothing has.
+    """The change of the data between two fingerprints; None if nothing has changed.
 
     ``appended(split, before, now)`` reads the beginning of a file again. It returns True if the file still begins with
     all that it had.

@@ -339,8 +339,8 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
 
 
 def _other_form(path: Stored) -> str:
-    """What a file is that has another form than its name says, with what to do; empty for the form that it should have,
-    and for a file at an address.
+    """The kind of a file whose form differs from its name, with a remedy. Empty for a file with the form that it should
+    have, and for a file at an address.
     """
     if isinstance(path, Address) or path.suffix == ".parquet":
         return ""

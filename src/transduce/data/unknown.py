@@ -80,7 +80,7 @@ def unknown_in(tokenizer: Tokenizer, row: Sequence[Any], text: str, source: str 
 
 
 def spellings(tokenizer: Tokenizer, row: Sequence[Any], text: str, source: str = "") -> list[str]:
-    """What the unknown ids of a row stand for in its text. A label or a feature is named by its field of the line."""
+    """The text of each unknown id of a row. A label or a feature is named by its field of the line."""
     if isinstance(tokenizer, Sourced):
         text = tokenizer.without_source(text, source)
     found = []

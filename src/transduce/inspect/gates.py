@@ -76,7 +76,7 @@ def cells_over_time(transducer: Transducer, source: Any, target: Sequence[int]) 
 
 
 def _kinds(model: Any) -> tuple[str, ...]:
-    """What there is to record: an Elman network's cells have no gates."""
+    """The kinds of values that can be recorded: an Elman network's cells have no gates."""
     try:
         with record(model, "gates"):
             return "cells", "gates"

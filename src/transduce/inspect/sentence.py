@@ -226,7 +226,7 @@ def _steps(transducer: Transducer, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[
 
 
 def _parts(model: Any, output: Any, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Part, ...]:
-    """The parts of a mixture, if it has several. The strongest other token is that of the whole mixture."""
+    """The parts of a mixture, if it has several. The whole mixture chooses the strongest other token."""
     models = model.used()
     if len(models) < 2:
         return ()

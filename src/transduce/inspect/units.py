@@ -60,8 +60,8 @@ class UnitReading:
 
 
 def units(transducer: Transducer, source: str, target: str | None = None) -> UnitReading:
-    """The units of ``source`` and ``target``, by default the model's own best output. The units of a mixture are those
-    of its joint n-gram model.
+    """The units of ``source`` and ``target``, by default the model's own best output. A mixture has the units of its
+    joint n-gram model.
 
     Raises UserError if the model has no units, or if its units cannot make up both source and target.
     """

@@ -1,4 +1,4 @@
-"""What a user must know before a metric's scores: it cannot measure these texts, or the model cannot write them."""
+"""Warnings before a metric's scores: it cannot measure these texts, or the model cannot write them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def unwritable(references: Sequence[Sequence[str]], normalize: Callable[[str], s
 
 
 def _kind(one: str, other: str) -> str:
-    """What differs between two texts."""
+    """The kind of difference between two texts."""
     if one.split() == other.split():
         return "white space"
     if canonical(one.lower()).split() == canonical(other.lower()).split():

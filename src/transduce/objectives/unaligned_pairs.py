@@ -31,7 +31,7 @@ def unaligned(model: Any, pairs: Pairs) -> NDArray[np.int64]:
     suspects = np.flatnonzero(least_frames(pairs.target) > frames_N)
     if not len(suspects):
         return suspects
-    # the frames of other lengths are estimates, and for some encoders, such as those of words, the length says little
+    # the frames of other lengths are estimates, and for some encoders, such as word encoders, the length says little
     some = suspects[:: -(-len(suspects) // PROBES)]
     real = some[least_frames(pairs.target.select(some)) > frame_counts(model, pairs, some)]
     if len(some) == len(suspects) or 2 * len(real) < len(some):

@@ -61,8 +61,8 @@ def merged(
 ) -> Merged:
     """The settings of a recipe, as ``read`` gives them, with a user's changes, as ``change`` makes them.
 
-    ``pairs`` is the table ``data`` of a user's pairs from Python, None without pairs. All data of the recipe end there,
-    also those of a user's .toml file. Raises what ``read`` and ``change`` raise.
+    ``pairs`` is the table ``data`` of a user's pairs from Python, None without pairs. If there are pairs, all data of
+    the recipe are left out, also the data of a user's .toml file. Raises what ``read`` and ``change`` raise.
     """
     layers = _layers(os.path.normpath(recipe), ())
     count = len(layers) if pairs else sum(not layer.own for layer in layers)
@@ -162,7 +162,7 @@ def headline(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Layer:
-    """The settings of one recipe's own file, without those of its base. ``own`` is True for a user's .toml file."""
+    """The settings of one recipe's own file, without its base's settings. ``own`` is True for a user's .toml file."""
 
     table: config.Table
     about_data: tuple[str, ...]
@@ -202,7 +202,7 @@ def _over_all(tables: Sequence[config.Table]) -> config.Table:
 
 
 def _over(base: config.Table, table: config.Table) -> config.Table:
-    """``table`` merged over ``base``. If it sets one of steps, epochs and minutes, those of the base are dropped."""
+    """``table`` merged over ``base``. If it sets one of steps, epochs and minutes, the base's limits are dropped."""
     training = table.get("training", {})
     anew = isinstance(training, dict) and any(key in BUDGET for key in training)
     return config.merge(without_budget(base) if anew else base, table)

@@ -74,7 +74,7 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
 
     A setting that is new in the package counts only if the recipe sets it, because its default keeps the old behaviour.
     The search in validation, which only chooses the best checkpoint, counts only if the recipe sets it. A budget counts
-    by its work: it has not changed if the run has made about as many updates as the recipe allows. It does not count if
+    by its work: it is unchanged if the run has made about as many updates as the recipe allows. It does not count if
     the run had a budget of its own. A recipe that is gone, or that can no longer be resolved, is one change.
     """
     if model.recipe not in recipes.names():

@@ -67,8 +67,8 @@ class Versions:
 @dataclass(frozen=True)
 class Training:
     """One training of a run: the ``time`` when it began, or went on after update ``step``, by which command, where
-    (``processor`` and ``threads``) and with which versions. ``commit`` and ``clean`` are those of its code, as for a
-    record; None if a training of an early version has not kept them.
+    (``processor`` and ``threads``) and with which versions. ``commit`` and ``clean`` are about its code, as for a
+    record; None if a training of an early version kept neither.
     """
 
     time: str

@@ -1,4 +1,4 @@
-"""The page of a source's classes: their probabilities, and each word coloured by what it does for the label."""
+"""The page of a source's classes: their probabilities, and each word coloured by its effect on the label."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def append_history(run: Path, step: int, device: str, changed: str | None = None
     """Adds a line to a run's history.jsonl, when training begins (``step`` 0) or goes on after update ``step``.
 
     The line has ``step``, ``device``, the time now, and this process's command, current directory, threads, versions,
-    code and processor. ``changed`` says what has changed in the data since the checkpoint.
+    code and processor. ``changed`` names the change of the data since the checkpoint.
     """
     own = code.code()
     record: dict[str, Any] = {

@@ -24,8 +24,8 @@ class Moments:
 
 
 def kept_statistics(make: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer], model: nn.Module) -> Kept:
-    """What an optimiser keeps of parameters like the model's, by one update of small ones. Empty if that fails: the
-    optimiser may need more than gradients.
+    """The state that an optimiser keeps of parameters like the model's, found by one update of small ones. Empty if
+    that fails: the optimiser may need more than gradients.
 
     Raises ConfigError if it keeps what a checkpoint cannot: values that are no tensors of the parameter's shape or of
     one number, or values of no parameter.

@@ -115,7 +115,7 @@ class Run:
         """Makes a directory a run, or updates the run that is there. Returns it.
 
         ``settings`` have every default. ``step`` (the update after which training goes on), ``device`` and ``changed``
-        (what has changed in the data) are only recorded in the history. ``inherited`` is written as init.json: what was
+        (the change of the data) are only recorded in the history. ``inherited`` is written as init.json: what was
         copied from another run. A run that goes on keeps its tokenizers. config.toml is written last, because it makes
         the directory a run.
         """

@@ -259,7 +259,7 @@ def ends_freely(search: Any) -> bool:
 
 def with_unknown(search: R) -> R:
     """The search with ``unknown`` = True, also inside a search that runs another one (its field ``search``). Another
-    search stays as it is.
+    search is returned unchanged.
     """
     names = [each.name for each in fields(search)] if is_dataclass(search) else []
     changes = {"unknown": True} if "unknown" in names else {}

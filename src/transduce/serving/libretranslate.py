@@ -109,7 +109,7 @@ def _service(catalogue: Catalogue, source: str, target: str) -> Service:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, divided as those of a file: not at U+2028, for example."""
+    """The lines of a text, divided like the lines of a file: not at U+2028, for example."""
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 

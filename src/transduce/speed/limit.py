@@ -39,7 +39,7 @@ def fastest_products(
 
 def _products(shape: Shape, dtype: torch.dtype) -> Iterator[Callable[[], Tensor]]:
     """The product of ``shape`` by each kernel: PyTorch's choice for both orders of the second matrix, and oneDNN's with
-    the matrix as it is and in its own order of blocks.
+    the unchanged matrix and with its own order of blocks.
     """
     rows, inner, columns = shape
     x, weight = torch.randn(rows, inner).to(dtype), torch.randn(columns, inner).to(dtype)

@@ -58,8 +58,8 @@ class Operations:
 
 
 def count_operations(settings: config.Table, run: Path, device: str = "auto") -> Operations:
-    """Trains a new model in the directory ``run``, and counts the operations of its updates. Those of the start and of
-    a validation do not count.
+    """Trains a new model in the directory ``run``, and counts the operations of its updates. The operations of the
+    start and of a validation do not count.
     """
     with ProductCounter() as counting:
         observer = _Counted(counting)

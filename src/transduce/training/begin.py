@@ -284,8 +284,8 @@ class Plan:
     ``cache`` the folder of the prepared data, and ``where`` the device. ``predecessor`` has the run or the runs to
     start from, and ``teacher`` is the model to learn from. Either is None if the settings name none. The predecessor is
     None also if training continues from a checkpoint. ``notes`` are lines for people about the settings. The last of
-    them tells if other settings were chosen for few training pairs. ``data_change`` is what has changed in the data
-    since the checkpoint.
+    them tells if other settings were chosen for few training pairs. ``data_change`` is the change of the data since the
+    checkpoint.
     """
 
     table: config.Table
@@ -310,7 +310,7 @@ class Plan:
 
     @property
     def texts(self) -> dict[str, str]:
-        """What the checkpoint ``last`` keeps of the settings and of the data, by file name."""
+        """The texts about settings and data that the checkpoint ``last`` keeps, by file name."""
         return {CONFIG: config.write(self.table), FINGERPRINTS: json.dumps(as_json(self.prepared.fingerprints))}
 
     @property

@@ -59,7 +59,7 @@ class Budget:
         return max(shares)
 
     def whole_seconds(self, steps: int, epochs: float, seconds: float, share: float) -> float:
-        """The expected seconds of the whole training, of which validation takes a ``share``. ``seconds`` are those of
+        """The expected seconds of the whole training, of which validation takes a ``share``. ``seconds`` is the time of
         the updates so far, without validation. Infinite if the budget has no minutes.
         """
         if self.minutes is None:

@@ -1,4 +1,4 @@
-"""What has changed since a checkpoint from which training goes on: settings, data, the measure of validation."""
+"""Changes since a checkpoint from which training goes on: settings, data, the measure of validation."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def changed_settings(point: Path | None, table: config.Table) -> list[str]:
 
 
 def changed_data(point: Path | None, prepared: Prepared, data: Data, cache: Path) -> DataChange | None:
-    """What has changed in the files of the training and the validation set since the checkpoint ``point``. ``prepared``
-    are the data now. None if nothing has changed, without a checkpoint, and for a checkpoint of an earlier version,
-    which does not tell.
+    """The change in the files of the training and the validation set since the checkpoint ``point``. ``prepared`` are
+    the data now. None if nothing has changed, without a checkpoint, and for a checkpoint of an earlier version, which
+    does not tell.
     """
     before = None if point is None else read_fingerprints(point)
     if before is None:

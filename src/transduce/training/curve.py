@@ -1,5 +1,5 @@
-"""What the curve of validations says at the end of training: the model is unusable, or has learned nothing, or still
-learns. No clock decides here.
+"""Findings from the curve of validations at the end of training: the model is unusable, or has learned nothing, or
+still learns. No clock decides here.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Curve:
 
     def late_gain(self, values: Sequence[float], start: float | None) -> float:
         """The share of the gain since ``start``, the value without learning, that came in the last third of the
-        updates. ``values`` are those of the validations. It is 0 without such a gain, if ``start`` is unknown, and if
-        no validation was before that third.
+        updates. ``values`` are the validations' values. It is 0 without such a gain, if ``start`` is unknown, and if no
+        validation was before that third.
         """
         end = LATE * self.steps[-1] if self.steps else 0.0
         early = [value for step, value in zip(self.steps, values, strict=True) if step <= end]

@@ -54,7 +54,7 @@ def unknown_targets(prepared: Prepared) -> Unknown:
 
 
 def _extended(kept: Tokenizer, own: Tokenizer) -> Tokenizer:
-    """The source's vocabulary with the new tokens, or as it is if it cannot grow: the model need not write them."""
+    """The source's vocabulary with the new tokens, or unchanged if it cannot grow: the model need not write them."""
     try:
         return kept.extended(own)
     except DataError:

@@ -57,13 +57,13 @@ class Validation:
 
     If the budget has minutes, all validations together take at most a ``share`` of the time so far, and with those at
     the end of training at most this share of all the time. A budget that also has updates ends when its updates do, so
-    the share is that of the time that they need. A validation whose search would take longer computes only the loss,
+    the share is a share of the time that they need. A validation whose search would take longer computes only the loss,
     and does not count for ``patience``. Its model can be the best only until a validation with a search. If even the
     loss would take longer, the validation is left out. One validation takes at most a third of the share. If it would
     take longer, it uses fewer examples from the middle of the budget on. They are evenly spaced: as many as fit into
-    the time, but at least 64. If 64 do not fit, all validations compute only the loss. The time of a search is
-    measured on 8 examples, and then on more while there is time. A budget that has only updates or epochs has no such
-    limits, because an interrupted run must end with the same result bit for bit.
+    the time, but at least 64. If 64 do not fit, all validations compute only the loss. The time of a search is measured
+    on 8 examples, and then on more while there is time. A budget that has only updates or epochs has no such limits,
+    because an interrupted run must end with the same result bit for bit.
     """
 
     times: int = 10

@@ -24,7 +24,7 @@ from transduce.training.settings import Settings
 SAMPLE = 500  # pairs of a split that are forced through filters
 AT_ONCE = 50  # of these pairs in a batch
 SEARCHES = ("search", "training.validation.search")  # their keys
-LARGE = 0.1  # share of a split's targets; a limit that forbids so many does not fit the data
+LARGE = 0.1  # share of a split's targets; a limit that forbids this share or more does not fit the data
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Unwritable:
 
     @property
     def finding(self) -> str:
-        """What the search can never write, for people."""
+        """A text for people about the targets that the search can never write."""
         parts = [
             f"{count:,} of {total:,} {split} targets ({_percent(count / total)})"
             for split, (count, total) in self.counts.items()

@@ -137,7 +137,7 @@ class Judge:
 
         The search is timed on samples if its time is unknown. It is timed again if ``left`` is positive and less than
         its last time, because a model that has learned more writes shorter outputs. Each sample is twice as large as
-        the one before, and the last one has ``SAMPLE`` examples. A sample that might take longer than what is left is
+        the one before, and the last one has ``SAMPLE`` examples. A sample that might take longer than the time left is
         not begun.
         """
         if left == math.inf:

@@ -18,7 +18,7 @@ from transduce.data.signals.mel import LogMel
 from transduce.data.signals.tokenizer import SignalTokenizer, learned
 from transduce.finite import first_wrong
 
-LOUDEST = 2**31  # size of a floating-point sample: that of integers of 32 bits, which some files hold
+LOUDEST = 2**31  # largest floating-point sample: the size of integers of 32 bits, which some files hold
 LONGEST = 2**20  # most samples of a window; a spectrum still fits in memory
 
 Samples = NDArray[np.float32]

@@ -53,7 +53,7 @@ class EditState:
 class NativeEditDecoder:
     """A decoder over the memory of any encoder with a state for each source id.
 
-    Its cells are those of a recurrent decoder without attention. The matrix "readout" has the actions in place of
+    Its cells are the cells of a recurrent decoder without attention. The matrix "readout" has the actions in place of
     tokens: V insertions, the deletion and the copy. "read" and "remember" map the encoder's states and the cells'
     features to H features.
     """

@@ -33,8 +33,8 @@ class MisfitError(UserError):
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a decoder gets from an encoder: the width of its states, the width of its summary, and the number of ids
-    that it reads.
+    """The sizes of an encoder that a decoder needs: the width of its states, the width of its summary, and the number
+    of ids that it reads.
     """
 
     width: int
@@ -89,7 +89,7 @@ def table(notes: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def tables(notes: Mapping[str, Any], name: str, count: Size = None) -> list[Mapping[str, Any]]:
-    """A list of such parts; ``count`` of them, or at least one."""
+    """A list of parts that have a name for each value: ``count`` parts, or at least one."""
     value = notes[name]
     if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
         raise _unexpected(name, value, "a list of tables")
