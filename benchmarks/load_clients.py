@@ -61,9 +61,8 @@ class Connection:
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """The status and the body of the answer. Raises OSError or EOFError if the connection breaks."""
-        head = (
-            f"POST {path} HTTP/1.1\r\nhost: t\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-        )
+        fields = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        head = f"POST {path} HTTP/1.1\r\n{fields}\r\n\r\n"
         self.writer.write(head.encode() + body)
         head_lines = (await self.reader.readuntil(b"\r\n\r\n")).lower()
         status = int(head_lines[9:12])

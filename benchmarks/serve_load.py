@@ -5,12 +5,14 @@
 
 RUN is a run directory or an export. The server, ``predict`` and the clients are three processes on this machine. All
 use the sentences of the run's test split. Each client sends one sentence, waits for its answer, compares it with the
-answer of ``predict``, and sends the next. The benchmark has four parts:
+answer of ``predict``, and sends the next. The benchmark has five parts:
 
 1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
 3. The server's memory after each tenth of ``--requests`` requests, if this number is given.
 4. An overload: 256 clients with 16 sentences each for 15 seconds. Then the time to the next answer of one client.
+5. The seconds of one client with one sentence at a time: alone, and beside 8 clients with 128 sentences and 50 outputs
+   for each.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from transduce.runs.run import Run
 
 LEAST = 10.0  # seconds of predict
 CROWD, SENTENCES, OVERLOAD = 256, 16, 15.0  # of an overload: clients, sentences of a request, seconds
+GREEDY, MANY, OUTPUTS, SHORT = 8, 128, 50, 200  # clients, sentences and outputs of a request; short requests
 KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
 
 
@@ -73,6 +76,8 @@ def main() -> None:
             told += asyncio.run(memory(given, address, pid, plain(sentences, texts)))
     with server(given) as (address, _):
         told += asyncio.run(overload(address, sentences))
+    with server(given) as (address, _):
+        told += asyncio.run(fairness(address, sentences, texts))
     print("\n".join(told))
     Report.asked(given).write(told, [given.run] if find_export(given.run, None) is None else [])
 
@@ -252,6 +257,35 @@ async def overload(address: str, sentences: list[str]) -> list[str]:
         "|---|---|---|---|---|---|---|",
         f"| {CROWD} | {SENTENCES} | {statuses[200]:,} | {statuses[429]:,} "
         f"| {sum(statuses.values()) - statuses[200] - statuses[429]} | {recovery:.2f} | {tries} |",
+    ]
+
+
+async def fairness(address: str, sentences: list[str], texts: list[str]) -> list[str]:
+    """The table of one client's seconds, alone and beside clients with much work."""
+    questions, alone = plain(sentences, texts), Outcome()
+    for times in (20, SHORT):  # a warm-up, then what counts
+        alone = await load(address, questions, 1, partial(int.__gt__, times))
+    body = {"source": (sentences * MANY)[:MANY], "nbest": OUTPUTS}
+    greedy = itertools.repeat(question("n-best", "/n-best", body, lambda _: True, MANY))
+    going = True
+    crowd = asyncio.create_task(load(address, greedy, GREEDY, lambda _: going))
+    await asyncio.sleep(2)
+    beside = await load(address, questions, 1, partial(int.__gt__, SHORT))
+    going = False
+    await crowd
+    rows = [(name, outcome.percentiles(), outcome) for name, outcome in (("alone", alone), ("beside them", beside))]
+    return [
+        f"## One client beside {GREEDY} with {MANY} sentences and {OUTPUTS} outputs for each",
+        "",
+        "| one sentence at a time | answered | other status | different | median ms | 95th | 99th |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| {name} | {outcome.statuses[200]} | {sum(outcome.statuses.values()) - outcome.statuses[200]} "
+            f"| {outcome.different} | {' | '.join(f'{1000 * each:.1f}' for each in found)} |"
+            for name, found, outcome in rows
+        ),
+        f"| times | | | | {' | '.join(f'{two / one:.2f}' for one, two in zip(rows[0][1], rows[1][1], strict=True))} |",
+        "",
     ]
 
 
