@@ -371,5 +371,5 @@ def test_bad_input_is_told_by_its_number(run: Path) -> None:
         transducer(" ".join(["1,1000"] * 9))
     with pytest.raises(ValueError, match=r"input 2 has 256 numbers, more than .*\(256, EOS included\): give the last"):
         transducer([good, " ".join(["1,1000"] * 128)])
-    with pytest.raises(ValueError, match="writes all at once"):
+    with pytest.raises(ValueError, match="does not write word by word"):
         attention(transducer, good)
