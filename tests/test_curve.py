@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,16 @@ def test_a_diverged_training_ends_with_an_error(tmp_path: Path) -> None:
     with pytest.raises(DivergenceError, match=r"usable: training diverged: the best .* is 7e\+10"):
         judged(tmp_path, [7e10, 8e10])
     assert (tmp_path / "checkpoints" / "last" / "state.json").exists()
+
+
+def test_a_diverged_training_without_validation_data_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.training.curve.EXPLODED", 0.0)
+    made, _ = loop(tmp_path, steady(steps=12))
+    made.judge, made.state = None, replace(made.state, start=0.1)
+    with pytest.raises(DivergenceError, match=r"training diverged: .* the untrained model's loss was 0\.1"):
+        made()
 
 
 def test_conclusions_are_notices(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def unusable(curve: Curve, best: Rank, constant: Constant | None) -> str | None:
             "training diverged"
         )
     return (
-        f"training diverged: the best model's validation loss is {best.loss:.4g}, and the untrained model's loss was "
+        f"training diverged: the best model's loss is {best.loss:.4g}, and the untrained model's loss was "
         f"{curve.untrained:.4g}"
     )
 

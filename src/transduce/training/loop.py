@@ -18,10 +18,11 @@ from transduce.data.base import Feed
 from transduce.data.sharding import shard
 from transduce.errors import StoppedError, UserError
 from transduce.models.weights import set_weights, weights
-from transduce.runs.checkpoints import best_rank, save_weights_alone, saved_step
+from transduce.runs.checkpoints import Rank, best_rank, save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import State, save_training
+from transduce.training import messages
 from transduce.training.augmentation.base import augmented
 from transduce.training.budget import CLOCKS, KNOWN_AFTER, ValidationTime
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
@@ -34,16 +35,6 @@ from transduce.training.validation import Judgement, TooSlowError
 SAVES = 10  # checkpoints in a budget, if training does not validate before its end
 LEAST_PART = 1e-9  # of the validation data: one batch
 REPORT_EVERY = 10  # updates between reports; reading the loss makes a GPU wait
-NO_MEASURE = (
-    "no loss or score of a validation is a finite number, so the last model is saved as the best. A loss of nan means "
-    "that no pair of data.valid can be measured: mend data.valid, or measure something else "
-    "(training.validation.metrics)"
-)
-NOTHING_LEARNED = (
-    "no pair of the training set can be learned from, in a whole epoch: the objective leaves out every target (such as "
-    "one that needs more frames than its source gives, or one with missing numbers alone). Mend data.train, or choose "
-    "another objective"
-)
 
 
 class DivergenceError(StoppedError):
@@ -86,6 +77,7 @@ class Loop:
         self.previous_progress = self.progress  # the progress at the last call of ``_due``
         self.session_began = self.state.seconds
         self.pace_known = self.share_noticed = False
+        self.last_loss: float | None = None  # of the last report
         self.constant: Constant | None = None  # as the last validation with a search knows it
         self.kept = best_rank(self.checkpoints) if self.state.step else None  # rank of the weights in checkpoints/best
 
@@ -204,9 +196,9 @@ class Loop:
         updates, self.unreported = self.unreported, []
         for update in updates:
             if not math.isfinite(float(update.total) + float(update.norm)):
-                raise DivergenceError(self._divergence_message(update))
+                raise DivergenceError(messages.diverged(update, self.checkpoints / "last"))
         if self.state.tokens == 0 and self.epochs >= 1:
-            raise UserError(NOTHING_LEARNED)
+            raise UserError(messages.NOTHING_LEARNED)
         count, now = sum(update.count for update in updates), self.clock()
         mean = count or math.nan  # a mean over no token is NaN
         report = Update(
@@ -221,7 +213,7 @@ class Loop:
             parts={name: sum(float(update.parts[name]) for update in updates) / mean for name in updates[0].parts},
             tallies=dict(sum((update.tallies for update in updates), Counter())),
         )
-        self.reported = now
+        self.reported, self.last_loss = now, report.nll
         if self.state.start is None and updates[0].count:
             self.state = replace(self.state, start=float(updates[0].nll) / updates[0].count)
         self._count_event()
@@ -234,15 +226,6 @@ class Loop:
         """
         if self.state.events is not None:
             self.state = replace(self.state, events=self.state.events + 1)
-
-    def _divergence_message(self, update: MadeUpdate) -> str:
-        last = self.checkpoints / "last"
-        saved = f"The last good state is in {last} (--resume continues it)" if saved_step(last) else "None is saved"
-        loss = float(update.total) / (update.count or math.nan)
-        return (
-            f"update {update.step}: the loss is {loss:.4g} and the gradient's norm {float(update.norm):.4g}. "
-            f"{saved}; lower training.optimizer.rate or training.clip, or lengthen the warm-up, and train again"
-        )
 
     # ------------------------------------------------------------------ advice
 
@@ -266,14 +249,14 @@ class Loop:
                 self._notice(line)
 
     def _check_usable(self, reason: str) -> None:
-        """Raises DivergenceError if training has ended and its best model cannot be used."""
-        if reason not in ("budget", "patience") or self.state.best is None:
-            return
-        if why := unusable(self.curve, self.state.best, self.constant):
-            raise DivergenceError(
-                f"no model is usable: {why}. Lower training.optimizer.rate or training.clip, or lengthen the warm-up, "
-                "and train again"
-            )
+        """Raises DivergenceError if training has ended and its best model cannot be used. Without validation data, the
+        last model is the best, and the loss of the last updates is its loss.
+        """
+        best = self.state.best
+        if self.judge is None and self.last_loss is not None:
+            best = Rank("loss", self.last_loss, self.last_loss)
+        if reason in ("budget", "patience") and best and (why := unusable(self.curve, best, self.constant)):
+            raise DivergenceError(messages.unusable_model(why))
 
     def _notice_share(self, computed: str, left_out: str, seconds: float) -> None:
         """Tells the user which part of a validation is computed, which part is left out, and why. It does so at most
@@ -282,11 +265,8 @@ class Loop:
         if self.share_noticed:
             return
         self.share_noticed = True
-        self._notice(
-            f"validation computes {computed}: {left_out} would take about {seconds:.0f} s, and validation may take "
-            f"{100 * self.training.validation.share:g} % of the time (training.validation.share). It computes more "
-            "when there is time. Fewer examples (training.validation.examples) take less time"
-        )
+        share = self.training.validation.share
+        self._notice(messages.left_out_of_validation(computed, left_out, seconds, share))
 
     # ------------------------------------------------- validation, checkpoints
 
@@ -349,10 +329,7 @@ class Loop:
         if self.state.validations or self.progress < 0.5 or share == 1:
             return
         self.state = replace(self.state, part=share * self.state.part)
-        self._notice(
-            f"validation uses {100 * self.state.part:.0f} % of its data from here on, evenly spaced: it takes at most "
-            f"{100 * self.training.validation.share:g} % of the time (training.validation.share)"
-        )
+        self._notice(messages.less_data(self.state.part, self.training.validation.share))
 
     def _record(self, judgement: Judgement) -> float:
         """Records the value of a validation in ``state``, for the schedule of the learning rate. Returns 0.0.
@@ -438,7 +415,7 @@ class Loop:
             return
         self._validate_last()
         if self.state.best is None:
-            self._notice(NO_MEASURE)
+            self._notice(messages.NO_MEASURE)
             self.state = replace(self.state, best_step=self.state.step)
             self._save_weights("best", {"step": self.state.step, "what": "last"})
         recent = self.state.recent[-self.training.average :]  # a resumed run may have kept more
