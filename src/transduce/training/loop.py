@@ -317,6 +317,9 @@ class Loop:
         self.state = replace(self.state, reserve=max(self.state.reserve, self.validation_time.reserve(seconds)))
         if left_out:
             self._use_less(seconds)
+        if not self.share_noticed and messages.MOST * self.seconds < self.state.validating > messages.LONG:
+            self.share_noticed = True
+            self._notice(messages.much_validation(self.state.validating, self.seconds))
         self.reported = self.clock()
         self.previous_progress = self.progress  # validations that became due meanwhile are skipped
 

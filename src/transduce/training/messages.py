@@ -18,6 +18,7 @@ NOTHING_LEARNED = (
     "one that needs more frames than its source gives, or one with missing numbers alone). Mend data.train, or choose "
     "another objective"
 )
+MOST, LONG = 0.5, 30.0  # validation is told during training if it took this part of the time, and these seconds
 REMEDY = "lower training.optimizer.rate or training.clip, or lengthen the warm-up, and train again"
 
 
@@ -41,6 +42,14 @@ def left_out_of_validation(computed: str, left_out: str, seconds: float, share: 
         f"validation computes {computed}: {left_out} would take about {seconds:.0f} s, and validation may take "
         f"{100 * share:g} % of the time (training.validation.share). It computes more when there is time. Fewer "
         "examples (training.validation.examples) take less time"
+    )
+
+
+def much_validation(validating: float, seconds: float) -> str:
+    """Validation took most of the ``seconds`` so far, which only a budget without minutes allows."""
+    return (
+        f"validation took {validating:.0f} of {seconds:.0f} s so far: less with fewer examples "
+        "(training.validation.examples) or times (training.validation.times), or with a limit (training.minutes)"
     )
 
 
