@@ -187,6 +187,14 @@ def test_a_pair_on_one_side_of_the_direction_is_equalised_too() -> None:
     assert np.allclose(more, [np.sqrt(0.75), 0.4, 0.3], atol=1e-6)
 
 
+def test_what_has_no_other_component_stays() -> None:
+    """A word along the direction keeps its vector, and so do the words of a pair with equal components."""
+    along_D = np.array([1.0, 0.0, 0.0])
+    vectors = Vectors(("along", "one", "other"), np.array([[1, 0, 0], [0.6, 0.8, 0], [0.6, 0, 0.8]], np.float32))
+    assert np.array_equal(neutralise(vectors, along_D).matrix_VD[0], vectors.matrix_VD[0])
+    assert np.allclose(equalise(vectors, along_D, [("one", "other")]).matrix_VD, vectors.matrix_VD, atol=1e-6)
+
+
 def test_soft_debiasing_lies_between_both(small: Vectors) -> None:
     """A larger weight leaves less of the component and changes the products more. A tiny weight leaves the component as
     before.

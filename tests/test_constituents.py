@@ -130,6 +130,13 @@ def test_punctuation_does_not_count() -> None:
         assert metric("bracket_f1").statistics(Prediction(tree), Example("", (gold,))) == (3, 3, 3, 1, 1)
 
 
+def test_particles_count_as_adverbs() -> None:
+    """EVALB's EQ_LABEL ADVP PRT."""
+    gold = "(S (NP (N we)) (VP (V give) (PRT (RP up))))"
+    other = gold.replace("PRT", "ADVP")
+    assert metric("bracket_f1").statistics(Prediction(other), Example("", (gold,))) == (4, 4, 4, 1, 1)
+
+
 def test_scores_of_brackets() -> None:
     names = ["bracket_f1", "bracket_precision", "bracket_recall", "bracket_exact"]
     predictions = [Prediction("(S (NP (XX The) (XX dog)) (XX barks) (XX .))"), Prediction(WE), Prediction("no tree)")]

@@ -22,6 +22,8 @@ from families import FAMILIES, build, mixture
 from transduce import config
 from transduce.cli.app import app
 from transduce.data.pairs import Pairs, Ragged
+from transduce.data.tokenizers.passing import passing, touches
+from transduce.data.tokenizers.text import Words
 from transduce.errors import RequestError, UserError
 from transduce.inspect.stacks import stack_tree
 from transduce.inspect.tree import parents_first
@@ -492,6 +494,31 @@ def test_what_passes_keeps_its_spelling(run: Path, passed: str) -> None:
             assert passed in [word.strip(".") for word in words]
             assert passed not in words or (source.split().index(passed), words.index(passed)) in output.alignment
     assert answer.best.text == source
+
+
+def test_which_tokens_are_joined() -> None:
+    """Known numbers are joined with unknown ones, and known words only in addresses."""
+    tokenizer = passing(Words().learn(["12 known , x . 3"]))
+    for text, pieces in (
+        ("12.345 x", ["12.345", " x"]),
+        ("known.New x", ["known", ".", "New", " x"]),
+        ("known@new.New, x", ["known@new.New", ",", " x"]),
+        ("(New-Newer)", ["(", "New-Newer", ")"]),
+    ):
+        (row,) = tokenizer.encode([text])
+        spans = tokenizer.spans(text)
+        assert len(row) == len(spans)
+        assert [text[start:end] for start, end in spans[:-1]] == pieces
+
+
+def test_what_touches_in_the_source_touches_in_the_output() -> None:
+    assert touches(" Rome", ",", " Rom")
+    assert touches(" (", "Rome", " (")
+    assert not touches(" (", "Rome", " says")  # a word was written in place of the sign
+    assert not touches(" Rome", ",", " :")
+    assert not touches(" Stra", "ße", " road")  # each part stands for the whole word
+    assert not touches(" Rome", " ,", " Rom")
+    assert not touches("", "Rome", " x")
 
 
 def test_signs_touch_their_words_as_in_the_source(run: Path) -> None:
