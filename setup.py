@@ -14,7 +14,9 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-KERNELS = Path("src/transduce/engines/native/kernels")
+PACKAGE = Path("src/transduce")
+KERNELS = PACKAGE / "compute" / "native"  # the hall's C++, and where all is put together
+OF_WINGS = sorted(PACKAGE.glob("wings/**/kernels"))  # what families.cpp includes if it is there
 # No flag reorders additions or contracts them with products, so the variants differ in one place only: float32 products
 # of matrices, whose AVX-512 code adds each product without rounding it first (sums.h). int8 products are exact in all.
 FLAGS = "-O3 -std=c++11 -pthread -fvisibility=hidden -Wno-psabi "
@@ -49,9 +51,10 @@ setup(
     cmdclass={"build_ext": PlainNames, "bdist_wheel": AnyPython},
     ext_modules=[
         Extension(
-            f"transduce.engines.native._{name}",
+            f"transduce.compute._{name}",
             [(KERNELS / f"{name}.cpp").as_posix()],
-            depends=[path.as_posix() for path in sorted(KERNELS.iterdir())],
+            depends=[path.as_posix() for folder in (KERNELS, *OF_WINGS) for path in sorted(folder.iterdir())],
+            include_dirs=[KERNELS.as_posix(), PACKAGE.as_posix()],
             extra_compile_args=flags,
             extra_link_args=["-pthread"],
             language="c++",

@@ -26,11 +26,11 @@ import torch
 from report import Report, machine, parse
 
 import transduce
+from transduce.core.types import Example, Prediction
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics
 from transduce.runs.run import Run
-from transduce.types import Example, Prediction
 
 WORD = re.compile(r"\w+")
 

@@ -31,14 +31,14 @@ import torch
 from report import Report, gain_rows, machine, parse
 
 import transduce
-from transduce.back_translation import WordNoise, back_translated, mixed, noised, tagged
+from transduce.core.files import write_lines
 from transduce.data.corpora import Files
 from transduce.data.corpora import lines as lines_of
-from transduce.files import write_lines
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import Statistics
-from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
+from transduce.wings.lab.back_translation import WordNoise, back_translated, mixed, noised, tagged
+from transduce.wings.recipes.origins.multi30k import Multi30k
 
 FIRST = 5000  # pairs whose English side is not in the text
 UNIT = '{type = "unigram", size = 4000}'

@@ -30,11 +30,11 @@ import wordfreq
 from torch import Tensor
 
 import transduce
+from transduce.core.types import Example
 from transduce.runs.layout import members
 from transduce.runs.run import Run
-from transduce.statistical.back_off import BackOff
-from transduce.statistical.kneser_ney import estimate
-from transduce.types import Example
+from transduce.wings.counted.back_off import BackOff
+from transduce.wings.counted.kneser_ney import estimate
 
 SPOKEN = re.compile(r"(?=.*[aeiouy])[a-z][a-z']{3,}")
 FREQUENT = 120_000  # listed words that the n-grams of letters learn from

@@ -20,9 +20,9 @@ import torch
 from report import Report, machine, parse
 from torch import Tensor, nn
 
-from transduce import names
-from transduce.modules.cells.looped import LoopedCell, recurrence
-from transduce.modules.cells.lstm import LoopedLSTM
+from transduce.core import names
+from transduce.layers.modules.cells.looped import LoopedCell, recurrence
+from transduce.layers.modules.cells.lstm import LoopedLSTM
 
 ROWS, POSITIONS, WIDTH = 64, 30, 256
 OPTIONS = {"lstm-without": ["forget", "input", "output"]}

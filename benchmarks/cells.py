@@ -26,11 +26,11 @@ from typing import Any
 import torch
 from report import Report, machine, parse
 
-from transduce import config, recipes
+from transduce.core import config, recipes
+from transduce.core.protocols import Model
+from transduce.core.types import Facts
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
-from transduce.protocols import Model
-from transduce.types import Facts
 
 LSTM = {"type": "lstm", "forget_bias": 0.0}
 CELLS: dict[str, config.Table | str] = {

@@ -23,12 +23,12 @@ from engines import searches
 from report import Report, machine, parse
 
 import transduce
-from transduce.engines.manifest import Manifest
-from transduce.protocols import Autoregressive, can
+from transduce.answers.transducer import Transducer
+from transduce.core.protocols import Autoregressive, can
 from transduce.runs.layout import SHORTLIST
+from transduce.runs.manifest import Manifest
 from transduce.runs.run import Run
-from transduce.search.shortlist import ListedModel, Shortlist
-from transduce.transducer import Transducer
+from transduce.wings.counted.shortlist import ListedModel, Shortlist
 
 SIZES = (7, 64)
 COLUMNS = ["run", "engine", "search", "sources", "that differ in company", "largest margin in float64"]

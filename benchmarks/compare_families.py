@@ -17,7 +17,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from transduce import api, config
+from transduce import api
+from transduce.core import config
 
 MODELS = Path(__file__).parent / "families"
 BASES = {"pronunciation": "g2p-attention", "inflection": "inflection"}

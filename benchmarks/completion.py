@@ -21,9 +21,9 @@ import torch
 from report import Report, machine, parse
 
 import transduce
-from transduce.answers.completion import Completer
 from transduce.data import corpora
-from transduce.search.completion import NextWords
+from transduce.wings.language.completion import Completer
+from transduce.wings.language.completion_search import NextWords
 
 BATCH = 64
 REQUESTS = 300

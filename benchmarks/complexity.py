@@ -28,10 +28,10 @@ import torch
 from report import Report, machine, parse
 from torch import Tensor, nn
 
-from transduce.modules.cells.elman import Elman
-from transduce.modules.mixers.attention import SelfAttention
-from transduce.modules.mixers.local import LocalSelfAttention
-from transduce.types import Padded
+from transduce.core.types import Padded
+from transduce.layers.modules.cells.elman import Elman
+from transduce.layers.modules.mixers.attention import SelfAttention
+from transduce.layers.modules.mixers.local import LocalSelfAttention
 
 REACH, KERNEL, HEADS = 16, 3, 1
 LONG = (512, 1024, 2048, 4096)  # positions

@@ -24,12 +24,12 @@ from pathlib import Path
 
 from report import Report, machine, parse
 
+from transduce.core.types import Example, Prediction
 from transduce.data.corpora import lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics
-from transduce.selection import KEPT, word_marks
-from transduce.types import Example, Prediction
+from transduce.wings.labels.spans import KEPT, word_marks
 
 METRICS = ("kept_f1", "sari", "exact")
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")

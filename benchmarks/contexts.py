@@ -30,14 +30,14 @@ import torch
 from report import Report, cell, machine, parse
 
 import transduce
+from transduce.core.files import write_lines
+from transduce.core.types import Example, Prediction
 from transduce.data.corpora import Splits, lines
-from transduce.files import write_lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics, statistics
-from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
-from transduce.types import Example, Prediction
+from transduce.wings.recipes.origins.multi30k import Multi30k
 
 SPLITS = ("train", "valid", "test")
 RECIPE = "multi30k-de-en-context"

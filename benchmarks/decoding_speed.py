@@ -34,10 +34,12 @@ from report import Report, machine, parse
 from stopwatch import alone
 
 import transduce
-from transduce import config
 from transduce.answers.batches import sorted_batches
+from transduce.answers.transducer import Transducer
 from transduce.compute.precision import Precision
 from transduce.compute.workers import Workers
+from transduce.core import config
+from transduce.core.types import BOS, EOS, PAD, Example, Prediction
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
@@ -45,8 +47,6 @@ from transduce.metrics.statistics import statistics
 from transduce.runs.run import cache_folder
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.transducer import Transducer
-from transduce.types import BOS, EOS, PAD, Example, Prediction
 
 LONGEST = 60
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}

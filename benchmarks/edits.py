@@ -28,7 +28,7 @@ import tomli_w
 from report import Report, machine, parse
 
 import transduce
-from transduce import recipes
+from transduce.core import recipes
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.runs.run import Run

@@ -41,21 +41,21 @@ from peers.sizes import LONGEST
 from report import Report, machine, parse
 
 import transduce
+from transduce.answers.transducer import Transducer
 from transduce.compute.precision import Precision
-from transduce.engines.manifest import Manifest, checksum, is_export
-from transduce.errors import UserError
-from transduce.export.writing import export_run
-from transduce.protocols import Deriving, Framewise, Joint, Parallel, can
+from transduce.core.errors import UserError
+from transduce.core.protocols import Deriving, Framewise, Joint, Parallel, can
 from transduce.runs.layout import SHORTLIST
+from transduce.runs.manifest import Manifest, checksum, is_export
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
-from transduce.search.frames.best_path import BestPath
-from transduce.search.frames.prefix_beam import PrefixBeam
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
-from transduce.search.phrases.stack import StackSearch
-from transduce.search.shortlist import Shortlist
-from transduce.transducer import Transducer
+from transduce.wings.counted.phrases.search.stack import StackSearch
+from transduce.wings.counted.shortlist import Shortlist
+from transduce.wings.ctc.search.best_path import BestPath
+from transduce.wings.ctc.search.prefix_beam import PrefixBeam
+from transduce.wings.engines.export.writing import export_run
 
 BATCH = 64
 LEAST = 0.5  # least seconds of a measurement
@@ -144,7 +144,7 @@ def own_api(transducer: Transducer) -> Decode:
 
 
 def tokens(transducer: Transducer, sources: Sequence[str]) -> list[list[str]]:
-    from transduce.types import SPECIALS
+    from transduce.core.types import SPECIALS
 
     rows = transducer.source_tokenizer.encode(sources)
     return [[SPECIALS[i] if i < len(SPECIALS) else str(i) for i in row] for row in rows]

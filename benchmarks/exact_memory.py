@@ -21,11 +21,11 @@ import torch
 from report import Report, machine, parse
 from torch import Tensor, nn
 
-from transduce import config
-from transduce.protocols import Model, Search
+from transduce.core import config
+from transduce.core.protocols import Model, Search
+from transduce.core.types import EOS, Facts, Padded
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
-from transduce.types import EOS, Facts, Padded
 
 VOCABULARY, WIDTH, LONGEST, WORDS = 2000, 256, 50, 30
 STACK = {"type": "transformer", "width": WIDTH, "heads": 4, "layers": 3, "feedforward": 512, "positions": "sinusoidal"}

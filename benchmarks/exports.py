@@ -34,23 +34,23 @@ from typing import Any
 import torch
 from report import Report, machine, parse
 
-from transduce import config
-from transduce.engines.ctranslate2 import open_ctranslate2
-from transduce.engines.manifest import Manifest
-from transduce.engines.native.opening import open_native
-from transduce.engines.onnx import open_onnx
-from transduce.errors import UserError
-from transduce.export.ctranslate2 import write_ctranslate2
-from transduce.export.native import write_native
-from transduce.export.onnx import write_onnx
-from transduce.export.parity import TOLERANCE
-from transduce.export.quantisation import quantise
-from transduce.protocols import Chain, Model, Parallel, can
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.protocols import Chain, Model, Parallel, can
+from transduce.core.types import Padded
+from transduce.runs.manifest import Manifest
 from transduce.search.greedy import Greedy
-from transduce.search.labels import LabelSearch
 from transduce.search.length_beam import LengthBeam
-from transduce.search.viterbi import Viterbi
-from transduce.types import Padded
+from transduce.wings.engines.ctranslate2 import open_ctranslate2
+from transduce.wings.engines.export.ctranslate2 import write_ctranslate2
+from transduce.wings.engines.export.native import write_native
+from transduce.wings.engines.export.onnx import write_onnx
+from transduce.wings.engines.export.parity import TOLERANCE
+from transduce.wings.engines.export.quantisation import quantise
+from transduce.wings.engines.native.opening import open_native
+from transduce.wings.engines.onnx import open_onnx
+from transduce.wings.labels.search import LabelSearch
+from transduce.wings.labels.viterbi import Viterbi
 
 GROUPS = ("FAMILIES", "SIGNALS", "COUNTED", "PARALLEL", "CHAINS", "NUMBERS", "ALIGNERS")
 ENGINES = ("onnx float32", "onnx int8", "native float32", "native int8", "ctranslate2 float32")

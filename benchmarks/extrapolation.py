@@ -21,12 +21,12 @@ import torch
 from report import Report, machine, parse
 
 import transduce
-from transduce import config, recipes
+from transduce.core import config, recipes
+from transduce.core.types import Example
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.search.greedy import Greedy
-from transduce.types import Example
 
 ADDED = ("none", "sinusoidal", "learned")  # to the embeddings
 INSIDE = ("shaw", "t5", "rotary", "alibi")  # attention

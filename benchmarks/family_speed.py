@@ -28,7 +28,7 @@ from report import Report, machine, parse
 from stopwatch import Block, Stopwatch, alone
 
 import transduce
-from transduce import config
+from transduce.core import config
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data

@@ -35,15 +35,15 @@ from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
 import transduce
-from transduce import config, recipes
+from transduce.core import config, recipes
+from transduce.core.types import Example, Prediction
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Interval, middle
 from transduce.metrics.statistics import Statistics, statistics
-from transduce.pages.palette import FAINT, HUES, INK, RULE
-from transduce.pages.plots import figure, save
-from transduce.types import Example, Prediction
+from transduce.wings.pages.palette import FAINT, HUES, INK, RULE
+from transduce.wings.pages.plots import figure, save
 
 Floats = NDArray[np.float64]
 Forecaster = Callable[[Floats], Floats]  # the steps after a history

@@ -31,8 +31,11 @@ from typing import Any
 import torch
 from report import Report, machine, parse
 
-from transduce import api, config
+from transduce import api
+from transduce.answers.transducer import Transducer
 from transduce.compute.precision import Precision, autocast
+from transduce.core import config
+from transduce.core.types import Batch, Padded
 from transduce.data.batching import Batches
 from transduce.objectives.base import Trainable
 from transduce.objectives.cross_entropy import CrossEntropy
@@ -43,8 +46,6 @@ from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
 from transduce.training.callbacks import Callback, Update
 from transduce.training.settings import Training
-from transduce.transducer import Transducer
-from transduce.types import Batch, Padded
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 BATCH, LONGEST, LINES_OF_LAWS = 64, 100, 32

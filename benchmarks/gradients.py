@@ -19,10 +19,10 @@ from report import Report, machine, parse
 from torch import Tensor, nn
 
 import transduce
-from transduce.inspect.gradients import GradientReach, gradient_reach, plot
-from transduce.inspect.untrained import untrained
 from transduce.metrics.base import metric
 from transduce.runs.run import Run
+from transduce.wings.looking.inspection.gradients import GradientReach, gradient_reach, plot
+from transduce.wings.looking.inspection.untrained import untrained
 
 SEED = 1
 

@@ -51,14 +51,14 @@ from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 from torch import Tensor
 
 import transduce
-from transduce import config, recipes
+from transduce.core import config, recipes
+from transduce.core.types import EOS, Example, Facts, Padded, Prediction
 from transduce.data.base import Split
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import Statistics, statistics
-from transduce.models.kalman import KalmanFilter
-from transduce.recipes.origins.windows import Windows
-from transduce.statistical.kalman.filtering import Parameters
-from transduce.types import EOS, Example, Facts, Padded, Prediction
+from transduce.wings.counted.kalman.filtering import Parameters
+from transduce.wings.counted.models.kalman import KalmanFilter
+from transduce.wings.recipes.origins.windows import Windows
 
 READ = 24  # months
 MISSING = 0.2

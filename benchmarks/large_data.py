@@ -28,8 +28,8 @@ import numpy as np
 from report import Report, machine, parse
 
 from transduce.data.preparation import prepare
-from transduce.pages.plots import figure, save
 from transduce.training.settings import read_settings
+from transduce.wings.pages.plots import figure, save
 
 LENGTH, WORDS, SHARDS, BLOCK = 20, 20_000, 10, 20_000  # words a sentence, words of the language, files, pairs a block
 LAYER = {"type": "transformer", "positions": "sinusoidal", "width": 64, "layers": 1, "heads": 4, "feedforward": 256}

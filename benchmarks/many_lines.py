@@ -24,8 +24,8 @@ from pathlib import Path
 from report import Report, machine, parse
 
 from transduce.answers.output_file import journal_of
-from transduce.pages import plots
 from transduce.runs.run import Run
+from transduce.wings.pages import plots
 
 SEED = 1
 PAUSE = 0.5  # seconds between two samples

@@ -19,11 +19,11 @@ import torch
 from report import Report, machine, parse
 
 import transduce
+from transduce.core.types import Example, Prediction
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.runs.run import Run
-from transduce.types import Example, Prediction
 
 
 def most_frequent(known: Iterable[Example], asked: Sequence[Example], labels: bool) -> list[str]:

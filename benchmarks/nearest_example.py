@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import transduce
-from transduce import config
+from transduce.core import config
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.runs.run import cache_folder

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import transduce
-from transduce import config
+from transduce.answers.transducer import Transducer
+from transduce.core import config
+from transduce.core.types import Example
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
 from transduce.runs.run import cache_folder
-from transduce.transducer import Transducer
-from transduce.types import Example
 
 
 def main() -> None:

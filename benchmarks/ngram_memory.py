@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.statistical.kneser_ney import estimate
-from transduce.statistical.ngram_counts import Sequences
-from transduce.statistical.pruning import prune
+from transduce.wings.counted.kneser_ney import estimate
+from transduce.wings.counted.ngram_counts import Sequences
+from transduce.wings.counted.pruning import prune
 
 LINE = 25
 BLOCK = 1_000_000

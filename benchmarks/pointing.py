@@ -27,12 +27,12 @@ from PIL import Image
 from report import Report, machine, parse
 
 import transduce
-from transduce import config
+from transduce.core import config
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
-from transduce.inspect.pointing import Named, pointed
-from transduce.inspect.signal_attention import signal_attention
 from transduce.runs.run import cache_folder
+from transduce.wings.looking.inspection.pointing import Named, pointed
+from transduce.wings.looking.inspection.signal_attention import signal_attention
 
 PARTS = ("size", "colour", "shape")
 MARGIN = 0.03  # of a picture's side; Zhang et al. allow 15 pixels of 500

@@ -16,9 +16,9 @@ from pathlib import Path
 from report import Report, machine, parse
 
 import transduce
-from transduce.inspect.pruning import importances, plot, pruning_curve
 from transduce.metrics.base import metric
 from transduce.runs.run import Run
+from transduce.wings.looking.inspection.pruning import importances, plot, pruning_curve
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,14 +14,14 @@ from publishing import families
 from publishing.headers import header
 from publishing.page import Results
 
-from transduce import recipes
+from transduce.core import recipes
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
 FAMILIES = ROOT / "docs" / "families.md"
 PICTURE = ROOT / "docs" / "pictures" / "families-on-three-tasks.svg"
-RECIPES = ROOT / "src" / "transduce" / "recipes"
+RECIPES = ROOT / "src" / "transduce" / "wings" / "recipes"
 
 
 def pages() -> Iterator[tuple[Path, str]]:

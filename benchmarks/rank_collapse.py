@@ -15,9 +15,9 @@ import numpy as np
 from report import Report, machine, parse
 
 import transduce
-from transduce.inspect.rank import RankResiduals, rank_residuals
 from transduce.metrics.base import metric
 from transduce.runs.run import Run
+from transduce.wings.looking.inspection.rank import RankResiduals, rank_residuals
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,15 +19,15 @@ import torch
 from report import Report, machine, parse
 
 import transduce
+from transduce.answers.transducer import Transducer
+from transduce.core.types import Example, Prediction
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics, statistics
-from transduce.reranking.base import Reranker, rerank
-from transduce.reranking.loglinear import Language, LogLinear, Own
-from transduce.reranking.ranks import ranks
 from transduce.runs.run import Run
-from transduce.transducer import Transducer
-from transduce.types import Example, Prediction
+from transduce.wings.combining.reranking.base import Reranker, rerank
+from transduce.wings.combining.reranking.loglinear import Language, LogLinear, Own
+from transduce.wings.combining.reranking.ranks import ranks
 
 METRICS = ("distinct1", "distinct2", "mean_length")
 SHOWN = 20

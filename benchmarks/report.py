@@ -15,13 +15,13 @@ from typing import Any
 import torch
 
 from transduce.compute.processor import model_name
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.metrics.significance import Resampling, middle
 from transduce.metrics.statistics import Statistics, mean_of_seeds
-from transduce.records.making import new_record, trained_model
-from transduce.records.provenance import check_committed, command_line, today
-from transduce.records.record import PrintedTable, Record
 from transduce.runs import code
+from transduce.wings.records.making import new_record, trained_model
+from transduce.wings.records.provenance import check_committed, command_line, today
+from transduce.wings.records.record import PrintedTable, Record
 
 
 def parse(

@@ -22,14 +22,14 @@ import torch
 from report import Report, machine, parse
 
 import transduce
-from transduce.protocols import Search
+from transduce.core.protocols import Search
+from transduce.core.types import Hypothesis, Padded
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact, Exploration
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.types import Hypothesis, Padded
 
 MARGIN = 1e-4
 

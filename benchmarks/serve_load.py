@@ -35,9 +35,9 @@ from load_clients import Connection, Outcome, Question, load, question
 from report import Report, machine, parse
 
 import transduce
+from transduce.core.protocols import Searching, can
 from transduce.data.preparation import examples
-from transduce.engines.manifest import find_export
-from transduce.protocols import Searching, can
+from transduce.runs.manifest import find_export
 from transduce.runs.run import Run
 
 LEAST = 10.0  # seconds of predict

@@ -30,14 +30,14 @@ from report import Report, machine, parse
 from symspellpy import SymSpell, Verbosity
 
 import transduce
+from transduce.answers.transducer import Transducer
+from transduce.core.types import UNK, Example, Prediction
 from transduce.data.corpora import Files
 from transduce.data.rows import read
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics
-from transduce.recipes.origins.misspellings import english_counts
-from transduce.transducer import Transducer
-from transduce.types import UNK, Example, Prediction
+from transduce.wings.recipes.origins.misspellings import english_counts
 
 COUNTED = "spelling-channel"
 METRICS = ("exact", "cer")

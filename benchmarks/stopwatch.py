@@ -10,8 +10,8 @@ from multiprocessing import get_context
 from statistics import median
 from typing import Any, TypeVar
 
-from transduce.speed.report import peak_memory
 from transduce.training.callbacks import Callback, Started, Update, Validated
+from transduce.wings.lab.speed.report import peak_memory
 
 SETTLING = 10  # updates before the clock starts, because the first ones fill caches and choose kernels
 

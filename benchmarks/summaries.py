@@ -22,11 +22,11 @@ from typing import Any
 
 from report import Report, machine, parse
 
+from transduce.core.types import Example, Prediction
 from transduce.data.corpora import lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics
-from transduce.types import Example, Prediction
 
 METRICS = ("rouge1", "rouge2", "rougeL")
 

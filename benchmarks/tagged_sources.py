@@ -22,14 +22,14 @@ import torch
 from report import Report, machine, parse
 
 import transduce
+from transduce.core.files import write_lines
 from transduce.data.corpora import lines
 from transduce.data.tokenizers.text import Bpe, TextTokenizer
-from transduce.files import write_lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling, middle
 from transduce.metrics.statistics import Statistics
-from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
+from transduce.wings.recipes.origins.multi30k import Multi30k
 
 SIZE = 4000  # entries of the source's subwords
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")

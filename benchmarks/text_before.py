@@ -16,11 +16,11 @@ import torch
 from report import Report, machine, parse
 
 import transduce
+from transduce.answers.transducer import Transducer
 from transduce.metrics.base import metric
-from transduce.records.making import effort_of
 from transduce.runs.run import Run
-from transduce.search.contexts import context
-from transduce.transducer import Transducer
+from transduce.wings.language.contexts import context
+from transduce.wings.records.making import effort_of
 
 COLUMNS = ("model", "parameters, M", "target tokens of training, M", "text before a line", "each line alone", "with it")
 

@@ -39,15 +39,15 @@ from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
 from report import Report, machine, parse
 from stopwatch import Block, Stopwatch, alone, share_of_limit
 
-from transduce import config, recipes
+from transduce.core import config, recipes
+from transduce.core.types import Batch
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
-from transduce.speed.limit import Shape, fastest_products
-from transduce.speed.training import Operations, count_operations
 from transduce.training.begin import train
 from transduce.training.settings import Training
-from transduce.types import Batch
+from transduce.wings.lab.speed.limit import Shape, fastest_products
+from transduce.wings.lab.speed.training import Operations, count_operations
 
 RECIPE = "multi30k-de-en-transformer"
 MARK_EVERY = 10  # updates between two readings of the clock

@@ -31,13 +31,13 @@ import torch
 from report import Report, gain_rows, machine, parse
 
 import transduce
-from transduce import recipes
+from transduce.core import recipes
+from transduce.core.files import write_lines
 from transduce.data.corpora import lines as lines_of
-from transduce.files import write_lines
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import Statistics
-from transduce.recipes.origins.multi30k import Multi30k
 from transduce.runs.run import Run
+from transduce.wings.recipes.origins.multi30k import Multi30k
 
 FIRST = 5000  # pairs that pretraining does not use
 SIZE = 4000  # entries of a vocabulary

@@ -14,8 +14,8 @@ from pathlib import Path
 from report import Report, machine, parse
 
 import transduce
-from transduce.inspect.cells import trace
-from transduce.inspect.tracking import PROPERTIES, track
+from transduce.wings.looking.inspection.cells import trace
+from transduce.wings.looking.inspection.tracking import PROPERTIES, track
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

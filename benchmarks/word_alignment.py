@@ -33,12 +33,12 @@ import torch
 from report import Report, machine, parse
 
 import transduce
-from transduce.answers.attention_weights import AttentionChoice
-from transduce.evaluation.word_alignment import HeadScores, scores_by_head
-from transduce.links import Gold, Links, symmetrise
-from transduce.metrics.alignment_error import link_statistics
-from transduce.recipes.origins.word_alignment import WordAlignment
-from transduce.training.word_aligner import RECIPES, Recipe, count_pairs
+from transduce.wings.alignment.attention_weights import AttentionChoice
+from transduce.wings.alignment.evaluation import HeadScores, scores_by_head
+from transduce.wings.alignment.links import Gold, Links, symmetrise
+from transduce.wings.alignment.metrics import link_statistics
+from transduce.wings.counted.alignment.training import RECIPES, Recipe, count_pairs
+from transduce.wings.recipes.origins.word_alignment import WordAlignment
 
 GIVEN = ("en-fr", "en-es", "en-it", "en-et")
 SYSTEMS: Mapping[str, Recipe] = {

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from report import Report, parse
 
-from transduce.vectors.analogies import analogies, read_questions
-from transduce.vectors.correlation import Estimate
-from transduce.vectors.files import load
-from transduce.vectors.misspellings import misspellings, random_vectors, read_misspellings
-from transduce.vectors.similarity import read_pairs, similarity
-from transduce.vectors.table import Vectors
+from transduce.wings.vectors.analogies import analogies, read_questions
+from transduce.wings.vectors.correlation import Estimate
+from transduce.wings.vectors.files import load
+from transduce.wings.vectors.misspellings import misspellings, random_vectors, read_misspellings
+from transduce.wings.vectors.similarity import read_pairs, similarity
+from transduce.wings.vectors.table import Vectors
 
 SYNTACTIC = "gram"  # the names of syntactic sections in questions-words.txt begin so
 

@@ -14,11 +14,15 @@ import hypothesis
 import pytest
 import torch
 
-from transduce import api, names
+from transduce import api
 from transduce.cli import app as cli
-from transduce.records import machine
+from transduce.core import names
 from transduce.runs import code
 from transduce.runs.code import Code
+from transduce.wings.records import machine
+
+# The tests of a room may use those of another: all rooms can be imported from.
+sys.path += [str(room) for room in sorted(Path(__file__).parent.rglob("*")) if room.is_dir()]
 
 # A busy machine must not fail a test: hypothesis would refuse examples that are slow to draw.
 hypothesis.settings.register_profile(

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from transduce import config
+from transduce.core import config
+from transduce.core.protocols import Chain, Model, Parallel, Regressor, can
+from transduce.core.types import EOS, SPECIALS, Facts, Padded
 from transduce.data.pairs import Pairs, Ragged
-from transduce.protocols import Chain, Model, Parallel, Regressor, can
-from transduce.statistical.counted import Counted, PartlyCounted
-from transduce.types import EOS, SPECIALS, Facts, Padded
+from transduce.training.counted import Counted, PartlyCounted
 
 WORDS = Path(__file__).with_name("words.tsv")
 
@@ -157,7 +157,7 @@ MODERN: config.Table = {
 }
 
 FAMILIES: dict[str, config.Table] = {
-    # "no attention" in a name: the decoder does not attend, and tests/test_inspect.py expects an error that says so
+    # "no attention" in a name: the decoder does not attend, and test_inspect.py expects an error that says so
     "lstm, no attention": recurrent("plain"),
     "gru, no attention": recurrent("plain", cell="gru"),
     "lstm, copied state, no attention": recurrent("plain", bridge="copy", direction="forward"),
@@ -264,7 +264,7 @@ SIGNALS: dict[str, config.Table] = {
 """Families that read numbers. tests/test_laws.py draws a row of numbers for each id."""
 
 FRAMEWISE = [name for name, table in FAMILIES.items() if table["type"] in ("ctc", "joint-ctc")]
-"""Families whose outputs are aligned to frames: tests/test_frames.py."""
+"""Families whose outputs are aligned to frames: tests/wings/ctc/test_frames.py."""
 
 INSTANT: config.Table = {"type": "transformer", "layers": 2, "heads": 2, "feedforward": 16}
 
@@ -322,7 +322,7 @@ CHAINS: dict[str, config.Table] = {
         "emission": {"type": "gaussian", "covariance": "full"},
     },
 }
-"""Families whose labels depend on each other. tests/test_labelling.py tests them, and the families of ``PARALLEL`` that
+"""Families whose labels depend on each other. test_labelling.py tests them, and the families of ``PARALLEL`` that
 label."""
 
 
@@ -343,7 +343,7 @@ NUMBERS: dict[str, config.Table] = {
         "steps": 6,
     },
 }
-"""Families that write numbers: tests/test_forecaster.py."""
+"""Families that write numbers: tests/wings/signals/test_forecaster.py."""
 
 COUNTED: dict[str, config.Table] = {
     "n-grams": {"type": "ngram", "order": 3},
@@ -351,7 +351,7 @@ COUNTED: dict[str, config.Table] = {
     "joint n-grams, the probable ones": {"type": "joint-ngram", "order": 2, "beam": 3.0, "width": 4},
     "noisy channel": {"type": "noisy-channel", "words": str(WORDS), "escape": 1e-2, "width": 8, "keep": 6},
 }
-"""Families without gradients: tests/test_laws.py and tests/test_joint_ngram.py."""
+"""Families without gradients: tests/test_laws.py and tests/wings/counted/test_joint_ngram.py."""
 
 ALIGNERS: dict[str, config.Table] = {
     "ibm model 1": {"type": "word-aligner", "position": "ibm1", "warm_up": 0, "agreement": False},
@@ -360,7 +360,7 @@ ALIGNERS: dict[str, config.Table] = {
     "hidden Markov model": {"type": "word-aligner", "position": "hmm"},
     "fertilities": {"type": "word-aligner", "position": {"type": "fertility", "jumps": 1}},
 }
-"""Families that align two texts and write nothing: tests/test_aligners.py."""
+"""Families that align two texts and write nothing: tests/wings/counted/test_aligners.py."""
 
 SHORTEST = {
     "context of labels and text, no attention": 2,

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from transduce import api
-from transduce.sharing.packing import pack
+from transduce.wings.engines.sharing.packing import pack
 
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534

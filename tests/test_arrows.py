@@ -14,84 +14,51 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 
-LAYERS: list[set[str]] = [
-    {"errors"},
-    {
-        "types",
-        "protocols",
-        "finite",
-        "tree",
-        "chain",
-        "links",
-        "constituents",
-        "selection",
-        "code_tokens",
-        "chords",
-        "dialogue",
-        "ctc",
-        "names",
-        "config",
-        "files",
-        "schedules",
-        "contents",
-        "text_files",
-    },
-    {"pages", "compute"},
-    {"data", "modules"},
-    {"encoders", "decoders", "statistical", "recipes", "vectors"},
-    {"models"},
-    {"search", "metrics"},
-    {"objectives"},
-    {"answers"},
-    {"transducer"},
-    {"engines", "foreign"},
-    {"runs"},
-    {"training", "inspect", "examination", "representations", "reranking", "export", "importing", "sharing"},
-    {"records"},
-    {
-        "progress",
-        "plugins",
-        "api",
-        "back_translation",
-        "midi",
-        "sweeps",
-        "evaluation",
-        "reports",
-        "speed",
-        "serving",
-        "cli",
-        "__main__",
-    },
-]
-"""Lowest layer first. A module may import its own package and lower layers. Packages of one layer do not import each
-other."""
+HALL = (
+    "core", "compute", "metrics", "layers", "search", "data", "models", "objectives", "answers", "runs", "training",
+    "evaluation", "cli",
+)  # fmt: skip
+"""The rooms of what every run needs, the lowest first. A room may import those before it, and no wing."""
 
-FILES_THAT_SHARE_A_LAYER = [LAYERS[1], LAYERS[-1]]  # single files of one purpose; only a cycle is forbidden among them
-KNOWS_ONLY: dict[str, set[str]] = {
-    "search": {
-        "errors",
-        "types",
-        "protocols",
-        "tree",
-        "chain",
-        "ctc",
-        "constituents",
-        "selection",
-        "code_tokens",
-        "chords",
-        "compute",  # the compiled library chooses continuations; it knows numbers, and no model
-    },
-    "metrics": {"errors", "types", "protocols", "tree", "links", "constituents", "selection", "code_tokens", "chords"},
-    "pages": {"errors", "files"},
+DOOR = {"api", "__main__"}  # loose modules that lead in; they may import everything
+
+WINGS: dict[str, set[str]] = {
+    "pages": set(),
+    "records": set(),
+    "labels": set(),
+    "ctc": {"pages"},
+    "signals": {"pages"},
+    "summaries": {"labels"},
+    "syntax": {"labels"},
+    "language": {"labels"},
+    "recipes": {"language", "signals", "syntax"},
+    "alignment": {"ctc", "pages", "records"},
+    "combining": {"alignment"},
+    "counted": {"alignment", "labels", "recipes", "records", "signals"},
+    "vectors": {"labels", "pages", "records"},
+    "lab": {"pages", "records"},
+    "engines": {"ctc", "labels"},
+    "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
+    "serving": {"alignment", "combining", "language", "looking"},
 }
-OWNERS = {"typer": {"cli", "serving"}, "rich": {"cli", "serving", "progress"}, "fastapi": {"serving"}}
-"""Libraries, and the packages that may import them. A model in a notebook must not draw on a terminal."""
+"""Each wing, a subject of its own, with the wings that it may import. All may import the hall. A wing stands below the
+wings that it is listed in, so there is no circle."""
+
+KNOWS_ONLY: dict[str, set[str]] = {
+    "search": {"core", "compute"},  # the compiled library chooses continuations; it knows numbers, and no model
+    "metrics": {"core"},
+    "layers": {"core", "compute"},
+    "data": {"core", "compute"},
+    "wings.pages": {"core"},
+}
+OWNERS = {"typer": {"cli", "commands"}, "rich": {"cli", "commands"}, "fastapi": {"serving"}}
+"""Libraries, and the folders that may import them. A model in a notebook must not draw on a terminal."""
 
 FACADE = "transduce"  # __init__.py: names resolved when they are first used, so its imports point upwards
 COLLECTIONS = {
-    "transduce.config",
-    "transduce.inspect",
-    "transduce.protocols",
+    "transduce.core.config",
+    "transduce.core.protocols",
+    "transduce.wings.looking.inspection",
 }  # packages whose __init__.py only collects the names of their modules
 
 
@@ -126,28 +93,44 @@ def imported(module: str) -> set[str]:
 
 
 def part(module: str) -> str:
-    """The package or file directly under transduce that a module belongs to."""
-    return module.split(".")[1]
-
-
-def layer(name: str) -> int:
-    for number, names in enumerate(LAYERS):
-        if name in names:
-            return number
-    pytest.fail(f"transduce.{name} has no layer: add it to LAYERS in {Path(__file__).name}, where it belongs")
+    """The room, wing ("wings.counted") or loose module that a module belongs to."""
+    _, first, *rest = module.split(".")
+    return f"{first}.{rest[0]}" if first == "wings" and rest else first
 
 
 def wrong(importer: str, target: str) -> str | None:
     """Why a part may not import another; None if it may."""
-    if target == importer:
+    if target == importer or importer in DOOR:
         return None
-    if layer(target) > layer(importer):
-        return "it is a higher layer"
-    if layer(target) == layer(importer) and LAYERS[layer(importer)] not in FILES_THAT_SHARE_A_LAYER:
-        return "it is a neighbour in the same layer"
-    if target not in KNOWS_ONLY.get(importer, {target}):
-        return f"{importer} knows only {', '.join(sorted(KNOWS_ONLY[importer])) or 'itself'}"
+    if target in KNOWS_ONLY.get(importer, {target}):
+        return _wrong_place(importer, target)
+    return f"{importer} knows only {', '.join(sorted(KNOWS_ONLY[importer]))}"
+
+
+def _wrong_place(importer: str, target: str) -> str | None:
+    wing, other = (name.removeprefix("wings.") if "." in name else None for name in (importer, target))
+    if other is not None:
+        if wing is None:
+            return "the hall imports no wing: core/names.py has the table of services, and finds them"
+        return (
+            None if other in WINGS[wing] else f"the wing {wing} may import {', '.join(sorted(WINGS[wing])) or 'none'}"
+        )
+    if target in DOOR:
+        return None if importer == "cli" or wing is not None else "it is the door"
+    if wing is None and HALL.index(target) > HALL.index(importer):
+        return "it is a higher room"
     return None
+
+
+def test_the_tree_shows_hall_and_wings() -> None:
+    top = {path.stem for path in (SOURCE / "transduce").iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert top - {"__pycache__", "py"} == {*HALL, *DOOR, "__init__", "wings"}
+    there = {path.name for path in (SOURCE / "transduce" / "wings").iterdir() if path.is_dir()} - {"__pycache__"}
+    assert there == set(WINGS)
+
+
+def test_no_wing_is_in_a_circle() -> None:
+    TopologicalSorter(WINGS).prepare()
 
 
 def test_arrows_point_one_way() -> None:
@@ -189,7 +172,7 @@ def test_the_terminal_belongs_to_the_command_line() -> None:
         f"{module} imports {target}; only {', '.join(sorted(OWNERS[target]))} may"
         for module in MODULES
         for target in sorted({name.split(".")[0] for name in imported(module)} & OWNERS.keys())
-        if module == FACADE or part(module) not in OWNERS[target]
+        if not OWNERS[target] & set(module.split("."))
     ]
     assert not broken, "\n".join(broken)
 
@@ -208,7 +191,7 @@ def test_users_mistakes_have_a_type_of_their_own() -> None:
         "RuntimeError": "StoppedError",
     }
     broken = [
-        f"{module} raises {name}: raise {instead[name]} of transduce.errors"
+        f"{module} raises {name}: raise {instead[name]} of transduce.core.errors"
         for module, file in MODULES.items()
         for name in sorted(raised(file.read_text(encoding="utf-8")) & instead.keys())
     ]
@@ -227,20 +210,20 @@ def test_what_is_raised_is_found() -> None:
 def test_imports_are_found_wherever_they_hide() -> None:
     text = """
 import os, transduce.cli
-from transduce import tree
-from transduce.types import EOS
+from transduce.core import tree
+from transduce.core.types import EOS
 from . import beam
 from .step import step
 def late():
     if True:
         from transduce.training import loop
 """
-    known = {"transduce.tree", "transduce.search.beam", "transduce.training.loop", "transduce.training"}
+    known = {"transduce.core.tree", "transduce.search.beam", "transduce.training.loop", "transduce.training"}
     assert set(imports(text, "transduce.search.greedy", False, known)) == {
         "os",
         "transduce.cli",
-        "transduce.tree",
-        "transduce.types",
+        "transduce.core.tree",
+        "transduce.core.types",
         "transduce.search.beam",
         "transduce.search.step",
         "transduce.training.loop",
@@ -253,23 +236,27 @@ def late():
 @pytest.mark.parametrize(
     ("importer", "target", "allowed"),
     [
-        ("recipes", "data", True),
-        ("data", "recipes", False),
         ("training", "objectives", True),
         ("objectives", "training", False),
-        ("models", "encoders", True),
-        ("encoders", "models", False),
-        ("encoders", "decoders", False),
-        ("metrics", "types", True),
+        ("models", "layers", True),
+        ("layers", "models", False),
+        ("metrics", "core", True),
         ("metrics", "data", False),
         ("search", "metrics", False),
-        ("inspect", "pages", True),
-        ("pages", "types", False),
-        ("training", "transducer", True),
-        ("transducer", "training", False),
-        ("config", "names", True),
-        ("config", "data", False),
-        ("api", "progress", True),
+        ("search", "compute", True),
+        ("training", "answers", True),
+        ("answers", "training", False),
+        ("core", "data", False),
+        ("cli", "api", True),
+        ("training", "api", False),
+        ("api", "wings.lab", True),
+        ("training", "wings.counted", False),
+        ("cli", "wings.pages", False),
+        ("wings.counted", "training", True),
+        ("wings.looking", "wings.counted", True),
+        ("wings.counted", "wings.looking", False),
+        ("wings.pages", "core", True),
+        ("wings.pages", "data", False),
     ],
 )
 def test_the_rules(importer: str, target: str, allowed: bool) -> None:
@@ -283,7 +270,7 @@ def test_the_rules(importer: str, target: str, allowed: bool) -> None:
     "code",
     [
         "import transduce; dir(transduce)",
-        "import transduce.recipes as recipes; recipes.names()",
+        "import transduce.core.recipes as recipes; recipes.names()",
         "from transduce.cli.app import main; sys.argv = ['transduce', '--help']; main()",
         "from transduce.cli.app import main; sys.argv = ['transduce', 'train', '--help']; main()",
     ],

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from test_recipes import facts
-from transduce import config, recipes
 from transduce.cli.commands import SUMMARIES, imported
+from transduce.core import config, recipes
 from transduce.training.settings import Settings
 
 ROOT = Path(__file__).parent.parent

@@ -10,9 +10,9 @@ import pytest
 from transduce.data.base import Origin
 from transduce.data.corpora import DataError, Splits, present
 from transduce.data.rows import read
-from transduce.recipes.origins.arithmetic import Arithmetic, value
-from transduce.recipes.origins.strings import Reverse
-from transduce.recipes.origins.xml import Xml, XmlDocuments, closing
+from transduce.wings.recipes.origins.arithmetic import Arithmetic, value
+from transduce.wings.recipes.origins.strings import Reverse
+from transduce.wings.recipes.origins.xml import Xml, XmlDocuments, closing
 
 
 def splits_of(splits: Splits) -> dict[str, list[tuple[str, str]]]:

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from families import FAMILIES, build, sources, targets
 from selection import mostly_slow
-from transduce import tree
+from transduce.core import tree
 
 STEPPING = [
     "transformer, learned positions",

@@ -12,13 +12,14 @@ from torch.testing import assert_close
 
 from families import COUNTED, FACTS, FAMILIES, FAST, SIGNALS, all_lengths, build, facts, sources, targets
 from selection import mostly_slow
-from transduce import config, tree
+from transduce.core import config, tree
+from transduce.core.protocols import Model
+from transduce.core.schedules import Constant
+from transduce.core.types import BOS, EOS, PAD, UNK, Batch, Padded
 from transduce.objectives import readout
 from transduce.objectives.consistency import RDrop
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import ParallelScheduledSampling, ScheduledSampling
-from transduce.protocols import Model
-from transduce.schedules import Constant
 from transduce.search.beam import Beam
 from transduce.search.continuous import search_continuously
 from transduce.search.exact import Exact
@@ -27,7 +28,6 @@ from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability, Wu
 from transduce.search.sampling import Sampling
 from transduce.search.truncation import Nucleus
-from transduce.types import BOS, EOS, PAD, UNK, Batch, Padded
 
 LENGTHS = [5, 2, 4]
 

@@ -13,12 +13,12 @@ from torch.testing import assert_close
 
 from families import FACTS, PARALLEL, all_lengths, build, chooses_length, facts, labels_of, sources
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
-from transduce import config, tree
+from transduce.core import config, tree
+from transduce.core.protocols import Model
+from transduce.core.types import BOS, EOS, PAD, UNK, Padded
 from transduce.objectives.cross_entropy import ParallelCrossEntropy
-from transduce.protocols import Model
 from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import Average
-from transduce.types import BOS, EOS, PAD, UNK, Padded
 
 WORDS = [3, 0, 6]  # how many are written for each source, by those that choose
 CHOOSING = [family for family in PARALLEL if chooses_length(family)]

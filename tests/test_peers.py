@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
+from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from transduce import names
+from transduce.core import names
 from transduce.metrics.base import METRICS
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "reference"

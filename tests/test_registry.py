@@ -10,23 +10,23 @@ import pytest
 
 import transduce
 from test_api import PAIRS
-from transduce import names
+from transduce.core import names
+from transduce.core.plugins import load_plugins
+from transduce.core.protocols import Parallel, can, lacking_verbs
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.factors import Factored
-from transduce.data.tokenizers.features import Features
-from transduce.data.tokenizers.labels import Labelled, Labels
-from transduce.data.tokenizers.numbers import Numbers
-from transduce.data.tokenizers.spelled import Spelled
 from transduce.data.tokenizers.storage import from_record, load, record_of
 from transduce.data.tokenizers.text import Characters, Symbols
-from transduce.plugins import load_plugins
-from transduce.protocols import Parallel, can, lacking_verbs
+from transduce.wings.labels.spelled import Spelled
+from transduce.wings.labels.tokenizer import Labelled, Labels
+from transduce.wings.signals.tokenizers.numbers import Numbers
+from transduce.wings.syntax.tokenizers.factors import Factored
+from transduce.wings.syntax.tokenizers.features import Features
 
 PLUGIN = """
 from dataclasses import dataclass
 
 import transduce
-from transduce.data.tokenizers.labels import LabelledTokenizer
+from transduce.wings.labels.tokenizer import LabelledTokenizer
 from transduce.data.tokenizers.text import Characters, TextTokenizer
 
 

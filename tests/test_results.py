@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from transduce import config, recipes
-from transduce.records.machine import Machine
-from transduce.records.record import (
+from transduce.core import config, recipes
+from transduce.core.types import Facts
+from transduce.training.settings import Settings
+from transduce.wings.records.machine import Machine
+from transduce.wings.records.record import (
     Change,
     Effort,
     Figure,
@@ -28,8 +30,6 @@ from transduce.records.record import (
     Training,
     Versions,
 )
-from transduce.training.settings import Settings
-from transduce.types import Facts
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 FACTS = Facts(33, 43)

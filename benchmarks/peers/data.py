@@ -14,9 +14,9 @@ from pathlib import Path
 
 from training_speed import Setting, batches
 
+from transduce.core.types import EOS, PAD, SPECIALS
 from transduce.data.pairs import Ragged
 from transduce.runs.run import Run
-from transduce.types import EOS, PAD, SPECIALS
 
 BATCHES = 1500  # more than a block of training needs
 FEW = 100  # validation pairs, for toolkits that cannot train without a validation set

@@ -11,7 +11,7 @@ from typing import Any
 from peers import sizes
 from peers.base import Column, Environment, Family, PeerError, Speed, Task, trained_by_log
 from peers.data import Data
-from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
+from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 
 REPORTED = re.compile(r"Tokens per Sec:\s*([\d.]+)")
 

@@ -17,12 +17,12 @@ from peers.base import Column, Family, Speed, Task
 from peers.data import Data, test_sources
 from peers.sizes import LONGEST
 from transduce.compute.precision import Precision
-from transduce.engines.manifest import Manifest, checksum, is_export
-from transduce.export.writing import export_run
+from transduce.runs.manifest import Manifest, checksum, is_export
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.speed.report import peak_memory
+from transduce.wings.engines.export.writing import export_run
+from transduce.wings.lab.speed.report import peak_memory
 
 RECIPES: dict[Family, tuple[str, dict[str, Any]]] = {
     "transformer": (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from publishing.rows import effort_in_words, trained_elsewhere, written_scores
-from transduce.records.machine import Machine
-from transduce.records.record import MeasuredDifference, MeasuredSystem, PrintedTable, Record
+from transduce.wings.records.machine import Machine
+from transduce.wings.records.record import MeasuredDifference, MeasuredSystem, PrintedTable, Record
 
 
 def difference_tables(record: Record) -> list[PrintedTable]:

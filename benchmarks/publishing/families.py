@@ -15,11 +15,11 @@ from statistics import fmean
 from string import ascii_uppercase
 
 from publishing.rows import doubt_of, effort_in_words, other_search, written_scores
-from transduce import config
-from transduce.pages.drawing import Drawing, line, text
-from transduce.pages.markup import Markup, element
-from transduce.records.changes import as_shipped
-from transduce.records.record import Figure, MeasuredSystem, Record
+from transduce.core import config
+from transduce.wings.pages.drawing import Drawing, line, text
+from transduce.wings.pages.markup import Markup, element
+from transduce.wings.records.changes import as_shipped
+from transduce.wings.records.record import Figure, MeasuredSystem, Record
 
 OWN = "families-"  # the names of these records begin so; no other table shows them
 MISSING, UNSUITED = "not measured", "–"

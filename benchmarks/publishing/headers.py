@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from publishing.page import TemplateError
 from publishing.rows import ResultRow
-from transduce import recipes
+from transduce.core import recipes
 
 BLOCK = re.compile(r"(?:^# Score.*\n(?:#   .*\n)*)+", re.MULTILINE)
 WIDTH = 120

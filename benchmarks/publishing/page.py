@@ -19,7 +19,7 @@ from pathlib import Path
 from publishing import families
 from publishing.differences import difference_tables
 from publishing.rows import ResultRow, rows_of_record, source_of
-from transduce.records.record import PrintedTable, Record
+from transduce.wings.records.record import PrintedTable, Record
 
 MARK = re.compile(r"\{\{(.*?)\}\}")
 COMPARED = re.compile(r"\{\{differences (.*?)\}\}")

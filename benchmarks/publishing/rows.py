@@ -9,13 +9,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from transduce import names
-from transduce.config.errors import shown
-from transduce.protocols import can
-from transduce.records.changes import as_shipped, changed_since, choices, own_files
-from transduce.records.machine import Machine
-from transduce.records.record import Change, Figure, MeasuredSystem, Record, TrainedModel
-from transduce.statistical.counted import Counted
+from transduce.core import names
+from transduce.core.config.errors import shown
+from transduce.core.protocols import can
+from transduce.training.counted import Counted
+from transduce.wings.records.changes import as_shipped, changed_since, choices, own_files
+from transduce.wings.records.machine import Machine
+from transduce.wings.records.record import Change, Figure, MeasuredSystem, Record, TrainedModel
 
 MOST_CHANGES = 4  # changes that a note lists at most; the record has all
 

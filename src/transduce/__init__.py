@@ -10,23 +10,23 @@ Nothing heavy is imported until it is used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from transduce import inspect, recipes
     from transduce.answers.answer import Answer, Output
     from transduce.answers.request import Extras, Request
+    from transduce.answers.transducer import Transducer
     from transduce.api import train
     from transduce.compute.workers import Workers
-    from transduce.errors import RequestError, UserError
+    from transduce.core import recipes
+    from transduce.core.errors import RequestError, UserError
+    from transduce.core.names import register
     from transduce.metrics.edit_distance import distance
-    from transduce.names import register
     from transduce.runs.loading import load
     from transduce.search.constraints.base import Constraints
-    from transduce.sweeps.sweep import sweep
     from transduce.training.callbacks import Callback
-    from transduce.transducer import Transducer
+    from transduce.wings.lab.sweeps.sweep import sweep
+    from transduce.wings.looking import inspection as inspect
 
 __version__ = "0.1.0"
 
@@ -57,26 +57,31 @@ _PLACES = {
     "Extras": "transduce.answers.request",
     "Output": "transduce.answers.answer",
     "Request": "transduce.answers.request",
-    "RequestError": "transduce.errors",
-    "Transducer": "transduce.transducer",
-    "UserError": "transduce.errors",
+    "RequestError": "transduce.core.errors",
+    "Transducer": "transduce.answers.transducer",
+    "UserError": "transduce.core.errors",
     "Workers": "transduce.compute.workers",
     "distance": "transduce.metrics.edit_distance",
     "load": "transduce.runs.loading",
-    "register": "transduce.names",
-    "sweep": "transduce.sweeps.sweep",
+    "register": "transduce.core.names",
+    "sweep": "transduce.wings.lab.sweeps.sweep",
     "train": "transduce.api",
 }
 
-_PACKAGES = ("inspect", "recipes")  # used by their own names, as in transduce.inspect.record
+_PACKAGES = {
+    "inspect": "transduce.wings.looking.inspection",
+    "recipes": "transduce.core.recipes",
+}  # used by these names, as in transduce.inspect.record
 
 
 def __getattr__(name: str) -> Any:
+    from transduce.core.names import imported
+
     if name in _PACKAGES:
-        return importlib.import_module(f"transduce.{name}")
+        return imported(_PACKAGES[name], f"transduce.{name}")
     if name not in _PLACES:
         raise AttributeError(f"module 'transduce' has no attribute {name!r}")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+    return imported(f"{_PLACES[name]}:{name}", f"transduce.{name}")
 
 
 def __dir__() -> list[str]:

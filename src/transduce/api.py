@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from transduce import config, recipes
+from transduce.answers.transducer import Transducer
+from transduce.cli.progress import ProgressBar
 from transduce.compute.crew import join
 from transduce.compute.threads import use_threads
+from transduce.core import config, recipes
+from transduce.core.errors import UserError
 from transduce.data.settings import Units
-from transduce.errors import UserError
-from transduce.progress import ProgressBar
 from transduce.runs.layout import CONFIG, TENSORBOARD
 from transduce.runs.loading import load
 from transduce.runs.own_pairs import OwnPairs
@@ -21,10 +22,9 @@ from transduce.runs.run import Run
 from transduce.training.begin import Resume
 from transduce.training.begin import train as begin_training
 from transduce.training.callbacks import Callback, TensorBoard
-from transduce.training.dry_run import dry_run as measure_training
 from transduce.training.interruption import raise_again
 from transduce.training.sizes import Alternative
-from transduce.transducer import Transducer
+from transduce.wings.lab.dry_run import dry_run as measure_training
 
 HELD_OUT = 20  # one pair in this number is kept for validation
 

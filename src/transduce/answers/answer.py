@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from transduce.answers.request import Request
 from transduce.answers.shares import Shares, telling
+from transduce.core.errors import UserError
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
-from transduce.errors import UserError
 
 if TYPE_CHECKING:  # it imports PyTorch
     from transduce.answers.derivations import Derived
@@ -170,3 +171,21 @@ def with_warnings(answers: Iterable[Answer], first: int = 1) -> Iterator[Answer]
             answer.log(number)
             answer.add_to(shares)
             yield answer
+
+
+class ReadsLines(Protocol):
+    """What commands need of a model to read its inputs: a ``Transducer``, or an export that runs without PyTorch."""
+
+    @property
+    def source_tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def settings(self) -> dict[str, Any]: ...
+
+
+class LightModel(ReadsLines, Protocol):
+    """An export that runs without PyTorch, with the search of its run."""
+
+    def resized(self, size: int | None = None, nbest: int | None = None) -> LightModel: ...
+
+    def answer(self, sources: Iterable[str], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]: ...

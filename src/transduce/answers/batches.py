@@ -7,7 +7,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TypeVar
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 WINDOW = 64  # batches to read ahead, so that sentences of similar length share a batch
 SIGNALS_AHEAD = 4  # the same if each item is a recording or a picture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from transduce.types import Derivation, Hypothesis
+from transduce.core.types import Derivation, Hypothesis
 
 LIKELY = math.log(0.5)  # an end at the limit that is more probable than this is the model's own
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from transduce.core.types import SPECIALS, UNK, Derivation, Step
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.passing import touches
-from transduce.types import SPECIALS, UNK, Derivation, Step
 
 Span = tuple[int, int]
 

@@ -12,9 +12,9 @@ from transduce.answers.batches import windows
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
 from transduce.answers.shares import Shares
+from transduce.core.protocols import Metric, Search
+from transduce.core.types import Example, Prediction
 from transduce.metrics.statistics import Statistics, references, statistics
-from transduce.protocols import Metric, Search
-from transduce.types import Example, Prediction
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from filelock import FileLock, Timeout
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
-from transduce.errors import UserError
-from transduce.files import check_replaceable, is_device, named_errors, replace_file
+from transduce.core.errors import UserError
+from transduce.core.files import check_replaceable, is_device, named_errors, replace_file
 
 log = logging.getLogger("transduce")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from transduce.errors import UserError
-from transduce.files import make_folder, write_lines, write_text
-from transduce.text_files import read_text
+from transduce.core.errors import UserError
+from transduce.core.files import make_folder, write_lines, write_text
+from transduce.core.text_files import read_text
 
 CLAIMS = ".claims"  # in the folder of outputs: the settings, and a lock file for each shard
 SETTINGS = "settings.json"

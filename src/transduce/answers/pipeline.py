@@ -15,20 +15,20 @@ from transduce.answers.batches import sorted_batches
 from transduce.answers.cuts import cut_at
 from transduce.answers.derivations import Derived
 from transduce.answers.empty_sources import is_empty
-from transduce.answers.extras import add_extras
 from transduce.answers.problems import HOPELESS, in_windows, settled
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
+from transduce.core import names
+from transduce.core.errors import RequestError, UserError
+from transduce.core.protocols import Search, TextContext
+from transduce.core.types import EOS, Derivation, Hypothesis
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import encoded
 from transduce.data.unknown import Unknown, unknown_in
-from transduce.errors import RequestError, UserError
-from transduce.protocols import Search, TextContext
 from transduce.search.base import ends_freely, with_unknown
 from transduce.search.constraints.base import Constraints, Tokenized, constrained
 from transduce.search.limits import longest_output
-from transduce.types import EOS, Derivation, Hypothesis
 
 R = TypeVar("R")
 
@@ -110,7 +110,11 @@ class Pipeline(TextModel):
         """
         every = zip(requests, sources, hypotheses, strict=True)
         answers = [self._answer(*each, search or self.search) for each in every]
-        return add_extras(self, answers, [source.row for source in sources], batch_size)
+        if not any(answer.request.extras for answer in answers):
+            return answers
+        rows = [source.row for source in sources]
+        completed: list[Answer] = names.service("extras")(self, answers, rows, batch_size)
+        return completed
 
     def _hypotheses(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from transduce.answers.answer import Answer
 from transduce.answers.batches import windows
 from transduce.answers.request import Request
-from transduce.errors import MissingPackageError, RequestError, UserError
+from transduce.core.errors import MissingPackageError, RequestError, UserError
 
 HOPELESS = 16  # requests; if none of the first ones can be answered, the settings are wrong and not the requests
 Answering = Callable[[Sequence[Request], int], Sequence[Answer]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from transduce.errors import RequestError
+from transduce.core.errors import RequestError
 
 if TYPE_CHECKING:  # it imports PyTorch
     from transduce.search.constraints.base import Constraints

@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce import config, names
+from transduce.core import config, names
+from transduce.core.errors import UserError
+from transduce.core.names import model_name
+from transduce.core.protocols import Autoregressive, Search, lacking_verbs
 from transduce.data.preparation import Tokenizers
-from transduce.errors import UserError
 from transduce.models.compatibility import check_fit
-from transduce.names import model_name
-from transduce.protocols import Autoregressive, Search, lacking_verbs
 from transduce.search.base import with_run
 
 Changes = Mapping[str, Any] | Sequence[str]

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from transduce.answers.cuts import Cuts
+from transduce.core.errors import UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown, share_text
-from transduce.errors import UserError
 
 MANY = 0.1  # share of empty outputs from which on it is told
 

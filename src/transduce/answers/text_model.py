@@ -13,16 +13,16 @@ import torch
 from transduce.answers.answer import Truncation
 from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
 from transduce.compute.precision import Precision, autocast
+from transduce.core.errors import RequestError, UserError
+from transduce.core.names import model_name
+from transduce.core.protocols import Autoregressive, Deriving, Search, Searching, can
+from transduce.core.types import Derivation, Hypothesis, Padded
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut, encoded
 from transduce.data.tokenizers.passing import passing
 from transduce.data.unknown import Unknown, unknown_in
-from transduce.errors import RequestError, UserError
-from transduce.names import model_name
-from transduce.protocols import Autoregressive, Deriving, Search, Searching, can
 from transduce.search.constraints.lexicon import Lexicon
-from transduce.types import Derivation, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 import typer
 
 from transduce.cli.commands import Commands, add_commands
-from transduce.errors import StoppedError, UserError
-from transduce.files import FULL
+from transduce.core.errors import StoppedError, UserError
+from transduce.core.files import FULL
 
 REASONS = {
     errno.ENOENT: "there is no such file or folder",

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 
 import transduce
 from transduce.compute.cluster import RETRIES, connect
-from transduce.errors import StoppedError, UserError
+from transduce.core.errors import StoppedError, UserError
 
 
 @dataclass(frozen=True)

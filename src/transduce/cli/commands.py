@@ -5,12 +5,14 @@ The list of commands needs the table alone, so ``--help`` imports none of their 
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
+
+from transduce.core.names import COMMANDS
+from transduce.core.names import imported as found
 
 # Each command's line in the list: the first paragraph of its function's docstring.
 SUMMARIES = {
@@ -71,8 +73,6 @@ SUMMARIES = {
     "vectors": "Train, question and measure word vectors: files of them, or the tables of a run.",
 }
 
-# A command's module in transduce.cli has its name, apart from these.
-_MODULES = {"import": "importing", "push": "pack", "pull": "pack", "vectors": "vectors.app"}
 _KEYWORDS = ("import", "map")  # their functions end in an underscore
 
 
@@ -92,19 +92,19 @@ def add_commands(app: typer.Typer) -> None:
 
 def function(name: str) -> Any:
     """Imports a command's module, and returns its function; for ``vectors``, its group of commands."""
-    module = importlib.import_module(f"transduce.cli.{_MODULES.get(name, name.replace('-', '_'))}")
-    return getattr(module, name.replace("-", "_") + "_" * (name in _KEYWORDS))
+    module = COMMANDS.get(name, f"transduce.cli.{name}")
+    return found(f"{module}:{name.replace('-', '_') + '_' * (name in _KEYWORDS)}", f"the command {name!r}")
 
 
 def imported(name: str) -> Any:
     """The command of this name, as typer runs it."""
     from transduce.cli.options import with_option_groups
 
-    found = function(name)
-    if isinstance(found, typer.Typer):
-        return get_command(found)
+    command = function(name)
+    if isinstance(command, typer.Typer):
+        return get_command(command)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name)(with_option_groups(found))
+    app.command(name)(with_option_groups(command))
     return get_command(app)
 
 

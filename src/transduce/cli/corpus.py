@@ -10,12 +10,12 @@ import typer
 
 from transduce.cli.inputs import check_sides, examples_of, longest_line, targets_only
 from transduce.cli.options import SourceFile
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 if TYPE_CHECKING:
+    from transduce.answers.transducer import Transducer
+    from transduce.core.types import Example
     from transduce.data.corpora import ColumnNames, Files
-    from transduce.transducer import Transducer
-    from transduce.types import Example
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _columns(transducer: Transducer) -> ColumnNames | None:
     """The setting ``data.columns`` of the transducer's run; None if the run has none. A file for ``--pairs`` is
     expected to have the same columns.
     """
-    from transduce import config
+    from transduce.core import config
     from transduce.data.corpora import ColumnNames
 
     table = transducer.settings.get("data", {}).get("columns")

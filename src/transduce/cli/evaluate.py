@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli import formats
-from transduce.cli.compare import evaluated
 from transduce.cli.corpus import CorpusOptions
-from transduce.cli.options import (
-    MetricOptions,
-    RecordOptions,
-    Report,
-    ResamplingOptions,
-    RunOptions,
-)
+from transduce.cli.options import MetricOptions, RecordOptions, Report, ResamplingOptions, RunOptions
 from transduce.cli.shards import ShardOptions, answer_on_cluster, shards_of
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.names import service
 
 if TYPE_CHECKING:
+    from transduce.answers.transducer import Transducer
+    from transduce.core.types import Example
     from transduce.evaluation.systems import System
-    from transduce.transducer import Transducer
-    from transduce.types import Example
 
 
 def evaluate(
@@ -55,14 +49,9 @@ def evaluate(
 
     If --pairs is a folder, its files are shards, which several calls or a cluster answer together (--out).
     """
-    from transduce.evaluation.comparison import compare
-    from transduce.evaluation.recording import record_systems
     from transduce.evaluation.run_results import ReportParts, run_results
     from transduce.evaluation.systems import evaluate_model, tell_concerns
     from transduce.metrics.confusions import breakable
-    from transduce.pages.page import write
-    from transduce.pages.signals import shown
-    from transduce.reports.evaluation import evaluation_page
 
     of_shards = corpus.pairs is not None and corpus.pairs.is_dir()
     if of_shards != (sharded.out is not None):
@@ -90,8 +79,7 @@ def evaluate(
     results = run_results(own, transducer, trained.runs[0], examples, corpus.name, parts, resampling)
     compared = None
     if against is not None:
-        other = evaluated(against, trained, measured, examples, metrics)
-        compared = compare([own, other], examples, corpus.name, resampling)
+        compared = service("comparison")(own, against, trained, measured, examples, metrics, corpus.name, resampling)
     tell_concerns([own])
     if as_json:
         print(
@@ -101,10 +89,12 @@ def evaluate(
         print("\n".join([*results.lines(), *(() if compared is None else ("", *compared.differences()))]))
     intervals = {own.name: results.intervals}
     recorded.keep(
-        lambda command: record_systems(command, corpus.name, [own], intervals, examples, trained.checkpoint),  # type: ignore[arg-type]
+        lambda command: service("record of systems")(
+            command, corpus.name, [own], intervals, examples, trained.checkpoint
+        ),
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written
-        write(report, evaluation_page(results, compared, shown if transducer.source_tokenizer.signal else str))
+        service("evaluation page")(report, results, compared, transducer.source_tokenizer.signal)
 
 
 def _shards_measured(

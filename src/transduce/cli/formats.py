@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transduce.answers.answer_values import answer_values, json_text
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.metrics.units import one_line
 
 if TYPE_CHECKING:

@@ -12,13 +12,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 if TYPE_CHECKING:
+    from transduce.answers.answer import ReadsLines
+    from transduce.core.types import Example
     from transduce.data.corpora import ColumnNames, Files
-    from transduce.engines.light import LightTransducer
-    from transduce.transducer import Transducer
-    from transduce.types import Example
 
 log = logging.getLogger("transduce")
 LINKS = re.compile(r" *(\d+[-p]\d+ *)*")
@@ -48,13 +47,13 @@ def checked_first(
     yield from read()
 
 
-def sources(files: Sequence[Path] | None, transducer: Transducer | LightTransducer) -> Iterator[str]:
+def sources(files: Sequence[Path] | None, transducer: ReadsLines) -> Iterator[str]:
     """The lines of the files, or of standard input, as sources of a model.
 
     Raises UserError for rows of a table, if the model's sources have one column: the targets would be read as part of
     the sources. Warns of markup and JSON. Raises DataError as ``lines`` does.
     """
-    from transduce.types import SPECIALS
+    from transduce.core.types import SPECIALS
 
     found = lines(files, longest_line(transducer))
     for path in files or []:
@@ -67,8 +66,8 @@ def sources(files: Sequence[Path] | None, transducer: Transducer | LightTransduc
 
 
 def _warn_of_form(path: Path) -> None:
-    from transduce.contents import form
-    from transduce.text_files import head, reading
+    from transduce.core.contents import form
+    from transduce.core.text_files import head, reading
 
     with reading(path) as content:
         kind = form(head(content))
@@ -80,7 +79,7 @@ def _checked_columns(files: Sequence[Path] | None, found: Iterator[str]) -> Iter
     """The lines that are ``found``. Raises UserError if most of the first lines of a file are rows, or if the first
     line of standard input is one.
     """
-    from transduce.contents import is_table
+    from transduce.core.contents import is_table
     from transduce.data import corpora
 
     for path in files or []:
@@ -102,7 +101,7 @@ def _table(name: str) -> UserError:
     )
 
 
-def longest_line(transducer: Transducer | LightTransducer) -> int | None:
+def longest_line(transducer: ReadsLines) -> int | None:
     """The most bytes that a line of input may have: ``data.lines.max_bytes`` of the run's settings, or None if the run
     was trained before that setting existed.
     """
@@ -168,7 +167,7 @@ def rows(files: Sequence[Path], wanted: int) -> Iterator[list[str]]:
     return checked_first(files, read)
 
 
-def source_columns(transducer: Transducer | LightTransducer) -> int:
+def source_columns(transducer: ReadsLines) -> int:
     """The most columns that a source may have in a row: labels or features, and the text after them."""
     named = transducer.settings.get("data", {}).get("columns", {}).get("labels", ())
     return max(transducer.source_tokenizer.columns, len(named) + 1)
@@ -231,8 +230,8 @@ def _standard_input() -> IO[bytes]:
 
 def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:
     """Pairs (place, line). The place is for messages: the file and the number of the line, counted from 1."""
+    from transduce.core.text_files import STDIN, bounded_lines, texts
     from transduce.data import corpora
-    from transduce.text_files import STDIN, bounded_lines, texts
 
     longest = longest or corpora.LONGEST_LINE
     if files:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli.outputs import check_outputs
-from transduce.errors import UserError
-from transduce.finite import finite_number
-from transduce.plugins import load_plugins
+from transduce.core.errors import UserError
+from transduce.core.finite import finite_number
+from transduce.core.names import find, service
+from transduce.core.plugins import load_plugins
 
 if TYPE_CHECKING:
-    from transduce.engines.light import LightTransducer
+    from transduce.answers.answer import LightModel
+    from transduce.answers.transducer import Transducer
+    from transduce.core.protocols import Metric
     from transduce.metrics.significance import Resampling
-    from transduce.protocols import Metric
-    from transduce.records.record import Record
-    from transduce.transducer import Transducer
 
 Files = Annotated[
     list[Path] | None,
@@ -110,7 +110,6 @@ class LoadingOptions:
         from transduce.compute.workers import Workers
         from transduce.runs.layout import SHORTLIST, members
         from transduce.runs.loading import load
-        from transduce.search.shortlist import Shortlist
 
         self.prepare()
         transducer = load(
@@ -125,7 +124,9 @@ class LoadingOptions:
             mapped,
         )
         if self.shortlist:
-            transducer = replace(transducer, search=Shortlist(members(run)[0] / SHORTLIST, transducer.search))
+            transducer = replace(
+                transducer, search=find("Search", "shortlist")(members(run)[0] / SHORTLIST, transducer.search)
+            )
         if self.workers > 1:
             load_again = functools.partial(replace(self, workers=1).of, run, beam, weights, mapped=True)
             transducer = replace(transducer, workers=Workers(load_again, self.workers, self.threads or 1))
@@ -149,21 +150,17 @@ class RunOptions(LoadingOptions):
     def load(self, beam: int | None = None) -> Transducer:
         return self.of(self.run, beam, None if self.fusion is None else numbers(self.fusion, "--fusion"))
 
-    def light(self, beam: int | None = None) -> LightTransducer | None:
+    def light(self, beam: int | None = None) -> LightModel | None:
         """The export in the folder ``run``, opened without PyTorch. None unless it is an export for CTranslate2 and the
         other options are ones that need no PyTorch: ``threads``, and defaults.
         """
-        from transduce.engines.manifest import find_export, is_export
+        from transduce.runs.manifest import find_export, is_export
 
         plain = type(self)(run=self.run, threads=self.threads, engine=self.engine)
         if self != plain or not is_export(self.run) or find_export(self.run, self.engine) is None:
             return None
-        from transduce.engines import light
-
-        if not light.fits(self.run):
-            return None
-        found = light.load(self.run, self.threads or 0)
-        return found if beam is None else found.resized(beam)
+        found: LightModel | None = service("light export")(self.run, self.threads or 0, beam)
+        return found
 
     def another(self, run: Path) -> Transducer:
         """The model of another run, loaded like this one, in this process and with its own search."""
@@ -198,9 +195,9 @@ class MetricOptions:
         """The transducer with the ``context`` of the option; unchanged if it is not given. Raises UserError for
         another word.
         """
-        from transduce.search.contexts import context
-
-        return transducer if self.context is None else replace(transducer, context=context(self.context))
+        if self.context is None:
+            return transducer
+        return replace(transducer, context=service("text context")(self.context))
 
     def metrics(self, own: Sequence[str]) -> list[Metric]:
         from transduce.metrics.base import metric
@@ -229,20 +226,17 @@ class RecordOptions:
             if self.uncommitted:
                 raise UserError("--uncommitted marks a record: give --record FILE.json too, or leave it out")
             return
-        from transduce.records.provenance import check_committed
+        service("committed code")(self.uncommitted)
 
-        check_committed(self.uncommitted)
-
-    def keep(self, made: Callable[[str], Record]) -> None:
+    def keep(self, made: Callable[[str], Any]) -> None:
         """Writes the record of this command, and prints the path of the written file on standard error. Does nothing if
         no record is wanted.
 
         ``made`` returns the record. It is given the command line as text.
         """
         if self.record is not None:
-            from transduce.records.provenance import command_line
-
-            typer.echo(f"{made(command_line('transduce', sys.argv[1:])).write(self.record)}", err=True)
+            command = service("command line")("transduce", sys.argv[1:])
+            typer.echo(f"{made(command).write(self.record)}", err=True)
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import UserError
-from transduce.files import check_replaceable, is_device
+from transduce.core.errors import UserError
+from transduce.core.files import check_replaceable, is_device
 
 OUTPUTS = ("out", "save", "report", "record", "midi", "picture")
 """The parameters of commands that name what is written. Every other path is read."""
@@ -72,7 +72,7 @@ def _file(path: Path | int) -> File | None:
 
 def _data_of(folder: Path) -> Iterator[Path]:
     """The files that the data of the run in ``folder`` come from; nothing if it is no run."""
-    from transduce import config
+    from transduce.core import config
     from transduce.runs.layout import CONFIG
 
     with suppress(UserError, OSError):
@@ -118,8 +118,8 @@ def _check_outside(path: Path, folder: Path) -> None:
     """Raises UserError if the output is a part of the run in ``folder``, or is in an export, which is replaced as a
     whole.
     """
-    from transduce.engines.manifest import is_export
     from transduce.runs.layout import CONFIG, EXPORTS, PARTS
+    from transduce.runs.manifest import is_export
 
     place, base = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
     if place == base or not place.is_relative_to(base):

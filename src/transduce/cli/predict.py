@@ -15,12 +15,13 @@ from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.cli.shards import answer_on_cluster, shards_of
 from transduce.cli.unanswered import Unanswered
-from transduce.errors import UserError
+from transduce.core import names
+from transduce.core.errors import UserError
 
 if TYPE_CHECKING:
     from transduce.answers.answer import Answer
     from transduce.answers.request import Request
-    from transduce.transducer import Transducer
+    from transduce.answers.transducer import Transducer
 
 
 def predict(
@@ -92,12 +93,12 @@ def predict(
         _stream(transducer, request_options.read(files, NO_EXTRAS, transducer), unanswered)
         unanswered.end()
         return
-    from transduce.answers.extras import check_extras
     from transduce.answers.output_file import write_answers
     from transduce.answers.output_folder import write_shards
 
     extras = extra_options.extras(trained.another, inputs.longest_line(transducer))
-    check_extras(transducer, extras)
+    if extras:
+        names.service("check extras")(transducer, extras)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     window = window or transducer.window_size(batch_size)
 
@@ -163,8 +164,8 @@ def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, Any
 
     Files are represented by hashes, so that a run may be moved or named by another path.
     """
-    from transduce.engines.manifest import checksum
     from transduce.runs.identity import identity
+    from transduce.runs.manifest import checksum
 
     settings = asdict(trained) | asdict(extra_options)
     settings["run"] = identity(trained.run, *trained.identity_options)

@@ -12,12 +12,12 @@ import typer
 
 from transduce.cli import inputs
 from transduce.cli.options import AfterWord, AttentionHead, AttentionName
-from transduce.errors import UserError
-from transduce.names import alternatives
+from transduce.core.errors import UserError
+from transduce.core.names import alternatives
 
 if TYPE_CHECKING:
     from transduce.answers.request import Extras, Request
-    from transduce.transducer import Transducer
+    from transduce.answers.transducer import Transducer
 
 
 @dataclass(frozen=True)

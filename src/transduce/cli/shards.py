@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 
 @dataclass(frozen=True)

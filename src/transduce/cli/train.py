@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from transduce.cli.options import Device, Plugins, SetOption, Threads
-from transduce.errors import UserError
-from transduce.plugins import load_plugins
+from transduce.core.errors import UserError
+from transduce.core.plugins import load_plugins
 
 
 def train(

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import transduce
 from transduce.compute.workers import AHEAD, Workers
-from transduce.errors import MissingPackageError, UserError
+from transduce.core.errors import MissingPackageError, UserError
 
 RETRIES = 3  # further tries of a batch that fails; if a worker dies, another one computes its batch again
 M = TypeVar("M")  # a model

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from transduce.errors import StoppedError, UserError
+from transduce.core.errors import StoppedError, UserError
 
 T = TypeVar("T")
 PATIENCE = timedelta(hours=24)  # longest wait for another process, for example while the first prepares the data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 
 def choose_device(name: str) -> torch.device:

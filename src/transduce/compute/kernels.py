@@ -1,6 +1,6 @@
 """Attention, dropout and cross-entropy of a training on the CPU, by the compiled library.
 
-engines/native/kernels/training.h describes the functions. If the library was not built, ``fits`` is False, and
+compute/native/training.h describes the functions. If the library was not built, ``fits`` is False, and
 PyTorch's own operators compute the same.
 
 B rows, H heads, T queries, S keys, D features; N positions, V vocabulary.

@@ -1,8 +1,8 @@
 """The compiled library: the choice of the variant for this processor, and the functions that searches and all families
 of models share.
 
-The C++ code is in engines/native/kernels. The headers interface.h, choice.h and alignments.h describe the functions
-that are declared here. The modules of engines/native declare the functions and structures of each family.
+The C++ code of the hall is in compute/native; its headers interface.h and choice.h describe the functions that are
+declared here. A wing has its own C++ code in a folder ``kernels``, and declares its functions and structures.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from transduce.errors import MissingPackageError
+from transduce.core.errors import MissingPackageError
 
-FOLDER = Path(__file__).parents[1] / "engines" / "native"
+FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 2  # of the interface; kernels/interface.h has the same number
+VERSION = 2  # of the interface; native/interface.h has the same number
 DONE, NO_ROOM, NO_MEMORY = (number - 2**63 for number in range(3))  # results; any other result is an unknown id
 
 

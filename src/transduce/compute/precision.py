@@ -15,7 +15,7 @@ from torch import nn
 
 from transduce.compute.packing import ONEDNN, HalfPacking, OneDNNPacking, multiplies_halves, pack
 from transduce.compute.processor import multiplies_tiles
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]  # only the native engine has int8
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]

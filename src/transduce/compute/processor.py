@@ -26,7 +26,7 @@ def has_wide_vectors() -> bool:
 def multiplies_best_by_onednn() -> bool:
     """True if the processor has AVX-512 and is not from Intel.
 
-    MKL uses AVX-512 only on Intel's processors, so oneDNN is faster on the others (modules/linear.py).
+    MKL uses AVX-512 only on Intel's processors, so oneDNN is faster on the others (layers/modules/linear.py).
     """
     return has_wide_vectors() and not is_intel()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 MOST = max(256, os.cpu_count() or 1)  # of each; far more would end the program when the system gives no more
 

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 
 from transduce.compute.threads import check_number
-from transduce.errors import StoppedError
+from transduce.core.errors import StoppedError
 
 AHEAD = 4  # batches per process that wait or are in work, so that no process waits for a slow batch
 M = TypeVar("M")  # a model

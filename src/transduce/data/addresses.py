@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from transduce.errors import MissingPackageError
+from transduce.core.errors import MissingPackageError
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
+from transduce.core.types import Batch
 from transduce.data.batching import Place
 from transduce.data.corpora import Splits
-from transduce.types import Batch
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")

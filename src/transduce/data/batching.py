@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.core.types import Batch
 from transduce.data.corpora import DataError
 from transduce.data.pairs import Pairs
-from transduce.types import Batch
 
 Ids = NDArray[np.int64]
 MOST = 2**31 - 1  # upper limit of all options: a pool's tokens are counted in 64 bits

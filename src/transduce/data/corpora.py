@@ -14,11 +14,11 @@ from pathlib import Path
 from stat import S_ISCHR, S_ISFIFO
 from typing import Literal
 
-from transduce.contents import JSON_LINES, PLAIN, TABLE
+from transduce.core.contents import JSON_LINES, PLAIN, TABLE
+from transduce.core.errors import DataError as DataError
+from transduce.core.text_files import LONGEST_LINE as LONGEST_LINE
+from transduce.core.text_files import bounded_lines, kind_of, texts
 from transduce.data.addresses import Address, Stored, matching, stored
-from transduce.errors import DataError as DataError
-from transduce.text_files import LONGEST_LINE as LONGEST_LINE
-from transduce.text_files import bounded_lines, kind_of, texts
 
 Side = Literal["source", "target"]
 Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees", "parquet"]

@@ -13,14 +13,14 @@ from typing import Any
 
 from transduce.compute.cluster import AnyWorkers, ClusterWorkers, connect
 from transduce.compute.workers import Workers
+from transduce.core.names import service
 from transduce.data.cleaning import SIDES, Account, Tally, fitting
 from transduce.data.corpora import Files
 from transduce.data.pairs import Flat, RowType, flattened
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Lines
-from transduce.data.signals.base import Signal, SignalError
-from transduce.data.signals.tokenizer import channelled
 from transduce.data.tokenizers.base import Tokenizer, encoded
+from transduce.data.tokenizers.signal import Signal, SignalError
 from transduce.data.tokenizers.storage import load
 
 LINES = 4096  # lines of text per chunk
@@ -127,6 +127,7 @@ def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Ite
     """Yields the rows whose source is a signal that ``signal`` can read. Others are noted in the account, or raise
     DataError if their policy is "error".
     """
+    channelled = service("steps of a signal")
     for row in rows:
         try:
             channelled(signal, row.source or "")

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from transduce.contents import form, is_table
+from transduce.core.contents import form, is_table
+from transduce.core.text_files import head, reading
 from transduce.data.addresses import Address
 from transduce.data.cleaning import SIDES, Report
 from transduce.data.corpora import Files, Side, Splits, format_of, present
@@ -16,7 +17,6 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.text_files import head, reading
 
 ROWS = 1000  # rows that are looked at, of the first file of each corpus
 FEWEST = 10  # rows from which units are judged

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transduce.core.types import PAD, Batch, Padded
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.types import PAD, Batch, Padded
 
 Array = NDArray[Any]
 CORPORA = "corpora.npy"  # the number of pairs of each corpus

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from transduce.core.errors import MissingPackageError
 from transduce.data.addresses import Address, Stored
 from transduce.data.corpora import DataError
-from transduce.errors import MissingPackageError
 
 ROWS = 4096  # in memory at a time
 

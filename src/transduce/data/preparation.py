@@ -22,7 +22,10 @@ from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
 
-from transduce.contents import JSON_LINES, PLAIN, TABLE
+from transduce.core.contents import JSON_LINES, PLAIN, TABLE
+from transduce.core.files import make_folder, name_from
+from transduce.core.text_files import kind_of, read_json
+from transduce.core.types import PAD, SPECIALS, Example, Facts
 from transduce.data.addresses import Address, Stored
 from transduce.data.base import SPLITS, Origin
 from transduce.data.cleaning import Account, Report, Tally, left_out, usable
@@ -38,9 +41,6 @@ from transduce.data.tokenizers.base import Sourced, Tokenizer, Unit
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters
 from transduce.data.vocabularies import check_learned
-from transduce.files import make_folder, name_from
-from transduce.text_files import kind_of, read_json
-from transduce.types import PAD, SPECIALS, Example, Facts
 
 log = logging.getLogger("transduce")
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, zip_longest
 from typing import Any, Literal
 
-from transduce import constituents
+from transduce.core.errors import UserError
+from transduce.core.names import service
+from transduce.core.text_files import undecodable
 from transduce.data import conll, parquet
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
-from transduce.text_files import undecodable
 
 TSV_COLUMNS = ColumnNames(source=0, target=1)
 JSON_COLUMNS = ColumnNames(source="source", target="target")
@@ -223,10 +224,11 @@ def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], univ
 def _read_trees(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:
     names = ("words", "pos", "tree")
     places = [_position(files, column, names) for column in columns.all]
+    read = service("constituents")
     for number, line in enumerate(every, 1):
         try:
-            leaves = constituents.read(line.decode("utf-8", "replace")).leaves
-        except constituents.TreeError as error:
+            leaves = read(line.decode("utf-8", "replace")).leaves
+        except UserError as error:
             yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), str(error)))
             continue
         fields = " ".join(leaf.word for leaf in leaves), " ".join(leaf.pos for leaf in leaves)

@@ -10,8 +10,8 @@ from typing import Literal, cast
 from transduce.data.base import Origin
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files
 from transduce.data.rows import CorpusRow, read
-from transduce.data.signals.base import Signal
 from transduce.data.tokenizers.base import Unit
+from transduce.data.tokenizers.signal import Signal
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.types import Batch, Padded
+from transduce.core.types import Batch, Padded
 
 
 def shard(batch: Batch, rank: int, world: int) -> tuple[Batch, bool]:

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from transduce.core.types import BOS, EOS, Batch, Chunk, Padded
 from transduce.data.batching import Place
 from transduce.data.corpora import DataError
 from transduce.data.pairs import Ragged
-from transduce.types import BOS, EOS, Batch, Chunk, Padded
 
 
 @dataclass(frozen=True)

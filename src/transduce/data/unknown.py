@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from transduce.core.types import BOS, EOS, UNK
 from transduce.data.tokenizers.base import Sourced, Tokenizer, encoded
-from transduce.types import BOS, EOS, UNK
 
 FEW = 5  # how many different unknown tokens are remembered
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from transduce.core.types import SPECIALS
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
-from transduce.types import SPECIALS
 
 RARE = "minimum_count"
 

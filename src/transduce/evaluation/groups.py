@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from transduce.core.types import Example
 from transduce.data.corpora import DataError
 from transduce.data.frequencies import Frequencies, frequencies
 from transduce.metrics.bins import Bin, binned, lengths, rarities, unit_of, units
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics
 from transduce.runs.run import Run
-from transduce.types import Example
 
 log = logging.getLogger("transduce")
 EACH = 2**31  # groups: more than there are corpora, so that each has its own

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transduce.answers.transducer import Transducer
+from transduce.core.protocols import Regressor, can
+from transduce.core.types import Example
+from transduce.evaluation.calibration import calibrate
 from transduce.evaluation.groups import by_corpus, groupings, training_frequencies
 from transduce.evaluation.system_results import SystemResults
 from transduce.evaluation.systems import System
-from transduce.inspect.calibration import calibrate
 from transduce.metrics.confusions import label_breakdowns
 from transduce.metrics.error_breakdown import error_breakdown
 from transduce.metrics.error_rates import ErrorRate
 from transduce.metrics.significance import Resampling
-from transduce.protocols import Regressor, can
-from transduce.transducer import Transducer
-from transduce.types import Example
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from transduce.errors import UserError
+from transduce.answers.transducer import Transducer
+from transduce.core.errors import UserError
+from transduce.core.protocols import Metric
+from transduce.core.text_files import read_text
+from transduce.core.types import Example, Prediction
 from transduce.evaluation.systems import System, evaluate_model
 from transduce.metrics.statistics import statistics
 from transduce.metrics.suitability import concerns
-from transduce.protocols import Metric
 from transduce.runs.layout import members
-from transduce.text_files import read_text
-from transduce.transducer import Transducer
-from transduce.types import Example, Prediction
 
 
 def check_divisible(transducer: Transducer, metrics: Sequence[Metric]) -> None:

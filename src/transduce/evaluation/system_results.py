@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from transduce.core.types import Example
 from transduce.evaluation.groups import Grouping
 from transduce.evaluation.systems import System
 from transduce.metrics.calibration import Calibration
@@ -14,7 +15,6 @@ from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.error_breakdown import ErrorBreakdown
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.units import columns, padded
-from transduce.types import Example
 
 
 @dataclass(frozen=True)

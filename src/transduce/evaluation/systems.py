@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from transduce.answers.answer import Output
+from transduce.answers.transducer import Transducer
+from transduce.core.errors import UserError
+from transduce.core.protocols import Metric
+from transduce.core.types import Example, Prediction
 from transduce.data import corpora
-from transduce.errors import UserError
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.metrics.statistics import mean_of_seeds as statistics_of_seeds
 from transduce.metrics.suitability import concerns
-from transduce.protocols import Metric
 from transduce.runs.layout import members
-from transduce.transducer import Transducer
-from transduce.types import Example, Prediction
 
 log = logging.getLogger("transduce")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Literal
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.types import Example
 from transduce.metrics.significance import Interval, Resampling
 from transduce.metrics.statistics import Statistics
-from transduce.types import Example
 
 Unit = Literal["words", "characters"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
@@ -15,18 +14,16 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from transduce import code_tokens
-from transduce.errors import MissingPackageError, UserError
-from transduce.metrics.code import no_python
+from transduce.core.errors import MissingPackageError, UserError
+from transduce.core.types import Example, Prediction
 from transduce.metrics.statistics import references
 from transduce.metrics.suitability import HAN, KANA, letters_in, needs_spaces, unsegmented
 from transduce.metrics.units import canonical
-from transduce.types import Example, Prediction
 
 TOKENIZERS: Final = (
     "13a", "none", "intl", "char", "zh", "ja-mecab", "ko-mecab", "flores101", "flores200", "spBLEU-1K",
 )  # of sacreBLEU's BLEU, the default first  # fmt: skip
-CODE: Final = "code"  # our own tokenizer: code_tokens.py
+CODE: Final = "code"  # the tokenizer of ``bleu:code``, which is a metric of its own
 LONGEST: Final = 4  # words of an n-gram
 _PACKAGES: Final = {"ja-mecab": "'sacrebleu[ja]'", "ko-mecab": "'sacrebleu[ko]'"}
 
@@ -82,30 +79,14 @@ class Bleu(SacreBleu):
     name = "bleu"
 
     def __init__(self, tokenize: str = TOKENIZERS[0], lowercase: bool = False) -> None:
-        if tokenize not in (*TOKENIZERS, CODE):
+        if tokenize not in TOKENIZERS:
             raise UserError(f"no tokenizer {tokenize!r} for bleu; choose one of {', '.join((*TOKENIZERS, CODE))}")
-        self._code = tokenize == CODE
-        theirs = "none" if self._code else tokenize
-        super().__init__(_scorer(theirs, lowercase))
-        self._of_sentences = _scorer(theirs, lowercase, effective_order=True)
+        super().__init__(_scorer(tokenize, lowercase))
+        self._of_sentences = _scorer(tokenize, lowercase, effective_order=True)
         if tokenize != TOKENIZERS[0]:
             self.name = f"{Bleu.name}:{tokenize}"
 
-    @property
-    def signature(self) -> str:
-        """sacreBLEU's signature. For code, "tok" names our tokenizer."""
-        theirs = super().signature
-        return theirs.replace("tok:none", f"tok:{CODE}") if self._code else theirs
-
-    def statistics(self, prediction: Prediction, example: Example) -> Sequence[float]:
-        if self._code:
-            prediction = replace(prediction, text=_cut(prediction.text))
-            example = replace(example, references=tuple(map(_cut, references(example))))
-        return super().statistics(prediction, example)
-
     def misfit(self, references: Sequence[str]) -> str:
-        if self._code:
-            return no_python(references)
         tokens = [self.scorer.tokenizer(text) for text in references]  # type: ignore[attr-defined]
         if unsegmented(tokens):
             return f"its tokenizer finds no words without spaces; measure {tokenizer_for(references)} or chrf"
@@ -130,10 +111,6 @@ def tokenizer_for(texts: Sequence[str]) -> str:
     if kana and importlib.util.find_spec("MeCab") and importlib.util.find_spec("ipadic"):
         return "bleu:ja-mecab"
     return "bleu:zh" if han and not kana else "bleu:char"
-
-
-def _cut(code: str) -> str:
-    return " ".join(code_tokens.cut(code))
 
 
 def _scorer(tokenize: str, lowercase: bool, effective_order: bool = False) -> SacreBleuMetric:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 Shares = Literal["width", "mass"]
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from transduce.core.protocols import Metric
+from transduce.core.types import Example, Prediction
 from transduce.metrics.error_breakdown import error_rates
 from transduce.metrics.labels import NOTHING, LabelMetric, entities, f1, label_pairs, nearest
 from transduce.metrics.units import shown
-from transduce.protocols import Metric
-from transduce.types import Example, Prediction
 
 MOST = 20  # most labels of a matrix
 

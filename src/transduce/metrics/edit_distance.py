@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.metrics.units import split
 
 U = TypeVar("U")

@@ -10,11 +10,11 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.protocols import Metric
+from transduce.core.types import Example, Prediction
 from transduce.metrics.error_rates import ErrorRate
 from transduce.metrics.units import columns, padded, shown
-from transduce.protocols import Metric
-from transduce.types import Example, Prediction
 
 MOST = 20  # most errors shown of each kind
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import Levenshtein
 
+from transduce.core.types import Example, Prediction
 from transduce.metrics.statistics import references
 from transduce.metrics.suitability import one_word, unsegmented
 from transduce.metrics.units import canonical
-from transduce.types import Example, Prediction
 
 
 class ErrorRate:

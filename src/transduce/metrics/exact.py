@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.types import Example, Prediction
 from transduce.metrics.perplexity import Contexts
 from transduce.metrics.statistics import references
 from transduce.metrics.units import canonical
-from transduce.types import Example, Prediction
 
 
 class ExactMatch:

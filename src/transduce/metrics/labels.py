@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.types import SPECIALS, UNK, Example, Prediction
 from transduce.metrics.statistics import references
 from transduce.metrics.units import canonical
-from transduce.types import SPECIALS, UNK, Example, Prediction
 
 NOTHING = ""  # stands for a missing label on either side
 PREFIXES = ("B", "I", "E", "S")

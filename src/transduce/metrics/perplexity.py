@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.types import Example, Prediction
 from transduce.metrics.statistics import references
 from transduce.metrics.suitability import needs_spaces
-from transduce.types import Example, Prediction
 
 
 class Contexts:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.metrics.statistics import Floats, Statistics
 
 LEVEL = 0.05

@@ -14,9 +14,9 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.errors import UserError
-from transduce.protocols import Metric
-from transduce.types import Example, Prediction
+from transduce.core.errors import UserError
+from transduce.core.protocols import Metric
+from transduce.core.types import Example, Prediction
 
 Floats = NDArray[np.float64]
 

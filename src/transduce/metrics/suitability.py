@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, runtime_checkable
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.protocols import Metric
+from transduce.core.types import Example
 from transduce.metrics.units import canonical
-from transduce.protocols import Metric
-from transduce.types import Example
 
 CHECKED: Final = 2000  # most examples that are read, evenly spaced
 WITHOUT_SPACES: Final = (

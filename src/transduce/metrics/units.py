@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Sequence
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 SPLITS: dict[str, Callable[[str], Sequence[str]]] = {"characters": tuple, "words": str.split}
 """Splits a text by the name of its units. Both keep letters unchanged: no lower case, no normalisation."""

@@ -7,11 +7,11 @@ from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
-from transduce import tree
-from transduce.modules.attention.pruning import keep_heads
-from transduce.modules.embedding import share
-from transduce.protocols import Decoder, Encoder, empty_memory, memory_widths
-from transduce.types import Factory, MemoryWidths
+from transduce.core import tree
+from transduce.core.protocols import Decoder, Encoder, empty_memory, memory_widths
+from transduce.core.types import Factory, MemoryWidths
+from transduce.layers.modules.attention.pruning import keep_heads
+from transduce.layers.modules.embedding import share
 
 
 class EncoderDecoder(nn.Module):

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from transduce import names
-from transduce.config.errors import ConfigError, Table
-from transduce.protocols import lacking_for
-from transduce.types import Facts
+from transduce.core import names
+from transduce.core.config.errors import ConfigError, Table
+from transduce.core.protocols import lacking_for
+from transduce.core.types import Facts
 
 
 def check_fit(path: str, protocol: str, user: type, model: type) -> None:

@@ -8,13 +8,13 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.modules.embedding import share
-from transduce.modules.linear import projection
-from transduce.modules.positions import Sinusoidal
-from transduce.protocols import Encoder, InstantDecoder, memory_widths
-from transduce.types import Emission, Factory, Memory, widened
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Encoder, InstantDecoder, memory_widths
+from transduce.core.types import Emission, Factory, Memory, widened
+from transduce.layers.modules.embedding import share
+from transduce.layers.modules.linear import projection
+from transduce.layers.modules.positions import Sinusoidal
 
 
 class LengthClassifier(nn.Module):

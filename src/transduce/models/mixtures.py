@@ -13,11 +13,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from transduce.errors import UserError
-from transduce.modules import module_list
-from transduce.names import model_name
-from transduce.protocols import Autoregressive, Model, Several, can, lacking_verbs
-from transduce.types import PAD, Factory, widened
+from transduce.core.errors import UserError
+from transduce.core.names import model_name
+from transduce.core.protocols import Autoregressive, Model, Several, can, lacking_verbs
+from transduce.core.types import PAD, Factory, widened
+from transduce.layers.modules import module_list
 
 
 class Mixture(nn.Module):

@@ -10,9 +10,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from transduce.errors import UserError
-from transduce.protocols import can
-from transduce.statistical.tables import TableError, Tabulated
+from transduce.core.errors import UserError
+from transduce.core.protocols import can
+from transduce.models.tables import TableError, Tabulated
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -56,7 +56,7 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str, ma
     type, or both of a floating-point type; then they become the model's type. A parameter that is empty in the model
     takes any length. Parameters without gradient, such as counts, may have infinite numbers, but no NaN. After one of
     these errors the model is unchanged. Then raises UserError for a counted table that does not fit the others
-    (statistical/tables.py); such a model must not be used.
+    (models/tables.py); such a model must not be used.
     """
     own = dict(model.named_parameters())
     missing, unknown = sorted(own.keys() - tensors.keys()), sorted(tensors.keys() - own.keys())

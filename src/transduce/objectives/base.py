@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from transduce.protocols import Objective
-from transduce.types import Batch, Loss
+from transduce.core.protocols import Objective
+from transduce.core.types import Batch, Loss
 
 
 class Trainable(nn.Module):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from transduce import tree
 from transduce.compute import kernels
-from transduce.errors import UserError
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive, Chain, Distribution, Parallel
+from transduce.core.types import Batch, Chunk, Loss, Padded, widened
 from transduce.objectives.forcing import Forcing, TeacherForcing
 from transduce.objectives.readout import sum_chunks
-from transduce.protocols import Autoregressive, Chain, Distribution, Parallel
 from transduce.search.forcing import shifted_text
-from transduce.types import Batch, Chunk, Loss, Padded, widened
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class CrossEntropy:
     If a batch is a ``types.Chunk`` of a text, the model reads the text's words. The state after the chunk is the
     ``carry``, without gradients: a tuple of the tensors of the state (``tree.leaves``).
     """
+
+    measures_counted: ClassVar[bool] = True
 
     smoothing: float = 0.0
     forcing: Forcing = field(default_factory=TeacherForcing)
@@ -98,6 +100,8 @@ class ParallelCrossEntropy:
     length.
     """
 
+    measures_counted: ClassVar[bool] = True
+
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
@@ -124,6 +128,8 @@ class ChainLikelihood:
     s(y) is the score of the sequence, and the forward recursion computes Z (Lafferty et al. 2001). The loss counts one
     more token than labels, for the end, as cross-entropy does. So losses have one scale.
     """
+
+    measures_counted: ClassVar[bool] = True
 
     def __call__(self, model: Chain, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
         trellis = model.trellis(batch.source)

@@ -13,15 +13,15 @@ from typing import Literal, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from transduce import tree
 from transduce.compute.precision import unrecorded
-from transduce.errors import UserError
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
+from transduce.core.schedules import Probability
+from transduce.core.types import EOS, UNK, Padded, widened
 from transduce.objectives.readout import chunk_slices
-from transduce.protocols import Autoregressive
-from transduce.schedules import Probability
 from transduce.search.forcing import shifted
 from transduce.search.normalising import forbid_specials
-from transduce.types import EOS, UNK, Padded, widened
 
 S = TypeVar("S")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from transduce.core.protocols import Objective, Several
+from transduce.core.types import Batch, Loss
 from transduce.objectives.cross_entropy import CrossEntropy
-from transduce.protocols import Objective, Several
-from transduce.types import Batch, Loss
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from transduce import tree
-from transduce.protocols import Distribution
+from transduce.core import tree
+from transduce.core.protocols import Distribution
 
 R = TypeVar("R")
 

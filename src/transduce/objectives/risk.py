@@ -13,17 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce import tree
 from transduce.compute.precision import unrecorded
-from transduce.errors import UserError
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive, Search
+from transduce.core.types import Batch, Example, Loss, Padded, Prediction, widened
 from transduce.metrics.base import metric as named
 from transduce.metrics.statistics import check_compares_texts, sentence_score
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.readout import map_chunks
-from transduce.protocols import Autoregressive, Search
 from transduce.search.beam import Beam
 from transduce.search.forcing import shifted
-from transduce.types import Batch, Example, Loss, Padded, Prediction, widened
 
 Tokens = tuple[int, ...]
 Decode = Callable[[Sequence[int]], str]

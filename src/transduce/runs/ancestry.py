@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from transduce import config
-from transduce.errors import UserError
+from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.runs.layout import Checkpoint, find_weights, members
 
 

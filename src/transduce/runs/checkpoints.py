@@ -18,11 +18,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transduce.errors import UserError
-from transduce.files import current_folder, replace_folder
+from transduce.core.errors import UserError
+from transduce.core.files import current_folder, replace_folder
+from transduce.core.text_files import read_json, read_text
 from transduce.models.weights import load_tensors, save_weights, set_weights
 from transduce.runs.layout import CHECKPOINTS, CHECKSUMS, MODEL, STATE
-from transduce.text_files import read_json, read_text
 
 
 @dataclass(frozen=True)

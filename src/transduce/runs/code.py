@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent
+SOURCE = Path(__file__).resolve().parents[1]  # the package
 WITHOUT_CODE = (":(exclude,top)benchmarks/results", ":(exclude,top)docs")  # a new record does not change the code
 
 

@@ -14,10 +14,10 @@ import torch
 
 import transduce
 from transduce.compute.processor import model_name
-from transduce.files import append_line
+from transduce.core.files import append_line
+from transduce.core.text_files import read_text
 from transduce.runs import code
 from transduce.runs.layout import HISTORY
-from transduce.text_files import read_text
 
 
 def append_history(run: Path, step: int, device: str, changed: str | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import MissingPackageError, UserError
+from transduce.core.errors import MissingPackageError, UserError
 from transduce.runs.packed import ALLOWED, check_folder, check_names, check_sums
 
 PREFIX = "hf:"

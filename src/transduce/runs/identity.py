@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 
 from transduce.compute.precision import Precision
-from transduce.engines.manifest import Manifest, checksum, find_export
 from transduce.runs.layout import CONFIG, SHORTLIST, TOKENIZERS, Checkpoint, members
+from transduce.runs.manifest import Manifest, checksum, find_export
 from transduce.runs.run import Run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from transduce.errors import UserError
-from transduce.files import EARLIER, current_folder, scratch_of
+from transduce.core.errors import UserError
+from transduce.core.files import EARLIER, current_folder, scratch_of
 from transduce.runs.packed import CARD, PACK
 from transduce.runs.received import received
 

@@ -7,19 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
+from transduce.core import names
+from transduce.core.errors import UserError
+from transduce.core.protocols import Chain, Model, can
 from transduce.data.preparation import Tokenizers
-from transduce.engines.manifest import Manifest, checksum, find_export
-from transduce.engines.native.opening import native_model
-from transduce.engines.opening import open_model
-from transduce.errors import UserError
-from transduce.models.chain_fusion import ChainFusion
 from transduce.models.mixtures import Ensemble, Fusion
-from transduce.protocols import Chain, Model, can
 from transduce.runs.layout import Checkpoint, members
+from transduce.runs.manifest import Manifest, checksum, find_export
 from transduce.runs.run import Run
-from transduce.transducer import Transducer
 
 
 def load(
@@ -97,7 +95,7 @@ def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:
                 f"{run} has other weights than when it was exported: repeat `transduce export {run} --to "
                 f"{manifest.engine}`"
             )
-    return Run.read(folder).around(open_model(folder, manifest))
+    return Run.read(folder).around(names.service("exported model")(folder, manifest))
 
 
 def converted(run: Path, checkpoint: Checkpoint, precision: Precision) -> Transducer:
@@ -107,7 +105,9 @@ def converted(run: Path, checkpoint: Checkpoint, precision: Precision) -> Transd
     engine was not built.
     """
     opened = Run.open(run)
-    return opened.around(native_model(opened.model(checkpoint), opened.complete("model", Model), precision))
+    return opened.around(
+        names.service("native engine")(opened.model(checkpoint), opened.complete("model", Model), precision)
+    )
 
 
 def _engine_for(precision: Precision, engine: str | None) -> str | None:
@@ -154,9 +154,9 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     for path, other in zip(runs, loaded, strict=True):
         check_vocabularies(loaded[reader], runs[reader], other, path)
     models = [each.model for each in loaded]
-    mixture: ChainFusion | Ensemble | Fusion
+    mixture: Any
     if all(can(type(model), Chain) for model in models):
-        mixture = ChainFusion(models, fusion)
+        mixture = names.find("Model", "chain-fusion")(models, fusion)
         kind: dict[str, Any] = {"type": "chain-fusion", "weights": list(mixture.weights)}
     else:
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.runs.layout import LOCK
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transduce import config
+from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
 from transduce.data.preparation import origin_folder
 from transduce.data.settings import Data
-from transduce.errors import UserError
 from transduce.runs.hub import is_address
 from transduce.runs.layout import CONFIG, LANGUAGE_MODELS
 from transduce.runs.packed import is_pack

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from transduce import config
-from transduce.errors import UserError
+from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.runs.layout import CONFIG
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.config import ConfigError
-from transduce.errors import UserError
+from transduce.core.config import ConfigError
+from transduce.core.errors import UserError
 
 PREFIX = "statistics."  # of their names in the checkpoint's file
 Kept = Mapping[int, frozenset[str]]  # the names of the statistics, by the number of axes of the parameter

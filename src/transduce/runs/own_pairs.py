@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce import config
-from transduce.errors import UserError
-from transduce.files import write_lines
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.files import write_lines
 from transduce.runs.layout import DATA, OWN_PAIRS
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import UserError
-from transduce.files import make_folder, needs_writing
+from transduce.core.errors import UserError
+from transduce.core.files import make_folder, needs_writing
 
 PACK, CARD = "pack.json", "README.md"
 FORMAT = 1

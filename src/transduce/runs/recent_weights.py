@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from transduce.files import write_file
+from transduce.core.files import write_file
 from transduce.models.weights import load_tensors, save_weights
 from transduce.runs.layout import RECENT
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.runs.checkpoints import has_checkpoint
 from transduce.runs.layout import SET_ASIDE, foreign_files
 from transduce.runs.lock import locked

@@ -12,18 +12,20 @@ from typing import Any
 
 import torch
 
-from transduce import config
 from transduce.answers.search_settings import OtherModel
-from transduce.config.user_data import borrowed
+from transduce.answers.transducer import Transducer
+from transduce.core import config
+from transduce.core.config.user_data import borrowed
+from transduce.core.errors import UserError
+from transduce.core.files import current_folder, needs_writing, replace_folder, write_text
+from transduce.core.protocols import Model, Search, TextContext
+from transduce.core.types import Example
 from transduce.data.addresses import matching
 from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines
-from transduce.errors import UserError
-from transduce.files import current_folder, needs_writing, replace_folder, write_text
 from transduce.models.mixtures import Ensemble
-from transduce.protocols import Model, Search, TextContext
 from transduce.runs import old_formats
 from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import has_checkpoint, load_checkpoint
@@ -42,8 +44,6 @@ from transduce.runs.layout import (
 from transduce.runs.offline import check_data, check_runs, is_foreign, strings
 from transduce.runs.received import received
 from transduce.runs.replacement import replaced_run
-from transduce.transducer import Transducer
-from transduce.types import Example
 
 log = logging.getLogger("transduce")
 

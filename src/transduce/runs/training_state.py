@@ -10,17 +10,17 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from transduce.core.errors import UserError
+from transduce.core.files import recover_folder
+from transduce.core.text_files import read_json
 from transduce.data.batching import Place
 from transduce.data.fingerprints import Fingerprints
 from transduce.data.fingerprints import from_json as fingerprints_from_json
-from transduce.errors import UserError
-from transduce.files import recover_folder
 from transduce.models.weights import save_tensors, save_weights
 from transduce.runs import old_formats
 from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
 from transduce.runs.layout import FINGERPRINTS, MODEL, OPTIMIZER, STATE
 from transduce.runs.optimizer_state import ANOTHER, Kept, Moments, optimizer_tensors, restore_optimizer
-from transduce.text_files import read_json
 
 GENERATOR, CARRY = "generator.", "carry."  # prefixes of names in OPTIMIZER
 Carry = tuple[Tensor, ...] | None  # what an objective carries from batch to batch

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from transduce import config
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.files import replace_folder
 from transduce.data.preparation import Tokenizers
-from transduce.errors import UserError
-from transduce.files import replace_folder
 from transduce.runs.checkpoints import save_weights_alone
 from transduce.runs.layout import CHECKPOINTS, CONFIG, Checkpoint
 from transduce.runs.run import Run

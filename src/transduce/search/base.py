@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Autoregressive, Search
-from transduce.types import EOS, Hypothesis, Padded
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive, Search
+from transduce.core.types import EOS, Hypothesis, Padded
 
 S = TypeVar("S")
 R = TypeVar("R", bound=Any)  # a search: a dataclass with the fields size and nbest

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import Hypothesis, Padded
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import (
     Allocation,
@@ -43,7 +44,6 @@ from transduce.search.step import (
     repeated,
     source_lengths,
 )
-from transduce.types import Hypothesis, Padded
 
 
 @dataclass(frozen=True)

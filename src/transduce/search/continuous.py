@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.types import Hypothesis, Padded
 from transduce.search.base import Continuous, Finished, G
-from transduce.types import Hypothesis, Padded
 
 Q = TypeVar("Q")
 SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states

@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import EOS, PAD, Hypothesis, Padded
 from transduce.search.base import Filter
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
 from transduce.search.normalising import forbid_specials, forbid_unknown
 from transduce.search.ranking import LogProbability
 from transduce.search.step import begin, capacity, check_length, read
-from transduce.types import EOS, PAD, Hypothesis, Padded
 
 log = logging.getLogger("transduce")
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.compute.library import optional_library
+from transduce.core.types import EOS
 from transduce.search.base import Continuations
-from transduce.types import EOS
 
 NEVER = float("-inf")
 

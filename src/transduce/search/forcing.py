@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import BOS, EOS, Hypothesis, Padded
 from transduce.search.step import log_probs
-from transduce.types import BOS, EOS, Hypothesis, Padded
 
 
 @torch.inference_mode()

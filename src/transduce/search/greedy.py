@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 import torch
 
-from transduce import tree
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import EOS, Hypothesis, Padded
 from transduce.search.base import Filter, Finished, staggers, to_the_end
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
 from transduce.search.step import Front, advance_highest, begin, check_length, join_fronts, remaining
-from transduce.types import EOS, Hypothesis, Padded
 
 
 @dataclass(frozen=True)

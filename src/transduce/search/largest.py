@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.compute.library import optional_library
-from transduce.types import BOS
+from transduce.core.types import BOS
 
 BLOCK = 100  # columns of a block in ``largest`` and ``highest``
 FEW = 50_000  # for fewer scores, one call of ``topk`` takes less time than a dozen small operators

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Parallel
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Parallel
+from transduce.core.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 from transduce.search.base import Ranking, resized
 from transduce.search.largest import highest_log_probs
 from transduce.search.normalising import forbid_specials
 from transduce.search.ranking import LogProbability
 from transduce.search.step import POSITIONS, source_lengths
-from transduce.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 
 
 @dataclass(frozen=True)

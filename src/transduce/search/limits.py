@@ -11,10 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from transduce.protocols import Search
+from transduce.core.protocols import Search
+from transduce.core.types import EOS, UNK, Padded
 from transduce.search.base import Filter
 from transduce.search.filters.lengths import LengthLimit
-from transduce.types import EOS, UNK, Padded
 
 
 @runtime_checkable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from transduce.errors import UserError
-from transduce.protocols import Aligner
-from transduce.types import Padded
+from transduce.core.errors import UserError
+from transduce.core.protocols import Aligner
+from transduce.core.types import Padded
 
 
 @dataclass(frozen=True)

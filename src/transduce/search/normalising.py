@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.compute.library import optional_library
-from transduce.types import BOS, PAD, UNK
+from transduce.core.types import BOS, PAD, UNK
 
 FEW = 65_536  # for more logits, PyTorch divides the rows among its threads
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.types import Padded
+from transduce.core.types import Padded
 
 GOLDEN = -7046029254386353131  # the step of the counter: 2^64 / golden ratio, as a signed integer
 FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multipliers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 STRONGEST = 10  # the largest alpha; long outputs overflow if it is a few times larger
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import EOS, Hypothesis, Padded
 from transduce.search import random_numbers
 from transduce.search.base import Filter, Truncation, resized
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
 from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining, repeated
-from transduce.types import EOS, Hypothesis, Padded
 
 COLDEST, HOTTEST = 1e-30, 1e30  # beyond them, q is greedy or flat, and numbers come close to the limits of float32
 

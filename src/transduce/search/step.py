@@ -13,13 +13,13 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK, Padded, widened
 from transduce.search.base import Filter, Follower
 from transduce.search.largest import highest, highest_log_probs
 from transduce.search.normalising import allowed_log_softmax, forbid_specials, forbid_unknown, log_softmax
-from transduce.types import BOS, EOS, PAD, SPECIALS, UNK, Padded, widened
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,18 @@ from typing import Any, Final, Literal
 
 import torch
 
-from transduce import config
 from transduce.compute.cluster import plain_workers
 from transduce.compute.crew import ALONE, Crew
 from transduce.compute.device import choose_device
 from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import PrecisionChoice, autocast, bound_kernel_cache, choose_precision
-from transduce.config.user_data import Merged, borrowed
+from transduce.core import config
+from transduce.core.config.user_data import Merged, borrowed
+from transduce.core.errors import UserError
+from transduce.core.files import current_folder
+from transduce.core.names import model_name, service
+from transduce.core.protocols import ChecksPairs, ComparesTexts, Objective, TakesVectors, can
+from transduce.core.text_files import read_json
 from transduce.data.base import Feed
 from transduce.data.batching import Batches, Place
 from transduce.data.fingerprints import DataChange, as_json
@@ -27,12 +32,9 @@ from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.streams import StreamBatches
-from transduce.errors import UserError
-from transduce.files import current_folder
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.models.compatibility import check_words
-from transduce.names import model_name
 from transduce.objectives.base import Trainable
-from transduce.protocols import ChecksPairs, ComparesTexts, Objective, can
 from transduce.runs.ancestry import Init, check_parents, parents
 from transduce.runs.layout import CHECKPOINTS, CONFIG, FINGERPRINTS, METRICS, STATE, TOKENIZERS
 from transduce.runs.lock import locked
@@ -41,11 +43,10 @@ from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
 from transduce.runs.training_state import State, load_carry, load_training, resume_point
-from transduce.statistical.counted import Counted, CountedInParts, Counts
-from transduce.text_files import read_json
-from transduce.training.augmentation.base import check_augmentation
+from transduce.training.augmentation import check_augmentation
 from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
 from transduce.training.changes import changed_data, changed_settings, other_measure, reorders
+from transduce.training.counted import Counted, CountedInParts, Counts
 from transduce.training.counting import Counting, count_parts
 from transduce.training.distillation import Teacher
 from transduce.training.inheritance import Inheritance, Predecessor
@@ -56,10 +57,8 @@ from transduce.training.settings import Settings, read_settings
 from transduce.training.sizes import Alternative, choose_settings
 from transduce.training.targets import SEARCHES, fit_searches
 from transduce.training.transfer import Parts, Transfer
-from transduce.training.tuning.tuner import tuner_of
 from transduce.training.updating import Updater
 from transduce.training.validation import judge_of
-from transduce.training.word_vectors import fill_tables
 
 NEW_DATA: Final = "new-data"
 Resume = bool | Literal["new-data"]
@@ -171,7 +170,7 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     """
     training = plan.settings.training
     counted = count_parts(model, plan.prepared.train, training.gain) if point is None else ()
-    filled = fill_tables(model, plan.prepared.source_tokenizer) if point is None else ()
+    filled = () if point is not None else fill_tables(model, plan.prepared.source_tokenizer)
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)
     model.to(plan.where)
@@ -232,7 +231,8 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     pairs, exactly = plan.prepared.train, nullcontext
     model.to(plan.where)
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
-    tuner = tuner_of(model, plan.settings, plan.prepared, plan.cache)
+    tuned = plan.settings.tuning is not None
+    tuner = service("tuning")(model, plan.settings, plan.prepared, plan.cache) if tuned else None
     counts, here = _counts(model, pairs, plan.settings.data.cluster)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
@@ -423,3 +423,11 @@ def plan_run(
 
 def _predecessor(init: Init) -> Predecessor | Parts:
     return Parts(init.parts) if init.parts else Predecessor(init)
+
+
+def fill_tables(model: Any, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """Fills the embeddings that take word vectors from a file. Returns a line for people for each file."""
+    if not any(can(type(module), TakesVectors) and module.file is not None for module in model.modules()):
+        return ()
+    lines: tuple[str, ...] = service("word vectors")(model, tokenizer)
+    return lines

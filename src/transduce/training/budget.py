@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 
 Clock = Literal["wall", "processor"]
 

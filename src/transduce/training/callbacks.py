@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from transduce.answers.answer_values import json_text
-from transduce.files import append_line, write_lines
+from transduce.core.files import append_line, write_lines
+from transduce.core.text_files import read_text
 from transduce.runs.replacement import forget_replaced
-from transduce.text_files import read_text
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, groupby, islice
 from pathlib import Path
 
-from transduce import config
+from transduce.core import config
 from transduce.data.corpora import Files
 from transduce.data.fingerprints import DataChange, Fingerprint, RowFingerprints, changed
 from transduce.data.preparation import Prepared, locate

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.core.errors import UserError
+from transduce.core.names import model_name
+from transduce.core.protocols import can
 from transduce.data.pairs import Pairs
-from transduce.errors import UserError
-from transduce.names import model_name
-from transduce.protocols import can
 from transduce.runs.checkpoints import save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
-from transduce.statistical.counted import Counts, PartlyCounted
 from transduce.training.budget import CLOCKS
 from transduce.training.callbacks import Callback, Finished, Saved, TuningStep, Update, Validated
+from transduce.training.counted import Counts, PartlyCounted
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
-from transduce.training.tuning.tuner import Tuned
+from transduce.training.tuning import Tuned
 from transduce.training.validation import Judgement
 
 PASSES = 20  # largest number of passes for a part of a model; a small gain usually ends them earlier

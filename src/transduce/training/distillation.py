@@ -10,21 +10,21 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from transduce import config, tree
+from transduce.core import config, tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive, lacking_verbs
+from transduce.core.types import Batch, Loss, widened
 from transduce.data.batching import Batches, Batching
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
-from transduce.errors import UserError
 from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
 from transduce.objectives.forcing import TeacherForcing
 from transduce.objectives.readout import chunk_slices, sum_chunks
-from transduce.protocols import Autoregressive, lacking_verbs
 from transduce.runs.ancestry import Distillation
 from transduce.runs.loading import load
 from transduce.search.forcing import shifted
 from transduce.training.settings import Training
-from transduce.types import Batch, Loss, widened
 
 TEACHER_TOKENS = 2**14  # tokens of a batch, if the teacher reads all pairs before training
 

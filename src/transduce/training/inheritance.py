@@ -10,19 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce import config
+from transduce.answers.transducer import Transducer
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.protocols import Model, can
+from transduce.core.types import Facts
 from transduce.data.preparation import NOTHING, Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.unknown import Unknown
-from transduce.errors import UserError
 from transduce.models.weights import summarise
-from transduce.protocols import Model, can
 from transduce.runs.ancestry import Init, Part
 from transduce.runs.loading import load
-from transduce.statistical.counted import Counted
+from transduce.training.counted import Counted
 from transduce.training.kept_vocabulary import prepare_writable
-from transduce.transducer import Transducer
-from transduce.types import Facts
 
 
 @dataclass

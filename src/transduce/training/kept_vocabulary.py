@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from transduce.core.errors import DataError, UserError
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
-from transduce.errors import DataError, UserError
 
 TOLD = 0.01  # share of the training targets with an unknown token, up to which a vocabulary that cannot grow is kept
 

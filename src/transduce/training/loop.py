@@ -14,16 +14,16 @@ import torch
 from torch import nn
 
 from transduce.compute.crew import ALONE, Crew
+from transduce.core.errors import StoppedError, UserError
 from transduce.data.base import Feed
 from transduce.data.sharding import shard
-from transduce.errors import StoppedError, UserError
 from transduce.models.weights import set_weights, weights
 from transduce.runs.checkpoints import Rank, best_rank, save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import State, save_training
 from transduce.training import messages
-from transduce.training.augmentation.base import augmented
+from transduce.training.augmentation import augmented
 from transduce.training.budget import CLOCKS, KNOWN_AFTER, ValidationTime
 from transduce.training.callbacks import Callback, Finished, Notice, Saved, Update, Validated
 from transduce.training.curve import Constant, Curve, conclusions, unusable

@@ -11,12 +11,12 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from transduce import schedules
-from transduce.config import ConfigError
-from transduce.errors import UserError
+from transduce.core import schedules
+from transduce.core.config import ConfigError
+from transduce.core.errors import UserError
+from transduce.core.names import alternatives
+from transduce.core.schedules import check_share
 from transduce.models.weights import prefixes, summarise
-from transduce.names import alternatives
-from transduce.schedules import check_share
 
 # ----------------------------------------------------------------- optimisers
 

@@ -5,43 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from transduce import config
 from transduce.compute.precision import PrecisionSetting
-from transduce.config.checking import UNKNOWN
+from transduce.core import config
+from transduce.core.config.checking import UNKNOWN
+from transduce.core.errors import UserError
+from transduce.core.protocols import Deriving, Measuring, Model, Objective, Search, TextContext, can
+from transduce.core.types import Factory, Facts
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
 from transduce.data.streams import Streams
-from transduce.errors import UserError
 from transduce.metrics.base import metric
 from transduce.models.compatibility import check_fit
-from transduce.objectives.alignments import AlignmentLikelihood
-from transduce.objectives.cross_entropy import ChainLikelihood, CrossEntropy, ParallelCrossEntropy
-from transduce.objectives.derivations import LanguageLikelihood
+from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import TeacherForcing
-from transduce.objectives.regression import AbsoluteError, LogDensity, SquaredError
-from transduce.protocols import Deriving, Model, Objective, Search, TextContext, can
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
 from transduce.search.quickest import quickest
-from transduce.statistical.counted import Counted
-from transduce.training.augmentation.base import Augmentation
-from transduce.training.augmentation.hallucination import Hallucination
+from transduce.training.augmentation import Augmentation
 from transduce.training.budget import Budget, Clock
+from transduce.training.counted import Counted
+from transduce.training.hallucination import Hallucination
 from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
-from transduce.training.tuning.options import Tuning
-from transduce.types import Factory, Facts
-
-MEASURES = (
-    CrossEntropy(),
-    ParallelCrossEntropy(),
-    ChainLikelihood(),
-    LogDensity(),
-    SquaredError(),
-    AbsoluteError(),
-    LanguageLikelihood(),
-    AlignmentLikelihood(),
-)
-"""Objectives that can measure a counted model, too."""
+from transduce.training.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -215,10 +200,11 @@ class Settings:
 
     def _check_counted(self, model: str) -> None:
         """Raises ConfigError for a setting that needs gradients, because a counted model has none: distillation,
-        parts to start from, freezing, augmentation, hallucination, or an objective that is not in ``MEASURES``.
+        parts to start from, freezing, augmentation, hallucination, or another objective than those that are
+        ``Measuring``.
         """
         given = {
-            "objective": self.objective not in MEASURES,
+            "objective": not _measures_counted(self.objective),
             "distillation": self.distillation is not None,
             "init.parts": self.init is not None and bool(self.init.parts),
             "training.freeze": bool(self.training.freeze),
@@ -228,6 +214,11 @@ class Settings:
         }
         for key in (key for key, is_set in given.items() if is_set):
             raise config.ConfigError(key, f"{model} is counted, and not trained by gradients: leave {key} out")
+
+
+def _measures_counted(objective: Objective[Any]) -> bool:
+    own = "measures_counted" in vars(type(objective))  # a subclass measures something else
+    return own and can(type(objective), Measuring) and objective == type(objective)()
 
 
 def read_settings(table: config.Table) -> Settings:

@@ -17,10 +17,10 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from transduce.compute.crew import Crew
-from transduce.errors import UserError
+from transduce.core.errors import UserError
+from transduce.core.types import Batch, Loss
 from transduce.objectives.base import Trainable
 from transduce.runs.optimizer_state import Moments
-from transduce.types import Batch, Loss
 
 
 class _Total(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce import config
+from transduce.core import config
 
 KEPT = ("data", "init", "distillation")  # needed before the pairs are counted, so no alternative changes them
 

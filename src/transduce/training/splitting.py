@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
+from transduce.core.errors import StoppedError
+from transduce.core.types import Batch
 from transduce.data.sharding import rows_of
-from transduce.errors import StoppedError
-from transduce.types import Batch
 
 
 def padded_tokens(batch: Batch) -> int:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from transduce import config
 from transduce.answers.search_settings import search_of_run
+from transduce.core import config
+from transduce.core.names import name_of
+from transduce.core.protocols import Search
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared
-from transduce.names import name_of
-from transduce.protocols import Search
 from transduce.runs.run import language_model
 from transduce.search.limits import Limited, Refusing, refused
 from transduce.training.settings import Settings

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce import config
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.names import alternatives
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.errors import UserError
 from transduce.models.weights import summarise
-from transduce.names import alternatives
 from transduce.runs.ancestry import Part
 from transduce.runs.loading import load
 from transduce.training.inheritance import Inheritance, axes_of, copy_weights, named_parameters, vocabulary_axes

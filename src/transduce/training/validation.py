@@ -15,24 +15,23 @@ from typing import Any
 import torch
 
 from transduce.answers.evaluation import Evaluation
+from transduce.answers.transducer import Transducer
 from transduce.compute.crew import ALONE, Crew
+from transduce.core.protocols import Density, Metric, Regressor, can
+from transduce.core.types import Batch, Example, Prediction
 from transduce.data.batching import Batches
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared, examples
 from transduce.data.streams import StreamBatches
-from transduce.data.tokenizers.numbers import MISSING
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import references, statistics
 from transduce.metrics.suitability import concerns
 from transduce.objectives.base import Trainable
-from transduce.protocols import Density, Metric, Regressor, can
 from transduce.runs.checkpoints import Rank
 from transduce.runs.run import language_model
 from transduce.training.budget import CLOCKS
 from transduce.training.curve import Constant
 from transduce.training.settings import Settings, Training
-from transduce.transducer import Transducer
-from transduce.types import Batch, Example, Prediction
 
 CHECKED = 8  # examples that check the metrics before training
 TRIAL, SAMPLE = 8, 64  # examples of the first and the last search that measure its time
@@ -288,7 +287,7 @@ def _as_written(reference: str, model: type) -> Prediction:
     """
     if not can(model, Regressor):
         return Prediction(reference)
-    text = re.sub(rf"\b{MISSING}\b", "0", reference, flags=re.IGNORECASE)
+    text = re.sub(r"\bnan\b", "0", reference, flags=re.IGNORECASE)
     numbers = len(re.findall(r"[^\s,]+", text))
     return Prediction(text, deviations=(1.0,) * numbers if can(model, Density) else ())
 

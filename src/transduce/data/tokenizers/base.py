@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from transduce.core.types import EOS, Hypothesis
 from transduce.data.corpora import DataError
-from transduce.types import EOS, Hypothesis
 
 
 class Tokenizer(Protocol):

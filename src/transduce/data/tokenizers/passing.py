@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from transduce.core.types import UNK
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import TextTokenizer
-from transduce.types import UNK
 
 Span = tuple[int, int]
 

@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from transduce.core.errors import MissingPackageError
+from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.recorded import Recorded
 from transduce.data.tokenizers.text import SPACE, check_whole
-from transduce.errors import MissingPackageError
-from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 UNKNOWN = f"{SPACE}{SPECIALS[UNK]}"
 LARGEST = 2**28  # bytes of a file: larger ones are no vocabulary

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce import names
+from transduce.core import names
+from transduce.core.errors import MissingWingError
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer
 
@@ -87,12 +88,23 @@ def _find(kind: str | None) -> Any:
     """The class of the tokenizers of this kind; None if no registered unit has them. It imports the units before the
     one that it finds, and text is first.
     """
-    return next((each for each in _classes() if each.kind == kind), None)
+    return next((each for each in _classes(kind) if each.kind == kind), None)
 
 
-def _classes() -> Iterator[Any]:
-    """The tokenizer classes of all registered units that name one. Each unit is imported when its turn comes."""
-    for name in list(names.NAMES["Unit"]):
-        unit: Any = names.find("Unit", name)
+def _classes(kind: str | None = None) -> Iterator[Any]:
+    """The tokenizer classes of all registered units that name one. Each unit is imported when its turn comes.
+
+    Units of wings that are not installed are left out. Raises MissingWingError for the unit that has the name ``kind``,
+    if there is no other.
+    """
+    missing: list[MissingWingError] = []
+    for name in sorted(names.NAMES["Unit"], key=lambda name: name == kind):
+        try:
+            unit: Any = names.find("Unit", name)
+        except MissingWingError as error:
+            missing += [error] if name == kind else []
+            continue
         if hasattr(unit, "tokenizer"):
             yield unit.tokenizer
+    if missing:
+        raise missing[0]

@@ -19,12 +19,12 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError, text_lines
 from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.normalisation import Form, Normalised
 from transduce.data.tokenizers.panics import expressions, panics_as_errors
-from transduce.types import BOS, EOS, PAD, SPECIALS, UNK
 
 SPACE = "▁"
 _UNLIMITED = 2**31

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from transduce.compute.library import optional_library
+from transduce.core.types import EOS
 from transduce.search.base import Continuations, Stateless
 from transduce.search.largest import largest
-from transduce.types import EOS
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from transduce.errors import UserError
+from transduce.core.errors import UserError
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import Continuations, Stateless
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from transduce import tree
-from transduce.errors import UserError
+from transduce.core import tree
+from transduce.core.errors import UserError
 from transduce.search.constraints.lexicon import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
 
 NONE = -1  # the token of a missing edge

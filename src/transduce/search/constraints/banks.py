@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce import tree
+from transduce.core import tree
+from transduce.core.types import EOS
 from transduce.search.base import Continuations
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.lexicon import Borders
 from transduce.search.largest import largest
-from transduce.types import EOS
 
 MISSING = 1e6  # penalty of an early end for each missing token, so that outputs with more phrase tokens rank first
 

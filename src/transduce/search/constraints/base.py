@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Search
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Search
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import Allocation, Filter
 from transduce.search.constraints.automata import Automata, Phrases

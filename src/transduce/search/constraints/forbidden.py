@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce import tree
+from transduce.core import tree
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.lexicon import BREAK, Borders
 from transduce.search.filters.lengths import LengthLimit

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from transduce.errors import UserError
-from transduce.types import SPECIALS, UNK
+from transduce.core.errors import UserError
+from transduce.core.types import SPECIALS, UNK
 
 ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # three states that every pattern has, and the first of its own states
 BREAK = -2  # an edge for any token that ends the word before it

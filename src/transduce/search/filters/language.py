@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.protocols import Autoregressive
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
+from transduce.core.types import BOS
 from transduce.search.base import loaded_model
 from transduce.search.step import capacity, read
-from transduce.types import BOS
 
 
 @dataclass(frozen=True)

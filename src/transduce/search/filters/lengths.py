@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
-from transduce.types import EOS, Padded
+from transduce.core import tree
+from transduce.core.errors import UserError
+from transduce.core.types import EOS, Padded
 
 ROUNDING = 1e-9  # in tokens, because 1.4 * 45 gives 62.99999999999999
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce import tree
-from transduce.errors import UserError
+from transduce.core import tree
+from transduce.core.errors import UserError
 
 
 @dataclass(frozen=True)

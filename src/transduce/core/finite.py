@@ -1,0 +1,33 @@
+"""The checks of numbers where they enter the program: each is finite, and so small that no product overflows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from transduce.core.errors import UserError
+
+if TYPE_CHECKING:  # options of commands are read without NumPy
+    from numpy.typing import NDArray
+
+LARGEST: Final = 1e15  # sums of squares of it fit into float32
+
+
+def finite_number(text: str | bytes) -> float:
+    """The number that a text writes. Raises ValueError for a text that is no number, and UserError, which is one,
+    unless its size is at most ``LARGEST``, so also for "nan" and "inf".
+    """
+    number = float(text)
+    if not abs(number) <= LARGEST:  # False for NaN
+        raise UserError(f"{number} is not finite, or too large: at most {LARGEST:g} was expected")
+    return number
+
+
+def first_wrong(x: NDArray[Any], largest: float = LARGEST) -> int | None:
+    """The index, in the flat array, of the first number that is NaN, infinite or larger than ``largest`` in size. None
+    if there is none.
+    """
+    if not x.size or (math.isfinite(low := float(x.min())) and max(-low, float(x.max())) <= largest):
+        return None  # NaN and infinity would be the smallest or the largest number
+    wrong = ~(abs(x.ravel()) <= largest)
+    return int(wrong.argmax()) if wrong.any() else None

@@ -1,5 +1,0 @@
-"""Inspection of models: hooks record their values, and the models have no code for it."""
-
-from transduce.inspect.recording import record
-
-__all__ = ["record"]

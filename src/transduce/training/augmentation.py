@@ -1,0 +1,62 @@
+"""The contract of an augmentation, and its random numbers. B rows, S steps, D numbers per step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.core.errors import UserError
+from transduce.core.types import Batch, Padded
+
+
+class Augmentation(Protocol):
+    """Changes the signals [B, S, D] of a batch for training. ``ids_B`` are the row numbers of the examples in the data
+    (``Batch.ids``). The result may have other lengths.
+
+    The change depends only on the seed, the epoch and the example's id, so a resumed run sees the same signals. The
+    values at padding are arbitrary, both in the batch and in the result.
+    """
+
+    def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded: ...
+
+
+MOST = 1000  # largest number of augmentations in a run
+
+
+def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, seed: int) -> Batch:
+    """Applies the augmentations to the sources of a batch, one after the other. Returns the changed batch. Each
+    augmentation has its own random numbers.
+    """
+    source = batch.source
+    for place, augmentation in enumerate(augmentations):
+        source = augmentation(source, batch.ids, epoch, seed * MOST + place)
+    return replace(batch, source=source)
+
+
+def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
+    """Raises UserError if there are augmentations but the source is no signal (``signal`` is False)."""
+    if augmentations and not signal:
+        raise UserError(
+            f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
+            'source is text or a series; leave it out, or set data.units.source to "sound", "picture" or "clip"'
+        )
+
+
+def generators(ids_B: Tensor, epoch: int, seed: int) -> list[np.random.Generator]:
+    """A random generator for each example, seeded with the seed, the epoch and the example's id."""
+    return [np.random.default_rng([seed, epoch, number]) for number in ids_B.tolist()]
+
+
+def uniform(ids_B: Tensor, epoch: int, seed: int, count: int) -> Tensor:
+    """Random numbers [B, count] in [0, 1), float64, from the ``generators`` of the examples."""
+    return torch.from_numpy(np.stack([random.random(count) for random in generators(ids_B, epoch, seed)]))
+
+
+def check_share(name: str, value: float, most: float = 1.0) -> None:
+    if not 0 <= value <= most:
+        raise UserError(f"{name} = {value}: 0 to {most:g} was expected")

@@ -1,0 +1,316 @@
+"""A noisy channel over a list of words: which word was meant?
+
+B sources, K hypotheses of each, N = B * K rows; T tokens, V target vocabulary, C candidate words of a source, L tokens
+of a word with EOS; S tokens of a source without EOS; E edges and Q nodes of the tree of words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from transduce.core.errors import UserError
+from transduce.core.tree import Shared
+from transduce.core.types import BOS, EOS, PAD, SPECIALS, Padded
+from transduce.data.corpora import text_lines
+from transduce.data.pairs import Pairs
+from transduce.models.tables import check, check_ascending, check_offsets, check_range, check_rows, levels
+from transduce.training.counted import check_tokens, empty
+from transduce.wings.counted.channel import Channel, ChannelCounts, advanced, steps
+from transduce.wings.counted.prefix_tree import PrefixTree
+from transduce.wings.recipes.origins.misspellings import english_counts
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidate words of each source, ``token_BCL`` with PAD at the end, and their probabilities ``chance_BC``."""
+
+    token_BCL: Tensor
+    chance_BC: Tensor
+
+
+@dataclass(frozen=True)
+class ChannelState:
+    """Which candidates begin with the tokens so far: ``alive_NC``. ``length_N`` is the number of these tokens."""
+
+    alive_NC: Tensor
+    length_N: Tensor
+    candidates: Shared[Candidates]
+
+
+class NoisyChannel(nn.Module):
+    """A noisy channel (Kernighan, Church and Gale 1990): p(y | x) = p(x | y) p(y)^weight / Z for the words y of a list.
+
+    The channel p(x | y) says how a word is misspelt. Each token of the word writes one or two tokens of x, or none. The
+    choice depends on the token and on its two neighbours (``statistical.channel``), and the sum runs over all ways to
+    write x. It is counted from the training pairs, whose source is x and whose target is y, by expectation
+    maximisation. ``smoothing`` is the number of observations that a shorter context is worth. The words of the pairs
+    need not be in the list.
+
+    ``words`` is a file with a word on each line, or a word, a tab and its count. It is read when the model is counted,
+    and the run keeps the words. Without it the list has the English words of the PyPI package ``pyspellchecker``. p(y)
+    is the word's count divided by the sum of all counts. A word without a count counts once, and the counts of a word
+    that stands on several lines add up. A word with a token that is not in the target vocabulary is left out.
+
+    The search for words is pruned: of the prefixes of one length, the ``width`` most probable ones are continued. Then
+    the ``keep`` most probable words are the candidates of the source; all other words have probability 0. If no word
+    can write x, the prior alone decides. With probability ``escape`` the next token is drawn evenly from all tokens
+    except PAD and BOS, and not from the candidates. So no token is impossible.
+
+    The target's unit must be "characters", because a word of the list is divided into characters. ``copies`` and
+    ``target_entries`` come from the data. Raises UserError for a value that is not allowed.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        copies: Sequence[int],
+        target_entries: Sequence[str],
+        words: Path | None = None,
+        weight: float = 1.0,
+        smoothing: float = 5.0,
+        width: int = 1000,
+        keep: int = 100,
+        escape: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        for name, value, least in (("width", width, 1), ("keep", keep, 1), ("weight", weight, 0)):
+            if not least <= value < math.inf:
+                raise UserError(f"{name} = {value}: at least {least} was expected")
+        if not 0 < smoothing < math.inf:
+            raise UserError(f"smoothing = {smoothing}: more than 0 was expected")
+        if not 0 < escape < 1:
+            raise UserError(f"escape = {escape}: more than 0 and less than 1 was expected")
+        self.source_vocabulary, self.copies, self.entries = source_vocabulary, tuple(copies), tuple(target_entries)
+        self.words, self.weight, self.smoothing = words, weight, smoothing
+        self.width, self.keep, self.escape = width, keep, escape
+        self.first = empty(torch.float32, 1 + source_vocabulary)
+        self.more = empty(torch.float32, 1 + source_vocabulary)
+        self.contexts, self.short_contexts = empty(torch.long), empty(torch.long)
+        self.edges, self.tokens, self.shares = empty(torch.int32), empty(torch.int32), empty(torch.float32)
+
+    def counts(self, pairs: Pairs) -> NoisyChannelCounts:
+        return NoisyChannelCounts(self, pairs)
+
+    def check_tables(self) -> None:
+        check_rows(len(self.contexts), {"first": self.first})
+        check_rows(len(self.short_contexts), {"more": self.more})
+        check_rows(len(self.tokens), {"shares": self.shares})
+        if not len(self.tokens):
+            check_rows(0, {"edges": self.edges, "contexts": self.contexts, "short_contexts": self.short_contexts})
+            return
+        check(len(self.contexts) > 0 and len(self.short_contexts) > 0, "contexts", "one context or more")
+        check_ascending("contexts", self.contexts)
+        check_ascending("short_contexts", self.short_contexts)
+        check_offsets("edges", self.edges, len(self.tokens) + 1, len(self.tokens))
+        check_range("tokens", self.tokens, EOS, len(self.entries) - 1)
+        parent_E = torch.repeat_interleave(self.edges.long().diff())
+        levels("edges", parent_E)
+        inner_E = torch.isin(torch.arange(1, len(parent_E) + 1, device=parent_E.device), parent_E)
+        check(bool((inner_E != (self.tokens == EOS)).all()), "tokens", "words that end with EOS and nowhere else")
+
+    def start(self, source: Padded) -> ChannelState:
+        if not len(self.tokens):
+            raise UserError("this noisy channel has no counts yet: train it first")
+        channel = Channel(self.first.double(), self.more.double(), self.contexts, self.short_contexts)
+        tree = PrefixTree(self.edges.long(), self.tokens.long(), self.shares.double())
+        search = _WordSearch(channel, tree, tree.parents(), self.weight, self.width, self.keep)
+        rows = zip(source.values, source.lengths.tolist(), strict=True)
+        found = [search(ids_S[: length - 1]) for ids_S, length in rows]
+        token_CLs, chance_Cs = zip(*found, strict=True)
+        C, L = (max(tokens.shape[axis] for tokens in token_CLs) for axis in (0, 1))
+        token_BCL = torch.stack([nn.functional.pad(t, (0, L - t.shape[1], 0, C - t.shape[0])) for t in token_CLs])
+        chance_BC = torch.stack([nn.functional.pad(c, (0, C - c.shape[0])) for c in chance_Cs]).to(self.first.dtype)
+        length_B = source.lengths.new_zeros(len(source.lengths))
+        return ChannelState(chance_BC > 0, length_B, Shared(Candidates(token_BCL, chance_BC)))
+
+    def extend(self, tokens_NT: Tensor, state: ChannelState) -> tuple[Tensor, ChannelState]:
+        outputs = []
+        for token_N in tokens_NT.unbind(1):
+            state = _written(token_N, state)
+            outputs.append(self._log_probs(state))
+        return torch.stack(outputs, 1), state
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """log p(v | tokens so far, source) [..., V] of all tokens, or [..., C] of the ``candidates``: a new tensor."""
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+    def _log_probs(self, state: ChannelState) -> Tensor:
+        """[N, V]: log p(next token | tokens so far, source)."""
+        next_NC, chance_NC = _next(state)
+        chance_NV = chance_NC.new_zeros(len(next_NC), len(self.entries))
+        chance_NV.scatter_add_(1, next_NC, chance_NC * state.alive_NC)
+        total_N1 = chance_NV.sum(1, keepdim=True)
+        escaped_V = torch.full_like(chance_NV[0], 1 / (len(self.entries) - 2))
+        escaped_V[[PAD, BOS]] = 0.0
+        mixed_NV = (1 - self.escape) * chance_NV / total_N1 + self.escape * escaped_V
+        return torch.where(total_N1 > 0, mixed_NV, escaped_V).log()
+
+
+def _next(state: ChannelState) -> tuple[Tensor, Tensor]:
+    """[N, C] twice: the token of each candidate after the tokens so far, PAD if it has no more; and its probability."""
+    candidates, N = state.candidates.value, len(state.length_N)
+    token_NCL = candidates.token_BCL.repeat_interleave(N // len(candidates.token_BCL), 0)
+    chance_NC = candidates.chance_BC.repeat_interleave(N // len(candidates.chance_BC), 0)
+    longest = token_NCL.shape[2]
+    place_NC1 = state.length_N.clamp(max=longest - 1)[:, None, None].expand(*token_NCL.shape[:2], 1)
+    next_NC = token_NCL.gather(2, place_NC1)[..., 0]
+    return next_NC.masked_fill((state.length_N >= longest)[:, None], PAD), chance_NC
+
+
+def _written(token_N: Tensor, state: ChannelState) -> ChannelState:
+    """The state after a token. BOS changes nothing."""
+    next_NC, _ = _next(state)
+    begins_N1 = (token_N == BOS)[:, None]
+    alive_NC = state.alive_NC & (begins_N1 | ((next_NC == token_N[:, None]) & (next_NC != PAD)))
+    return replace(state, alive_NC=alive_NC, length_N=state.length_N + ~begins_N1[:, 0])
+
+
+@dataclass(frozen=True)
+class _WordSearch:
+    """The search for the words of a source. ``parent_E`` is the node where each edge of the tree starts; the other
+    fields are parts and options of ``NoisyChannel``.
+    """
+
+    channel: Channel
+    tree: PrefixTree
+    parent_E: Tensor
+    weight: float
+    width: int
+    keep: int
+
+    def __call__(self, x_S: Tensor) -> tuple[Tensor, Tensor]:
+        """The candidate words [C, L] of the source, PAD at their end, and their probabilities [C] in double precision,
+        the most probable word first.
+        """
+        edge_C, score_C = self._ended(x_S)
+        score_C, place_C = score_C.topk(min(self.keep, len(score_C)))
+        return self._tokens(edge_C[place_C]), score_C.softmax(0)
+
+    def _ended(self, x_S: Tensor) -> tuple[Tensor, Tensor]:
+        """The edges of EOS that the search reaches, and for each the log-probability of its word, up to a constant."""
+        edge_N, _ = self.tree.edges(torch.zeros_like(self.tree.first_Q[:1]))
+        prior_N = self.weight * self.tree.share_E[edge_N]
+        before_N = torch.full_like(edge_N, BOS)
+        at_NS = prior_N.new_zeros(len(edge_N), len(x_S) + 1)
+        at_NS[:, 0] = 1.0
+        ended: list[tuple[Tensor, Tensor, Tensor]] = []
+        while len(edge_N):
+            after_M, row_M = self.tree.edges(edge_N + 1)
+            token_M = self.tree.token_E[edge_N][row_M]
+            next_M = self.tree.token_E[after_M]
+            places = self.channel.places(before_N[row_M], token_M, next_M)
+            none_1M, one_1MS, two_1MS = steps(self.channel, x_S[None], places[0][None], places[1][None])
+            at_NS = advanced(at_NS[row_M], none_1M[0], one_1MS[0], two_1MS[0])
+            prior_N = prior_N[row_M] + self.weight * self.tree.share_E[after_M]
+            ends_M = next_M == EOS
+            ended.append((after_M[ends_M], at_NS[ends_M, -1], prior_N[ends_M]))
+            open_M = (~ends_M).nonzero()[:, 0]
+            hope_M = at_NS[open_M].amax(1).log() + prior_N[open_M]
+            kept_M = open_M[hope_M.topk(min(self.width, len(open_M)), sorted=False).indices]
+            edge_N, before_N, at_NS, prior_N = after_M[kept_M], token_M[kept_M], at_NS[kept_M], prior_N[kept_M]
+        edge_C, chance_C, prior_C = (torch.cat(each) for each in zip(*ended, strict=True))
+        score_C = chance_C.log() + prior_C
+        return edge_C, score_C if bool(score_C.isfinite().any()) else prior_C
+
+    def _tokens(self, edge_C: Tensor) -> Tensor:
+        """[C, L]: the words whose EOS these edges are, with EOS, and PAD after it."""
+        columns = []
+        while bool((edge_C >= 0).any()):
+            columns.append(torch.where(edge_C >= 0, self.tree.token_E[edge_C], PAD))
+            edge_C = torch.where(edge_C >= 0, self.parent_E[edge_C] - 1, edge_C)
+        backwards_CL = torch.stack(columns, 1)
+        length_C1 = (backwards_CL != PAD).sum(1, keepdim=True)
+        place_CL = length_C1 - 1 - torch.arange(len(columns), device=edge_C.device)
+        return backwards_CL.gather(1, place_CL.clamp(min=0)).masked_fill(place_CL < 0, PAD)
+
+
+class NoisyChannelCounts:
+    """Counts of a noisy channel: the words of its list, and expectation maximisation of the channel.
+
+    Raises UserError for numbers instead of tokens, if the target's unit is not characters, for a file of words that
+    cannot be used, and if no pair can be counted.
+    """
+
+    def __init__(self, model: NoisyChannel, pairs: Pairs) -> None:
+        check_tokens("a noisy channel", pairs.source, pairs.target)
+        self.model = model
+        counts = english_counts() if model.words is None else _counts(model.words)
+        known = {entry: place for place, entry in enumerate(model.entries) if place >= len(SPECIALS)}
+        if any(len(entry) != 1 for entry in known):
+            raise UserError('a noisy channel divides words into characters: set data.units.target to "characters"')
+        spelled = {word: [*map(known.__getitem__, word), EOS] for word in counts if known.keys() >= set(word)}
+        if not spelled:
+            raise UserError(
+                f"the training targets have other characters than each of the {len(counts):,} words of the list: give "
+                "another file as model.words, or other targets"
+            )
+        self.tree = PrefixTree.of(list(spelled.values()), [counts[word] for word in spelled])
+        copies = torch.tensor(model.copies or [PAD] * model.source_vocabulary)
+        self.ways = ChannelCounts(pairs, _contexts(self.tree), copies, model.source_vocabulary, model.smoothing)
+        if not len(self.ways.rows):
+            raise UserError(
+                "no training pair can be counted: a source has at most two tokens for each token of its target, and a "
+                "target is not empty"
+            )
+        self.tokens = int(pairs.target_lengths[self.ways.rows].sum())
+        left_out, uncut = len(counts) - len(spelled), len(self.ways.uncut)
+        self.report = (
+            f"{len(spelled):,} words in the list"
+            + (f"; {left_out:,} more have characters that no training target has" if left_out else ""),
+            *([f"{uncut:,} pairs with a source of more than two tokens a letter are not counted"] if uncut else []),
+        )
+
+    def reestimate(self) -> float:
+        return self.ways.reestimate()
+
+    def store(self) -> None:
+        channel = self.ways.channel
+        for name, values in (
+            ("first", channel.first_CK),
+            ("more", channel.more_DK),
+            ("contexts", channel.context_C),
+            ("short_contexts", channel.context_D),
+            ("edges", self.tree.first_Q),
+            ("tokens", self.tree.token_E),
+            ("shares", self.tree.share_E),
+        ):
+            parameter: nn.Parameter = getattr(self.model, name)
+            parameter.data = values.to(parameter)
+
+
+def _contexts(tree: PrefixTree) -> tuple[Tensor, Tensor, Tensor]:
+    """The tokens before, at and after each place of the words: three tensors of one length."""
+    parent_E = tree.parents()
+    inner_M = (parent_E > 0).nonzero()[:, 0]
+    at_M = parent_E[inner_M] - 1
+    start_M = parent_E[at_M]
+    before_M = torch.where(start_M > 0, tree.token_E[start_M - 1], BOS)
+    return before_M, tree.token_E[at_M], tree.token_E[inner_M]
+
+
+def _counts(path: Path) -> dict[str, float]:
+    """The words of a file and their counts. Raises UserError for a count that is no positive number, and for a file
+    without words.
+    """
+    counts: dict[str, float] = {}
+    for number, line in enumerate(text_lines(path.expanduser()), 1):
+        word, tab, count = line.strip().partition("\t")
+        try:
+            value = float(count) if tab else 1.0
+        except ValueError:
+            value = math.nan
+        if not 0 < value < math.inf:
+            raise UserError(
+                f"{path}:{number}: {count!r} is no count of {word!r}: expected a positive number after the tab"
+            )
+        if word:
+            counts[word] = counts.get(word, 0.0) + value
+    if not counts:
+        raise UserError(f"{path} has no words: expected a word on each line")
+    return counts

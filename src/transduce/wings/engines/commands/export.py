@@ -1,0 +1,34 @@
+"""``transduce export``: a run's model for another engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.options import Plugins
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
+    to: Annotated[
+        str, typer.Option("--to", help="The engine: native, onnx, ctranslate2, or marian for Hugging Face's.")
+    ] = "onnx",
+    out: Annotated[Path | None, typer.Option(help="The folder; by default RUN/exports/ENGINE.", metavar="DIR")] = None,
+    checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best",
+    sample: Annotated[
+        Path | None, typer.Option(help="Sources that both engines decode; by default of the validation split.")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="float32, or int8: smaller and less exact.")] = "float32",
+    plugin: Plugins = None,
+) -> None:
+    """Export a run for another engine, and compare its outputs with PyTorch's: in float32 they must be equal."""
+    from transduce.cli import inputs
+    from transduce.core.plugins import load_plugins
+    from transduce.wings.engines.export.writing import export_run
+
+    load_plugins(plugin)
+    sources = None if sample is None else list(inputs.lines([sample]))
+    folder, parity = export_run(run, to, out, checkpoint, sources, precision)  # type: ignore[arg-type]
+    print(f"{folder}: {parity}")

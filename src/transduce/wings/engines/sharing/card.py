@@ -1,0 +1,174 @@
+"""The model card of a packed run: what the model does, how to use it, its data and its scores, in Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transduce.core.config.user_data import SPLITS, borrowed
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of a metric on a split, with its 95 % interval from ``low`` to ``high``. ``examples`` is the number of
+    examples, and ``signature`` says how the metric was computed.
+    """
+
+    metric: str
+    value: float
+    low: float
+    high: float
+    split: str
+    examples: int
+    signature: str = ""
+
+
+@dataclass(frozen=True)
+class Card:
+    """The facts of a card. ``name`` is the run's name, ``settings`` its tables, ``version`` transduce's.
+
+    ``parameters`` is the number of the model's numbers. ``scores`` are of the packed model. ``validation`` has the
+    scores that training measured for this checkpoint, and ``effort`` its updates, minutes and target tokens; both may
+    be empty. ``address`` is where the run can be loaded from.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    version: str
+    parameters: int
+    scores: Sequence[Score] = ()
+    validation: Mapping[str, float] = field(default_factory=dict)
+    effort: Mapping[str, float] = field(default_factory=dict)
+    address: str = "PATH"
+
+    def __str__(self) -> str:
+        return "\n".join([*self._front_matter(), *self._use(), *self._model(), *self._data(), *self._scores(), *END])
+
+    def _front_matter(self) -> Iterator[str]:
+        """YAML that the Hugging Face hub reads. JSON strings are YAML strings."""
+        yield from ("---", "library_name: transduce", "tags:", "- transduce", f"- {json.dumps(self._type)}")
+        if self.scores:
+            yield "metrics:"
+            yield from (f"- {json.dumps(each.metric)}" for each in self.scores)
+        yield from ("---", "")
+
+    def _use(self) -> Iterator[str]:
+        yield from (f"# {_plain(self.name)}", "")
+        yield f"This model of transduce {self.version} turns {self._unit('source')} into {self._unit('target')}."
+        yield from ("", "## Use it", "```python", "import transduce", "")
+        yield f"model = transduce.load({json.dumps(self.address)})"
+        yield from ('model("…")           # a text for a text', "```", "```")
+        yield from (f"transduce predict {self.address} sources.txt", f"transduce pull {self.address} --out runs/mine")
+        yield from ("```", "")
+
+    def _model(self) -> Iterator[str]:
+        model, search = self.settings["model"], self.settings.get("search", {})
+        yield from ("## Model", "| part | value |", "|---|---|")
+        rows = {
+            "type": _shape(model),
+            "encoder": _shape(model.get("encoder")),
+            "decoder": _shape(model.get("decoder")),
+            "parameters": f"{self.parameters:,}",
+            "search": _shape(search),
+            "training": ", ".join(f"{value:,.4g} {name}" for name, value in self.effort.items()),
+        }
+        yield from (f"| {key} | {_plain(value)} |" for key, value in rows.items() if value)
+        yield ""
+
+    def _data(self) -> Iterator[str]:
+        data = self.settings["data"]
+        yield from ("## Data", "| split | data |", "|---|---|")
+        origin = _shape(data.get("origin"))
+        for split in SPLITS:
+            files = data.get(split)
+            named = ", ".join(str(each) for each in _leaves(files)) if files else origin
+            if borrowed(data, [split]):
+                named += ": other data than the training data"
+            yield f"| {split} | {_plain(named) or 'none was given'} |"
+        yield ""
+
+    def _scores(self) -> Iterator[str]:
+        yield from ("## Scores", "")
+        if self.scores:
+            yield from (
+                "| metric | split | examples | score | 95 % interval | signature |",
+                "|---|---|---|---|---|---|",
+            )
+            for each in self.scores:
+                interval = f"{each.low:.2f} to {each.high:.2f}"
+                cells = (each.metric, each.split, f"{each.examples:,}", f"{each.value:.2f}", interval, each.signature)
+                yield f"| {' | '.join(map(_plain, cells))} |"
+            if any(borrowed(self.settings["data"], [each.split]) for each in self.scores):
+                yield "**These are no scores of the task that was learned**: the test data are other data."
+            yield ""
+        if self.validation:
+            measured = ", ".join(f"{name} {value:.4g}" for name, value in self.validation.items())
+            yield from (f"During training, this checkpoint had on the validation data: {_plain(measured)}.", "")
+        if not self.scores and not self.validation:
+            yield from ("None were measured.", "")
+
+    @property
+    def _type(self) -> str:
+        return str(self.settings["model"].get("type", "model"))
+
+    def _unit(self, side: str) -> str:
+        units = self.settings["data"].get("units", {})
+        table = units.get(side, units.get("joint"))
+        kind = table.get("type") if isinstance(table, dict) else table
+        return f"{_plain(kind)} ({side})" if kind else f"nothing ({side})"
+
+
+END = (
+    "## Limits",
+    "The scores hold for the data of this card. On other data the model may do worse. It can repeat errors and "
+    "prejudices of its training data.",
+    "",
+    "`transduce pack` wrote this card from the run.",
+    "",
+)
+
+
+def parameters_of(weights: Path) -> int:
+    """The number of all numbers in a safetensors file, from its header."""
+    with weights.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    total = 0
+    for name, tensor in header.items():
+        if name != "__metadata__":
+            count = 1
+            for size in tensor["shape"]:
+                count *= size
+            total += count
+    return total
+
+
+def _shape(table: Any) -> str:
+    """A table in a few words: its type, and its values that are numbers or words."""
+    if not isinstance(table, Mapping):
+        return str(table or "")
+    values = {key: value for key, value in table.items() if isinstance(value, (int, float, str)) and key != "type"}
+    parts = [str(table.get("type", "")), *(f"{key} {_value(value)}" for key, value in values.items())]
+    return ", ".join(filter(None, parts))
+
+
+def _value(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    else:
+        yield value
+
+
+def _plain(text: Any) -> str:
+    """Text for one cell of a table: one line, and nothing that Markdown or HTML would read as markup."""
+    line = " ".join(str(text).split())
+    return "".join(f"&#{ord(sign)};" if sign in "<>&|`[]" else sign for sign in line)

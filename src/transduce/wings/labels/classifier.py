@@ -1,0 +1,53 @@
+"""Classifiers: one label per source. B rows, D features, V labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.core.errors import UserError
+from transduce.core.protocols import Encoder, Pooler, memory_widths
+from transduce.core.types import Emission, Factory
+from transduce.layers.modules.dropout import Dropout
+from transduce.layers.modules.embedding import Readout
+from transduce.layers.modules.pooling import LastState
+
+
+class Classifier(nn.Module):
+    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token before EOS, which has no probability of its
+    own: ``emit`` raises UserError for other lengths.
+
+    ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
+    """
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        encoder: Encoder,
+        pooling: Factory[Pooler] = LastState,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = pooling(memory=memory_widths(encoder))
+        self.dropout = Dropout(dropout)
+        self.projection = Readout(self.pooling.width, target_vocabulary)
+
+    def start(self, source: Any) -> Tensor:
+        pooled_BD: Tensor = self.dropout(self.pooling(self.encoder(source)))
+        return pooled_BD
+
+    def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
+        one_B = torch.ones(len(state), dtype=torch.long, device=state.device)
+        if lengths is not None and not torch.equal(lengths, one_B):
+            raise UserError(
+                f"a target of {int(lengths[lengths != 1][0])} tokens, and a classifier writes one: set "
+                'data.units.target = "labels", for which a whole line is one label'
+            )
+        return Emission(state[:, None], one_B)
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.projection(output, candidates)
+        return logits

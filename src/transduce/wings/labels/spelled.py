@@ -1,0 +1,228 @@
+"""Words in pieces: "dogs bark" as <s> d o g s <s> b a r k </s>, so that a model sees where words begin.
+
+White space separates words. The mark "<s>", which no other unit writes into a source, stands before each word. The
+word's pieces may have any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A
+word that is also known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k. With shapes, the shape
+of the word follows the mark: <s> <Xx> D o g s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transduce.core.types import BOS, EOS, SPECIALS, UNK
+from transduce.data.corpora import DataError
+from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
+from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.storage import from_record, record_of
+from transduce.wings.labels.spans import Span, sentence_spans, word_spans
+
+SHAPES = ("x", "Xx", "XX", "9")
+
+
+def shape(word: str) -> int:
+    """The index of a word's shape in ``SHAPES``. If it begins with a capital: 2 if it is longer than this letter and
+    has no small letters, otherwise 1. If it does not: 3 if it has a digit, otherwise 0.
+    """
+    if word[:1].isupper():
+        return 2 if len(word) > 1 and word.isupper() else 1
+    return 3 if any(map(str.isdigit, word)) else 0
+
+
+class SpelledTokenizer(Recorded):
+    """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
+
+    The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own instead, whose id follows
+    the pieces' ids. If ``shaped`` is True, the id of the word's shape follows the mark. The ids of shapes come after
+    the ids of pieces and before the ids of words. Raises DataError if one of the two tokenizers has numbers, labels,
+    factors or whole words.
+    """
+
+    kind = "spelled"
+    spans_of: Callable[[str], list[Span]] = staticmethod(word_spans)
+    numeric = False
+    signal = False
+    labels = 0
+    factors = 1
+
+    def __init__(self, pieces: Tokenizer, known: Tokenizer | None = None, shaped: bool = False) -> None:
+        for of_text in filter(None, (pieces, known)):
+            if of_text.numeric or of_text.labels or of_text.factors > 1 or of_text.words:
+                raise DataError(
+                    "words are cut into pieces of text: set pieces of the unit to characters, bpe or another, and its "
+                    "words, if they are to be known as wholes too, to symbols"
+                )
+        self._pieces = pieces
+        self._known = known
+        self._wholes = known.entries[len(SPECIALS) :] if known else ()
+        self._shapes = SHAPES if shaped else ()
+
+    def __len__(self) -> int:
+        return self._first + self.words
+
+    @property
+    def _first(self) -> int:
+        """The id of the first known word."""
+        return len(self._pieces) + self.shapes
+
+    @property
+    def words(self) -> int:
+        return len(self._wholes)
+
+    @property
+    def shapes(self) -> int:
+        return len(self._shapes)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, ending with EOS: for each word its mark, the id of its shape if there are shapes, and
+        its pieces.
+        """
+        lines = [self._divided(text) for text in texts]
+        words = list(dict.fromkeys(word for line in lines for word in line))
+        cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
+        spelled = {word: [mark, *self._shape(word), *ids[:-1]] for word, mark, ids in cut}
+        return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
+
+    def _divided(self, text: str) -> list[str]:
+        return [text[start:end] for start, end in self.spans_of(text)]
+
+    def _marks(self, words: Sequence[str]) -> list[int]:
+        """The mark of each word: its own if ``known`` has the word as one known id, otherwise BOS."""
+        if self._known is None:
+            return [BOS] * len(words)
+        first = self._first - len(SPECIALS)
+        return [first + ids[0] if len(ids) == 2 and ids[0] != UNK else BOS for ids in self._known.encode(words)]
+
+    def _shape(self, word: str) -> list[int]:
+        """The id of the word's shape, in a list that is empty without shapes."""
+        return [len(self._pieces) + shape(word)] if self._shapes else []
+
+    def _is_mark(self, i: int) -> bool:
+        return i == BOS or i >= self._first
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The words of the ids, with one space between them. Marks begin words, and marks and shapes add no text: the
+        text of a word comes from its pieces. Raises DataError for an id outside the vocabulary.
+        """
+        words: list[list[int]] = []
+        for i in checked(ids, len(self)):
+            if self._is_mark(i) or not words:
+                words.append([])
+            if i < len(self._pieces) and i != BOS:
+                words[-1].append(i)
+        return " ".join(filter(None, map(self._pieces.decode, words)))
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The pieces for people to read, one per id. The mark of a known word is "<word>", a shape is "<Xx>"."""
+        first, named = len(self._pieces), (*self._shapes, *self._wholes)
+        return [self._pieces.tokens([i])[0] if i < first else f"<{named[i - first]}>" for i in checked(ids, len(self))]
+
+    def length(self, ids: Sequence[int]) -> int:
+        """The number of words, which is the number of marks."""
+        return sum(map(self._is_mark, ids))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The span of each id in the text. Marks and shapes have an empty span at the beginning of their word, and EOS
+        one at the end of the text.
+        """
+        found: list[tuple[int, int]] = []
+        for start, end in self.spans_of(text):
+            marks = [(start, start)] * (2 if self._shapes else 1)
+            found += [*marks, *shifted(self._pieces.spans(text[start:end])[:-1], start)]
+        return [*found, (len(text), len(text))]
+
+    def normalize(self, text: str) -> str:
+        return " ".join(map(self._pieces.normalize, self._divided(text)))
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]:
+        """The entries of the pieces, then the shapes and each whole word, in forms that differ from a piece with the
+        same spelling.
+        """
+        shapes = (("shape", each) for each in self._shapes)
+        return (*self._pieces.entries, *shapes, *(("word", word) for word in self._wholes))
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return (*self._pieces.pieces, *("" for _ in (*self._shapes, *self._wholes)))
+
+    def extended(self, other: Tokenizer) -> SpelledTokenizer:
+        """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of shapes and of
+        whole words may change, because they follow the pieces'.
+
+        Raises DataError if ``other`` is of another kind, if only one of the two knows words or has shapes, or if a
+        vocabulary cannot grow.
+        """
+        if (
+            type(other) is not type(self)
+            or (self._known is None) != (other._known is None)
+            or self._shapes != other._shapes
+        ):
+            raise DataError("words in pieces can be extended by their like alone; use the same units")
+        known = self._known and other._known and self._known.extended(other._known)
+        return type(self)(self._pieces.extended(other._pieces), known, bool(self._shapes))
+
+    def as_json(self) -> Any:
+        known = {"known": record_of(self._known)} if self._known else {}
+        return {"words": record_of(self._pieces), **known, **({"shapes": True} if self._shapes else {})}
+
+    @classmethod
+    def from_json(cls, record: Any) -> SpelledTokenizer:
+        known = record.get("known")
+        return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False))
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A unit for words in pieces: words between white space, each cut by the text unit ``pieces``, with the mark <s>
+    before each word.
+
+    ``words``, a unit such as "symbols", learns which words are also known as wholes; each has its own mark instead of
+    <s>. Without it there are none. If ``shapes`` is True, a further piece after the mark says whether the word is
+    capitalised, all in capitals, or has digits. Encoders that return one state per word read this unit: ``embedding =
+    {type = "spelled"}``, or ``first-piece``.
+    """
+
+    pieces: Unit
+    words: Unit | None = None
+    shapes: bool = False
+
+    signal = False
+    tokenizer = SpelledTokenizer
+
+    def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
+        counts = Counter(word for text in texts for word in text.split())
+        known = None if self.words is None else self.words.learn(counts.elements())
+        return SpelledTokenizer(self.pieces.learn(counts.elements()), known, self.shapes)
+
+
+class SentencesTokenizer(SpelledTokenizer):
+    """Converts texts to ids and back: the ids of each sentence, with the mark BOS before it. The words of
+    ``SpelledTokenizer`` are the sentences here (``selection.sentence_spans``), and no sentence is known as a whole.
+    """
+
+    kind = "sentences"
+    spans_of = staticmethod(sentence_spans)
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A unit for texts as sentences, each cut by the text unit ``pieces``, with the mark <s> before each sentence.
+
+    The embedding "spelled" reads each sentence as it reads a word of the unit "spelled". An encoder inside it reads the
+    pieces, and the model's encoder gets one vector for each sentence. The target's unit "selection" with ``parts``
+    "sentences" divides texts by the same rules.
+    """
+
+    pieces: Unit
+
+    signal = False
+    tokenizer = SentencesTokenizer
+
+    def learn(self, texts: Iterable[str]) -> SentencesTokenizer:
+        return SentencesTokenizer(
+            self.pieces.learn(text[start:end] for text in texts for start, end in sentence_spans(text))
+        )

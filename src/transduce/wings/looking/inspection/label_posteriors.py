@@ -1,0 +1,131 @@
+"""The posterior probabilities of the labels of a chain (a hidden Markov model or a conditional random field) or of a
+tagger, and the most probable sequence.
+
+T places of the source, L labels without special tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transduce.answers.answer import Output, with_warnings
+from transduce.answers.request import Request
+from transduce.answers.transducer import Transducer
+from transduce.core.errors import UserError
+from transduce.core.names import model_name
+from transduce.core.protocols import Chain, Parallel, Searching, can
+from transduce.core.types import UNK
+from transduce.data.tokenizers.base import Tokenizer
+from transduce.metrics.units import columns, padded, shown
+from transduce.wings.labels.search import LabelSearch, label_log_probs
+from transduce.wings.labels.viterbi import Viterbi
+
+FEW = 3  # largest number of labels for a place in the terminal
+LEAST = 0.01  # smallest posterior probability of a label in the terminal
+
+
+@dataclass(frozen=True)
+class LabelReading:
+    """A source and its labels: the sequence ``path``, and the posterior probability of each label at each place.
+
+    ``places`` has a text for each place of the source (a word, a token, or the number of a step). ``posterior_TL`` is
+    p(y_t = label | source) for the ``labels`` in its columns. A row sums to 1, minus the probability of special tokens.
+    ``output`` has the log-probability of the whole path.
+    """
+
+    source: str
+    places: tuple[str, ...]
+    output: Output
+    path: tuple[str, ...]
+    labels: tuple[str, ...]
+    posterior_TL: Tensor
+
+    def best(self, place: int, count: int | None = None) -> list[tuple[str, float]]:
+        """The labels of a place with their posterior probabilities, the most probable first. ``count`` limits their
+        number; None gives all.
+        """
+        found = self.posterior_TL[place].topk(min(count or len(self.labels), len(self.labels)))
+        return [(self.labels[label], p) for p, label in zip(found.values.tolist(), found.indices.tolist(), strict=True)]
+
+    def lines(self) -> list[str]:
+        """A table as lines of text: for each place its label on the path and its most probable labels, at most
+        ``FEW``, with their posterior probabilities.
+
+        A star marks a place where the path has another label than the most probable one. The first line has the path's
+        log-probability.
+        """
+        rows = []
+        for place, (text, label) in enumerate(zip(self.places, self.path, strict=True)):
+            likely = self.best(place, FEW)
+            kept = [(name, p) for rank, (name, p) in enumerate(likely) if not rank or p >= LEAST]
+            mark = "" if likely[0][0] == label else "*"
+            rows.append([shown(text), label, mark, "  ".join(f"{name} {p:.2f}" for name, p in kept)])
+        widths = [max((columns(row[column]) for row in rows), default=0) for column in range(3)]
+        table = ["  ".join([*map(padded, row, widths), row[3]]).rstrip() for row in rows]
+        return [f"log p {self.output.log_prob:.3f} of the labels in the second column", *table]
+
+    def record(self) -> dict[str, Any]:
+        """Values for JSON: the source, the path's log-probability, and for each place its text and its label on the
+        path. Each place also has the posterior probabilities of its labels, the most probable first, without labels
+        below 10⁻⁶.
+        """
+        places = [
+            {
+                "text": text,
+                "label": label,
+                "posteriors": {name: round(p, 6) for name, p in self.best(place) if p >= 1e-6},
+            }
+            for place, (text, label) in enumerate(zip(self.places, self.path, strict=True))
+        ]
+        return {"source": self.source, "log_prob": self.output.log_prob, "places": places}
+
+
+@torch.inference_mode()
+def label_posteriors(transducer: Transducer, source: str, target: str | None = None) -> LabelReading:
+    """The labels of ``source`` with their posterior probabilities (of a chain, by the forward-backward algorithm). The
+    path is ``target``, by default the most probable sequence without <unk> (Viterbi 1967). The run's own search has no
+    effect.
+
+    Raises UserError if the model gives no labels, if it runs in another engine, or if ``target`` has another number of
+    labels than the source has places.
+    """
+    kind, model = type(transducer.model), transducer.model
+    if can(kind, Searching) or not (can(kind, Chain) or can(kind, Parallel)):
+        raise UserError(f'this {model_name(kind)} model gives no labels; a model that does has model.type = "tagger"')
+    search: Any = Viterbi() if can(kind, Chain) else LabelSearch()
+    (answer,) = with_warnings(transducer.answer([Request(source, target=target)], search))
+    row = transducer.read([source])[0].row
+    with transducer.computing():
+        if can(kind, Chain):
+            trellis = model.trellis(transducer.padded([row]))
+            log_posterior_TL, count = trellis.posteriors()[0], int(trellis.lengths[0])
+        else:
+            emission = model.emit(model.start(transducer.padded([row])))
+            log_posterior_TL, count = label_log_probs(model, emission)[0], int(emission.lengths[0])
+    posterior_TL = log_posterior_TL[:count].double().exp().cpu()
+    names = transducer.target_tokenizer.tokens(range(posterior_TL.shape[1]))
+    return LabelReading(
+        source,
+        places_of(transducer.source_tokenizer, source, row, len(posterior_TL)),
+        answer.best,
+        answer.best.tokens[:-1],
+        tuple(names[UNK + 1 :]),
+        posterior_TL[:, UNK + 1 :],
+    )
+
+
+def places_of(tokenizer: Tokenizer, text: str, row: Any, count: int) -> tuple[str, ...]:
+    """A text for each of the ``count`` places that get a label. These are the tokens of ``row`` if it has a token for
+    each place. Otherwise they are the words of ``text`` if there are as many, or numbers from 1, as for a signal.
+    """
+    if not tokenizer.signal and not tokenizer.numeric:
+        tokens = tokenizer.tokens(row)[:-1]
+        if len(tokens) == count and tokenizer.factors == 1:
+            return tuple(tokens)
+        if len(text.split()) >= count:
+            return tuple(text.split()[:count])
+    return tuple(str(number) for number in range(1, count + 1))

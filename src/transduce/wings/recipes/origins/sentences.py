@@ -1,0 +1,100 @@
+"""Pairs made of the sentences of a text: a sentence with noise and without, or a sentence and the next one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transduce.core.files import name_from
+from transduce.data.base import SPLITS, Split
+from transduce.data.corpora import DataError, Splits, identity, text_lines
+from transduce.wings.recipes.origins.base import Chance, chance_of, hashed_split, tsv_splits
+
+END = re.compile(r"([.!?][\"'’”)]*)\s+(?=[\"'‘“(]*[A-Z])")
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Pairs of sentences from the lines of ``text``, plain or gzipped.
+
+    ``target`` = "same": the source is a sentence with noise, and the target is the sentence without it (a denoising
+    autoencoder, Hill et al. 2016). Each word is removed with probability ``remove``; one word at least stays.
+    Then neighbouring words are swapped with probability ``swap``. A word is swapped once at most.
+    ``target`` = "next": the target is the sentence after the source, without noise (skip-thought, Kiros et al. 2015,
+    which also predicts the sentence before).
+
+    A line is one sentence. With ``divide`` it is a paragraph, which is divided before a capital letter that follows
+    ".", "!" or "?". Quotation marks and brackets may stand between them. The first sentence of a line follows the last
+    one of the line before, unless an empty line stands between. Sentences of more than ``words`` words are left out.
+    The hash of the source decides its split (``hashed_split``), so 90 % of the sources are for training. Raises
+    DataError if ``remove`` or ``swap`` is not from 0 to less than 1, or if ``words`` is below 1; ``prepare`` raises it
+    for a missing file.
+    """
+
+    text: str
+    target: Literal["same", "next"] = "same"
+    divide: bool = False
+    remove: float = 0.1
+    swap: float = 0.1
+    words: int = 50
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("remove", "swap"):
+            if not 0 <= getattr(self, name) < 1:
+                raise DataError(f"{name} = {getattr(self, name)}: a probability from 0 to less than 1 was expected")
+        if self.words < 1:
+            raise DataError(f"words = {self.words}: at least 1 was expected")
+
+    def prepare(self, folder: Path) -> Splits:
+        path = Path(self.text).expanduser()
+        return tsv_splits(folder / name_from(identity(path)), lambda: self._splits(path))
+
+    def _splits(self, path: Path) -> dict[Split, list[str]]:
+        found: dict[Split, list[str]] = {split: [] for split in SPLITS}
+        pairs = self._noisy(path) if self.target == "same" else self._following(path)
+        for sentence, source, target in pairs:
+            found[hashed_split(sentence)].append(f"{source}\t{target}")
+        for split, content in found.items():
+            if not content:
+                raise DataError(f"{path} has too few sentences: none is left for the {split} split; give more text")
+        return found
+
+    def _noisy(self, path: Path) -> Iterator[tuple[str, str, str]]:
+        """Yields each sentence, with noise, and without."""
+        for number, sentence in enumerate(self._sentences(path)):
+            if sentence:
+                words = noisy(sentence.split(), self.remove, self.swap, chance_of(self.seed, "noise", number))
+                yield sentence, " ".join(words), sentence
+
+    def _following(self, path: Path) -> Iterator[tuple[str, str, str]]:
+        """Yields each sentence that another one follows: twice, and the following one."""
+        before = ""
+        for sentence in self._sentences(path):
+            if before and sentence:
+                yield before, before, sentence
+            before = sentence
+
+    def _sentences(self, path: Path) -> Iterator[str]:
+        """Yields the sentences with single spaces; an empty one for an empty line, and for one that is left out."""
+        for text in text_lines(path):
+            line = " ".join(text.split())
+            for sentence in END.sub(r"\1\n", line).split("\n") if self.divide else [line]:
+                yield sentence if len(sentence.split()) <= self.words else ""
+
+
+def noisy(words: Sequence[str], remove: float, swap: float, chance: Chance) -> list[str]:
+    """The words after noise, as ``Sentences`` describes it."""
+    stays = chance.random(len(words)) >= remove
+    stays[int(chance.integers(len(words)))] = True
+    left = [word for word, stay in zip(words, stays, strict=True) if stay]
+    place = 0
+    for swapped in chance.random(max(0, len(left) - 1)) < swap:
+        if swapped and place + 1 < len(left):
+            left[place], left[place + 1] = left[place + 1], left[place]
+            place += 1
+        place += 1
+    return left

@@ -1,0 +1,77 @@
+"""The answer to a request that fails: a status and one line.
+
+For a mistake of the client, the line is the same as on the command line. For a bug, the line has only a number, which
+the server's log has too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from transduce.answers.answer_values import json_text
+from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
+from transduce.core.names import alternatives
+from transduce.wings.serving.catalogue import UnknownModelError
+
+log = logging.getLogger("transduce.wings.serving")
+
+RETRY_AFTER = 1  # seconds; the queue is short, so it is empty soon after a load has ended
+REFUSAL_SECONDS = 0.25  # delay of a refusal, so that clients that retry at once do not use up the server's time
+
+
+class RefusalError(RequestError):
+    """A request that is refused before it is read, with its HTTP ``status``."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
+def problem(error: BaseException) -> tuple[int, str]:
+    """The status and the line for an error. For a bug, the log gets the traceback with the number in the line."""
+    if isinstance(error, RefusalError):
+        return error.status, str(error)
+    if isinstance(error, UnknownModelError):
+        return 404, str(error)
+    if isinstance(error, UserError):
+        return 400, str(error)
+    if isinstance(error, BusyError):
+        return 429, str(error)
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):
+        return 504, "the request was not answered before its deadline"
+    if isinstance(error, StoppedError):
+        return 503, "the server stops: it takes no more requests"
+    number = secrets.token_hex(4)
+    log.error("error %s", number, exc_info=error)
+    return 500, f"an error inside the server; its log has it as {number}"
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """The headers that a status needs: Retry-After if the server is busy or stops, and WWW-Authenticate for 401."""
+    if status in (429, 503):
+        return {"retry-after": str(RETRY_AFTER)}
+    return {"www-authenticate": "Bearer"} if status == 401 else {}
+
+
+def problem_body(line: str, path: str) -> bytes:
+    """The body of an answer with an error. For a ``path`` under /v1/, which clients of OpenAI's interface use, the line
+    is in an object.
+    """
+    return json_text({"error": {"message": line, "type": "error"} if path.startswith("/v1/") else line}).encode()
+
+
+def first_mistake(error: ValidationError, known: Iterable[str]) -> RequestError:
+    """The first mistake of a body as RequestError. ``known`` are the keys that the body may have."""
+    mistake: Mapping[str, Any] = error.errors()[0]
+    key = ".".join(str(part) for part in mistake["loc"][:1]) or "the body"
+    if mistake["type"] == "extra_forbidden":
+        return RequestError(f"{key[:60]!r} is not a key of this request{alternatives(key[:60], known)}")
+    if mistake["type"] == "missing":
+        return RequestError(f"there is no {key}: this request needs it")
+    return RequestError(f"{key} = {str(mistake['input'])[:60]!r}: {mistake['msg'][:1].lower()}{mistake['msg'][1:]}")

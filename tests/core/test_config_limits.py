@@ -1,0 +1,96 @@
+"""Limits of a stranger's configuration. Each impossible value is refused at once, in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transduce.core import config, recipes
+from transduce.core.protocols import Model
+from transduce.core.types import Facts
+from transduce.training.settings import read_settings
+
+FACTS = ("source_vocabulary", "target_vocabulary", "source_factors", "source_words")
+
+
+def refused(call: Any) -> str:
+    with pytest.raises(config.ConfigError) as caught:
+        call()
+    (line,) = str(caught.value).splitlines()
+    assert len(line) < 500
+    return line
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("encoder.width=9223372036854775807", "encoder.width: 9223372036854775807 is out of range; at most 1,000,000"),
+        ("encoder.embedding_width=1000001", "encoder.embedding_width: 1000001 is out of range"),
+        ("encoder.layers=100000", "encoder.layers: 100000 is out of range; at most 1,000 was expected"),
+        ("encoder.width=-9223372036854775809", "encoder.width: -9223372036854775809 is out of range"),
+    ],
+)
+def test_sizes_that_nobody_needs_are_refused(setting: str, expected: str) -> None:
+    model = {"type": "tagger", "encoder": {"type": "recurrent", "cell": "gru", "width": 4, "embedding_width": 4}}
+    table = config.override(model, setting)
+    assert refused(lambda: config.check(table, Model, FACTS, "model")).startswith(f"model.{expected}")
+
+
+def test_a_model_that_no_memory_holds_is_refused() -> None:
+    encoder = {"type": "recurrent", "cell": "lstm", "width": 10**6, "embedding_width": 10**6, "layers": 900}
+    table = {"type": "tagger", "encoder": encoder}
+    line = refused(lambda: config.build(table, Model, Facts(10**9, 10**9), "model"))
+    assert re.search(r"needs more memory than this machine has .* choose smaller widths or fewer layers$", line)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: config.override({}, ".".join(["a"] * 100_000) + "=1"),
+        lambda: config.assign({}, ".".join(["a"] * 100_000), 1),
+        lambda: config.override({}, "a=" + "[" * 100_000 + "]" * 100_000),
+        lambda: config.override({}, "a=" + "{a=" * 200 + "1" + "}" * 200),
+        lambda: config.parse(".".join(["a"] * 400_000).encode() + b"=1", "stranger.toml"),
+        lambda: config.parse(b"a = " + b"[" * 100_000 + b"]" * 100_000, "stranger.toml"),
+        lambda: config.parse(b"[" + b".".join([b"a"] * 101) + b"]", "stranger.toml"),
+        lambda: config.parse(b"x = {" + b".".join([b'"a.b"'] * 100_000) + b" = 1}", "stranger.toml"),
+        lambda: config.parse(b"#" * 1_000_001, "stranger.toml"),
+    ],
+)
+def test_keys_tables_and_files_without_end_are_refused(call: Any) -> None:
+    assert re.search("100,000 parts; at most 100|nested more than 100 deep|more than 1,000,000 bytes", refused(call))
+
+
+def test_a_configuration_is_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", Path("/dev/zero")):
+        assert refused(lambda path=path: config.read(path)).startswith(f"{path}: is a device or a pipe")
+
+
+def test_long_values_are_read_in_no_time() -> None:
+    word = b"a" * 900_000
+    assert config.parse(b'x = "' + word + b'"', "long.toml") == {"x": word.decode()}
+    assert config.parse(b"# " + b"." * 900_000 + b"\nx = 1", "ruler.toml") == {"x": 1}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.optimizer.rate=nan",
+        "model.decoder.cell={type='lstm', forget_bias=nan}",
+        "search.allocation={type='groups', groups=1, penalty=nan}",
+    ],
+)
+def test_what_is_not_a_number_is_refused(setting: str) -> None:
+    recipe = recipes.read("g2p-attention")
+    assert "nan is not a number" in refused(lambda: read_settings(recipes.change(recipe, [setting])))
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "0x" + "9" * 5000, "[0x" + "9" * 5000 + "]", "-0x" + "9" * 5000])
+def test_integers_of_thousands_of_digits_are_refused_in_a_line(text: str) -> None:
+    setting = f"training.batching.tokens={text}"
+    refused(lambda: read_settings(recipes.change(recipes.read("reverse"), [setting])))

@@ -1,0 +1,141 @@
+"""Files are written whole or not at all, are on the disk before they are named, and errors name the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+
+from transduce.core import files
+from transduce.models.weights import save_tensors
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of files and folders that are synced to disk, in order. A renamed one is marked with "->"."""
+    told: list[str] = []
+    rename, replace, sync = Path.rename, Path.replace, files._sync
+
+    def renamed(path: Path, target: Path) -> Path:
+        told.append(f"-> {target.name}")
+        return rename(path, target)
+
+    def replaced(path: Path, target: Path) -> Path:
+        told.append(f"-> {target.name}")
+        return replace(path, target)
+
+    def syncing(path: Path) -> None:
+        told.append(files.scratch_of(path.name) or path.name)
+        sync(path)
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(files, "_sync", syncing)
+    return told
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, synced: list[str]) -> None:
+    files.write_text(tmp_path / "file", "content")
+    assert synced == ["file", "-> file", tmp_path.name]
+
+
+@pytest.mark.parametrize("write", [files.make_folder, files.replace_folder])
+def test_a_folder_is_on_the_disk_before_it_has_its_name(write: object, tmp_path: Path, synced: list[str]) -> None:
+    def fill(scratch: Path) -> None:
+        (scratch / "inner").mkdir()
+        (scratch / "inner" / "file").write_text("content")
+
+    write(tmp_path / "folder", fill)  # type: ignore[operator]
+    assert sorted(synced[:3]) == ["file", "folder", "inner"]
+    assert synced[3:] == ["-> folder", tmp_path.name]
+
+
+def test_a_kill_while_a_file_is_written_leaves_the_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    files.write_text(path, "earlier")
+
+    def lines():
+        yield "half"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.write_lines(path, lines())
+    assert path.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_processes_may_make_one_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+
+    def fill(scratch: Path) -> None:
+        (scratch / "file").write_text("second")
+        files.make_folder(folder, lambda first: (first / "file").write_text("first"))
+
+    files.make_folder(folder, fill)
+    assert (folder / "file").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for write in (
+        lambda path: files.write_text(path, "content"),
+        lambda path: files.make_folder(path, lambda scratch: None),
+        lambda path: files.replace_folder(path, lambda scratch: None),
+    ):
+        with pytest.raises(OSError, match=r"No space left on device: '.*/there'"):
+            write(tmp_path / "there")
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "", "/source"),  # a copy names its source
+        OSError(errno.EDQUOT, ""),
+        OSError("1000 requested and 512 written"),  # NumPy
+        RuntimeError("Error: No space left on device (os error 28)"),  # safetensors, tokenizers
+    ],
+)
+def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Exception) -> None:
+    def fill(scratch: Path) -> None:
+        raise error
+
+    with pytest.raises(OSError, match="there") as caught:
+        files.write_file(tmp_path / "there", fill)
+    assert "source" not in str(caught.value)
+
+
+def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path) -> None:
+    files.write_text(Path(os.devnull), "content")
+    assert not Path(os.devnull).is_file()
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as pool:
+        read = pool.submit((tmp_path / "pipe").read_text)
+        files.write_text(tmp_path / "pipe", "content")
+        assert read.result(timeout=60) == "content"
+
+
+def test_what_a_kill_left_is_deleted_by_the_next_write(tmp_path: Path) -> None:
+    (tmp_path / ".last-01234567").mkdir()
+    (tmp_path / ".last-01234567" / "model").touch()
+    files.replace_folder(tmp_path / "last", lambda scratch: None)
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]
+
+
+def test_everyone_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        files.write_text(tmp_path / "text", "content")
+        save_tensors({"a": torch.zeros(2)}, tmp_path / "weights")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in sorted(tmp_path.iterdir())] == [0o644, 0o644]

@@ -1,0 +1,135 @@
+"""Tokens that a vocabulary does not have are counted once, where text becomes ids, and told by every command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transduce
+from transduce.answers.request import Request
+from transduce.answers.shares import Shares
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, Unigram, Words
+from transduce.data.unknown import FEW, Unknown, unknown_in
+from transduce.wings.labels.pairs import Pair
+from transduce.wings.labels.spelled import Spelled
+from transduce.wings.labels.tokenizer import Labelled
+from transduce.wings.syntax.tokenizers.factors import Factored
+from transduce.wings.syntax.tokenizers.features import Features
+
+Call = Callable[..., tuple[int, str, str]]
+
+UNITS: dict[str, tuple[Any, list[str], str, tuple[int, int, tuple[str, ...]]]] = {
+    # a unit, the text that it learns, a line, and its unknown tokens: their number, all tokens, spellings
+    "characters": (Characters(), ["ab a"], "aк b", (1, 4, ("к",))),
+    "words": (Words(), ["a dog"], "a cat", (1, 2, ("cat",))),
+    "symbols": (Symbols(), ["A B"], "A X A", (1, 3, ("X",))),
+    "bpe": (Bpe(size=20), ["abab abab"], "abк", (1, 3, ("к",))),
+    "unigram": (Unigram(size=20), ["abab abab ab"], "aк", (1, 2, ("к",))),
+    "bytes": (Bytes(), ["a"], "к", (0, 2, ())),
+    "spelled": (Spelled(Characters(), Symbols()), ["ab ba"], "aa кb", (1, 4, ("к",))),
+    "factors": (Factored(), ["a|N b|V"], "a|X c|V", (2, 4, ("X", "c"))),
+    "labelled": (Labelled(Characters()), ["x\tab"], "y\taк", (2, 3, ("y", "к"))),
+    "features": (Features(Characters()), ["V;N\tab"], "V;X\ta", (1, 3, ("V;X",))),
+    "pair": (Pair(Characters()), ["ab\tab"], "aк\tb", (1, 3, ("к",))),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_unknown_tokens_are_counted_and_named_for_each_unit(name: str) -> None:
+    unit, learned, line, (count, tokens, first) = UNITS[name]
+    tokenizer = unit.learn(learned)
+    (row,) = tokenizer.encode([line])
+    found = unknown_in(tokenizer, row, line)
+    assert (found.count, [each.strip() for each in found.first]) == (count, list(first))
+    assert name in ("bpe", "unigram") or found.tokens == tokens  # their pieces are the library's affair
+    assert (found.lines, found.affected) == (1, int(count > 0))
+
+
+def test_the_count_as_a_sentence() -> None:
+    tokenizer, total = Characters().learn(["ab"]), Unknown()
+    for line in ("кот", "ab"):
+        (row,) = tokenizer.encode([line])
+        total.add(unknown_in(tokenizer, row, line))
+    assert str(total) == "3 of 5 tokens (60 %) in 1 of 2 lines are unknown to the model: к о т"
+    assert not Unknown(0, 5, 2)
+    many = Unknown(FEW + 1, 10_000, 3, 1, tuple("vwxyz"))
+    assert str(many) == "6 of 10,000 tokens (0.06 %) in 1 of 3 lines are unknown to the model: v w x y z …"
+
+
+def test_a_cut_source_counts_what_the_model_reads(trained: Path) -> None:
+    short = replace(transduce.load(trained, device="cpu"), max_source_length=4)
+    (answer,) = short.answer([Request("aкккккк")])
+    assert answer.truncated
+    assert (answer.unknown.count, answer.unknown.tokens) == (2, 3)
+
+
+# ------------------------------------------------------------------ commands
+
+LINE = "3 of 5 tokens (60 %) in 1 of 2 lines are unknown to the model: к о т"
+
+
+def told(err: str) -> list[str]:
+    return [line for line in err.splitlines() if "unknown to the model" in line]
+
+
+def test_commands_tell_the_share_in_one_line(trained: Path, call: Call, tmp_path: Path, caplog: Any) -> None:
+    def logged(*arguments: object, stdin: bytes = b"") -> list[str]:
+        caplog.clear()
+        status, _, err = call(*arguments, stdin=stdin)
+        assert status == 0, err
+        return told(caplog.text.replace("WARNING", "\nWARNING"))
+
+    lines = "кот\nab\n".encode()
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("ab\tкот\nab\tba\n")
+    for arguments in (["predict"], ["predict", "--stream"], ["predict", "--batch-size=1"], ["rerank", "--length=1"]):
+        one = logged(arguments[0], trained, *arguments[1:], stdin=lines)
+        expected = LINE if "--stream" not in arguments else "3 of 3 tokens (100 %) in 1 of 1 lines are unknown"
+        assert len(one) == 1, arguments
+        assert f"input: {expected}" in one[0]
+    assert "targets: " + LINE in logged("score", trained, pairs)[0]
+    assert (
+        "references: " + LINE + "; no output of its tokens equals them"
+        in logged("evaluate", trained, f"--pairs={pairs}")[0]
+    )
+    assert "prefixes: 1 of 1 tokens" in logged("predict", trained, "--prefix=к", stdin=b"ab")[0]
+    assert logged("predict", trained, stdin=b"ab") == []
+
+
+def test_an_answer_has_the_count(trained: Path, caplog: Any) -> None:
+    model = transduce.load(trained, device="cpu")
+    (answer,) = model.answer([Request("aк")])
+    assert answer.unknown == Unknown(1, 2, 1, 1, ("к",))
+    (answer,) = model.answer([Request("ab", target="кb")])
+    assert (answer.unknown.count, answer.unknown_target.first) == (0, ("к",))
+    assert not caplog.records
+    model("к")
+    assert "input: 1 of 1 tokens (100 %)" in caplog.text
+
+
+def test_jsonl_has_the_count(trained: Path, call: Call) -> None:
+    rows = [
+        json.loads(line)
+        for line in call("predict", trained, "--format=jsonl", stdin="aк\nab".encode())[1].split("\n")[:2]
+    ]
+    assert rows[0]["unknown"] == {"count": 1, "tokens": 2, "first": ["к"]}
+    assert "unknown" not in rows[1]
+
+
+def test_references_that_no_tokenizer_reads_are_left_out() -> None:
+    shares = Shares()
+    shares.compare_with(Factored().learn(["a|N"]), ["no factors", "b|N"], "")
+    assert (shares.references.count, shares.references.lines) == (1, 1)
+
+
+def test_empty_outputs_are_told_if_they_are_many_and_their_references_are_not() -> None:
+    shares = Shares()
+    for output, references in [("", ["a"]), ("b", ["b"]), ("", [""]), (" ", ["", "c"])]:
+        shares.compare_output(output, references)
+    assert list(shares.lines()) == ["outputs: 2 of 3 (67 %) are empty, and their references are not"]
+    assert not list(Shares(compared=20, empty=2).lines())

@@ -1,0 +1,905 @@
+"""The command line: its output, its messages and its exit status."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import inspect
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import torch
+import typer
+
+import transduce
+from transduce import api
+from transduce.cli import commands, formats, inputs
+from transduce.cli.options import with_option_groups
+from transduce.core import config, recipes
+from transduce.core.errors import MissingPackageError, RequestError, StoppedError, UserError
+from transduce.core.types import UNK
+from transduce.metrics.significance import Interval
+from transduce.runs.checkpoints import save_weights_alone
+from transduce.wings.counted.shortlist import CandidateWords
+
+Call = Callable[..., tuple[int, str, str]]
+COMMANDS = [
+    "benchmark",
+    "back-translate",
+    "export",
+    "import",
+    "pack",
+    "push",
+    "pull",
+    "ngram",
+    "train",
+    "predict",
+    "rank",
+    "chat",
+    "music",
+    "complete",
+    "generate",
+    "align",
+    "rerank",
+    "score",
+    "evaluate",
+    "compare",
+    "inspect",
+    "examine",
+    "serve",
+    "map",
+    "embed",
+    "heads",
+    "distance",
+    "lattice",
+    "vectors",
+    "recipes",
+    "data",
+    "sweep",
+    "shortlist",
+]
+
+
+def told(result: tuple[int, str, str]) -> str:
+    """Checks that a call was refused with one line on standard error, and returns the line."""
+    status, out, err = result
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    return err.removeprefix("transduce: ").strip()
+
+
+def as_sets(settings: dict[str, Any]) -> list[str]:
+    def toml(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{key} = {toml(inner)}" for key, inner in value.items()) + "}"
+        return json.dumps(value)
+
+    return [f"--set={key}={toml(value)}" for key, value in settings.items()]
+
+
+# ----------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_helps(command: str, call: Call) -> None:
+    status, out, _ = call(command, "--help")
+    assert status == 0
+    assert f"transduce {command}" in out
+
+
+def test_help_names_every_command(call: Call) -> None:
+    status, out, _ = call("--help")
+    assert status == 0
+    assert sorted(commands.SUMMARIES) == sorted(COMMANDS)
+    assert all(command in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_has_the_first_paragraph_of_each_commands_help(command: str) -> None:
+    """The summaries are a table, so the list of commands imports no command. The table must agree with each command's
+    help.
+    """
+    found = commands.function(command)
+    text = found.info.help if isinstance(found, typer.Typer) else inspect.getdoc(found)
+    assert commands.SUMMARIES[command] == text.split("\n\n")[0].replace("\n", " ")
+
+
+def test_the_list_imports_no_command_and_a_command_no_other() -> None:
+    program = """
+import sys
+from transduce.cli.app import app
+for line in ("--help", "trane", "predict --help"):
+    try: app(line.split())
+    except SystemExit: pass
+    found = {name.split(".")[2] for name in sys.modules if name.startswith("transduce.cli.")}
+    shared = {"app", "commands", "formats", "inputs", "options", "outputs", "requests", "shards", "unanswered"}
+    print("imported", *sorted(found - shared))
+"""
+    run = [sys.executable, "-c", program]
+    out = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.findall(r"^imported ?(.*)$", out, re.MULTILINE) == ["", "", "predict"]
+
+
+def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> None:
+    """The settings of its base are shown too. The output is a file that can be trained."""
+    name = next(
+        name
+        for name in recipes.names()
+        if "base" in config.parse(recipes.folder().joinpath(f"{name}.toml").read_bytes(), name)
+    )
+    status, out, _ = call("recipes", name)
+    assert status == 0
+    assert out.startswith(f"# {recipes.headline(name)}")
+    (tmp_path / "mine.toml").write_text(out, encoding="utf-8")
+    assert config.read(tmp_path / "mine.toml") == recipes.read(name)
+    assert "no recipe 'revers'; did you mean" in told(call("recipes", "revers"))
+
+
+def test_recipes_shows_a_file_with_the_settings_of_its_base(call: Call, tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('# My recipe.\nbase = "reverse"\n[training]\nsteps = 7\n')
+    status, out, _ = call("recipes", own)
+    assert status == 0
+    assert out.startswith("# My recipe.\n\n")
+    assert config.parse(out.encode(), "shown") == recipes.read(own)
+    assert "steps = 7" in out
+    assert "none.toml: there is no such file" in told(call("recipes", tmp_path / "none.toml"))
+
+
+def test_recipes_are_shown_with_what_they_should_score(call: Call) -> None:
+    status, out, _ = call("recipes")
+    assert status == 0
+    for name in recipes.names():
+        assert f"{name}\n    {recipes.headline(name)}" in out
+    assert out.count("A base without a model.") == sum("model" not in recipes.read(name) for name in recipes.names())
+    assert "    A base without a model. Train one of these: clips-caption, clips-labels\n" in out
+
+
+# ---------------------------------------------------------------------- train
+
+
+def test_train_prints_where_the_run_is(tiny: dict[str, Any], tmp_path: Path, call: Call) -> None:
+    run = tmp_path / "run"
+    status, out, err = call("train", "reverse", "--out", run, "--device=cpu", "--threads=1", *as_sets(tiny))
+    assert (status, out) == (0, f"{run}\n")
+    assert "train: 120 pairs" in err
+    assert "update      3  valid  loss" in err
+    assert "stopped after update 8" in err
+    assert f"in {run}" in err
+
+    assert "already holds a run" in told(call("train", "reverse", "--out", run))
+    status, _, err = call("train", "reverse", "--out", run, "--resume", "--device=cpu", "--set", "training.steps=9")
+    assert status == 0
+    assert "changed since the checkpoint: training.steps = 9 (was 8)" in err
+    assert "from update 8" in err
+
+
+def test_a_run_starts_from_another(tiny: dict[str, Any], trained: Path, tmp_path: Path, call: Call) -> None:
+    run, start = tmp_path / "run", ["--init", trained, "--freeze=encoder,decoder.embedding"]
+    status, _, err = call("train", "reverse", "--out", run, *start, "--device=cpu", "--threads=1", *as_sets(tiny))
+    assert status == 0
+    assert f"starts from {trained} (best), with its vocabularies\n  loaded: encoder, decoder, " in err
+    assert "\nfrozen: encoder, decoder.embedding, " in err
+    table = transduce.load(run).settings
+    assert (table["init"]["run"], table["training"]["freeze"]) == (str(trained), ["encoder", "decoder.embedding"])
+    assert told(call("train", "reverse", "--out", tmp_path / "x", "--init", tmp_path)).startswith(
+        f"{tmp_path} is no run"
+    )
+
+
+def test_minutes_replace_the_recipes_budget(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(api, "train_run", lambda *arguments, **_: seen.append(arguments))
+    assert call("train", "reverse", "--minutes=0.5", "--set=training.clip=2.0", "--out=x")[0] == 0
+    table = recipes.change(recipes.read(seen[0][0]), seen[0][2])
+    assert table["training"]["minutes"] == 0.5
+    assert "steps" not in table["training"]
+
+
+def test_an_interrupted_training_exits_with_130(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "train_run", interrupted)
+    assert call("train", "reverse")[:2] == (130, "")
+
+
+def test_two_plain_files_through_the_template(tmp_path: Path, call: Call) -> None:
+    lines = ["ein Hund schläft", "zwei Hunde", "ein Kind", "das Kind schläft", "drei Kinder"] * 4
+    splits = []
+    for split in ("train", "valid"):
+        for side, suffix in (("source", ""), ("target", " !")):
+            path = tmp_path / f"{split}.{side}"
+            path.write_text("".join(f"{line}{suffix}\n" for line in lines), encoding="utf-8")
+            splits.append(f"--set=data.{split}.{side}={path}")
+    small = [f"--set=model.{side}.{key}=8" for side in ("encoder", "decoder") for key in ("width", "embedding_width")]
+    budget = ["--set=training.steps=2", "--device=cpu"]
+    run = tmp_path / "run"
+    status, _, err = call("train", "translation", "--out", run, *splits, *small, *budget, "--set=search.max_length=5")
+    assert status == 0, err
+    assert "bleu" in err
+    status, out, _ = call("predict", run, "--device=cpu", stdin=b"ein Kind\nzwei\n")
+    assert (status, out.count("\n")) == (0, 2)
+
+
+# -------------------------------------------------------------------- predict
+
+
+@pytest.fixture(scope="module")
+def answers(trained: Path) -> list[transduce.Output]:
+    model = transduce.load(trained, device="cpu")
+    return [outputs[0] for outputs in model.predict(["abc", "", "zé"])]
+
+
+LINES = "abc\n\nzé\n".encode()
+
+
+def test_predict_answers_line_by_line(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", stdin=LINES)
+    assert (status, out) == (0, "".join(f"{answer.text}\n" for answer in answers))
+
+
+@pytest.mark.parametrize("stdin", [b"abc\r\n\r\nz\xc3\xa9", b"abc\n\nz\xc3\xa9"])
+def test_line_ends_of_every_kind(stdin: bytes, trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    assert call("predict", trained, "--device=cpu", stdin=stdin)[1].splitlines() == [answer.text for answer in answers]
+
+
+def test_predict_goes_on_from_a_prefix(trained: Path, tmp_path: Path, call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--prefix=cb", stdin=b"abc\n\nz\n")
+    assert status == 0
+    assert all(line.startswith("cb") for line in out.splitlines())
+    (tmp_path / "beginnings").write_text("a\n\nbc\n")
+    _, out, _ = call("predict", trained, "--device=cpu", "--prefixes", tmp_path / "beginnings", stdin=b"abc\n\nz\n")
+    first, _, last = out.splitlines()
+    assert first.startswith("a")
+    assert last.startswith("bc")
+    status, out, err = call("predict", trained, "--prefixes", tmp_path / "beginnings", stdin=b"abc\n\nz\nx\n")
+    assert (status, out.count("\n")) == (2, 3)
+    assert "input 4 has no prefix" in err
+
+
+def test_bytes_that_are_no_text_are_refused(trained: Path, tmp_path: Path, call: Call) -> None:
+    """At their line of standard input, with the answers before it; of a file before any answer."""
+    asked = ["predict", trained, "--device=cpu", "--batch-size=1", "--window=1"]
+    status, out, err = call(*asked, stdin=b"ab\nb\xff\n")
+    assert (status, out.count("\n"), err.count("\n")) == (2, 1, 1)
+    assert "standard input:2: byte 0xff at 1 is not UTF-8" in err
+    (tmp_path / "lines").write_bytes(b"ab\nb\xff\n")
+    assert f"{tmp_path / 'lines'}:2: byte 0xff at 1" in told(call(*asked, tmp_path / "lines"))
+    zipped = call(*asked, stdin=gzip.compress(b"ab\n"))
+    assert zipped == call(*asked, stdin=b"ab\n")
+    assert "standard input is text in UTF-16" in told(call(*asked, stdin="ab\n".encode("utf-16")))
+
+
+def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Call) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("ab\tba\nb\tb\nlast\n")
+    for command in ("predict", "rerank"):
+        extra = ["--mbr=bleu"] if command == "rerank" else []
+        assert f"cut -f1 {table}" in told(call(command, trained, table, "--device=cpu", *extra))
+    assert "standard input is a table with tabs" in told(call("predict", trained, stdin=b"ab\tba\nb\n"))
+    table.write_text("\tab\na\tb\nab\n")  # tabs of a text
+    assert call("predict", trained, table, "--device=cpu")[0] == 0
+
+
+def test_a_plugin_that_is_not_python_is_told(trained: Path, tmp_path: Path, call: Call) -> None:
+    plugin = tmp_path / "plug.py"
+    for content in (b"x = '\xe9'\n", b"x = (\n"):
+        plugin.write_bytes(content)
+        assert f"{plugin}, line 1 is not Python" in told(call("predict", trained, f"--plugin={plugin}", stdin=b"a\n"))
+
+
+def test_further_columns_are_told_once(trained: Path, call: Call, caplog: pytest.LogCaptureFixture) -> None:
+    plain = call("score", trained, "--device=cpu", stdin=b"ab\tba\na\ta\n")
+    assert not caplog.records
+    assert call("score", trained, "--device=cpu", stdin=b"ab\tba\tx\na\ta\ty\tz\n")[:2] == plain[:2]
+    (record,) = caplog.records
+    assert "line 1 has 3 columns: only the first two are read" in record.getMessage()
+
+
+def test_predict_reads_files_in_turn(
+    trained: Path, tmp_path: Path, answers: list[transduce.Output], call: Call
+) -> None:
+    (tmp_path / "one").write_bytes(b"abc\n\n")
+    (tmp_path / "two").write_text("zé\n", encoding="utf-8")
+    status, out, _ = call("predict", trained, tmp_path / "one", tmp_path / "two", "--device=cpu", "--batch-size=1")
+    assert (status, out.splitlines()) == (0, [answer.text for answer in answers])
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_files_are_read_as_in_training(
+    zipped: bool, trained: Path, tmp_path: Path, answers: list[transduce.Output], call: Call
+) -> None:
+    """Files are unzipped. A byte order mark is dropped from files and from standard input."""
+    given = codecs.BOM_UTF8 + LINES
+    file = tmp_path / ("lines.txt.gz" if zipped else "lines.txt")
+    file.write_bytes(gzip.compress(given) if zipped else given)
+
+    def read(*files: Path, stdin: bytes = b"") -> list[tuple[str, str]]:
+        out = call("predict", trained, *files, "--device=cpu", "--format=jsonl", stdin=stdin)[1]
+        return [(record["source"], record["text"]) for record in map(json.loads, out.splitlines())]
+
+    expected = list(zip(["abc", "", "zé"], [answer.text for answer in answers], strict=True))
+    assert read(file, file) == expected * 2
+    assert read(stdin=given) == expected
+    assert read(stdin=b"a\n" + given)[1][0] == "\ufeffabc"  # in a later line it is a character
+
+
+def test_a_missing_file_is_told_before_any_answer(trained: Path, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "one").write_bytes(LINES)
+    assert "two" in told(call("predict", trained, tmp_path / "one", tmp_path / "two", "--batch-size=1"))
+
+
+def test_tsv_has_a_row_a_hypothesis(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--format=tsv", "--nbest=2", stdin=LINES)
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert (status, [row[0] for row in rows]) == (0, ["abc", "abc", "", "zé", "zé"]), "an empty line has one output"
+    first = [rows[0], rows[2], rows[3]]
+    assert [row[2] for row in first] == [answer.text for answer in answers]
+    assert all(float(best[1]) >= float(next[1]) for best, next in (rows[:2], rows[3:]))
+
+
+def test_jsonl_has_the_documented_keys(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--device=cpu", "--format=jsonl", "--beam=3", "--nbest=2", stdin=LINES)
+    records = [json.loads(line) for line in out.splitlines()]
+    assert (status, [record["source"] for record in records]) == (0, ["abc", "", "zé"])
+    for record in records:
+        keys = {"text", "tokens", "log_prob", "score", "token_log_probs"}
+        keys |= {"cut_at"} if record["source"] else set()  # this run cuts outputs at 6 tokens
+        assert set(record) == keys | {"source", "nbest"} | ({"unknown"} if "é" in record["source"] else set())
+        assert len(record["nbest"]) == (2 if record["source"] else 1)
+        assert {key: record[key] for key in keys} == record["nbest"][0]
+        assert sum(record["token_log_probs"]) == pytest.approx(record["log_prob"])
+
+
+def test_a_beam_of_one_is_greedy_search(trained: Path, call: Call) -> None:
+    model = transduce.load(trained, device="cpu")
+    from transduce.search.greedy import Greedy
+
+    greedy = [outputs[0].text for outputs in model.predict(["abc", "", "zé"], Greedy(max_length=6))]
+    assert call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1].splitlines() == greedy
+
+
+def test_what_is_set_holds_for_the_beam_that_is_asked_for(trained: Path, call: Call) -> None:
+    both = call("predict", trained, "--device=cpu", "--beam=4", "--nbest=3", stdin=LINES)
+    assert both[0] == 0
+    for workers in (1, 2):
+        given = "--beam=4", "--set=search.nbest=3", f"--workers={workers}"
+        assert call("predict", trained, "--device=cpu", *given, stdin=LINES)[:2] == both[:2]
+    one = call("predict", trained, "--device=cpu", "--beam=4", "--set=search.nbest=3", "--nbest=1", stdin=LINES)
+    assert len(one[1].splitlines()) == 3
+
+
+def test_the_search_is_changed_key_by_key(trained: Path, call: Call) -> None:
+    """--set changes the options of a search, which need no options of their own on the command line."""
+    record = json.loads(call("predict", trained, "--set=search.ranking=none", "--format=jsonl", stdin=b"abc\n")[1])
+    assert record["score"] == record["log_prob"]
+    greedy = call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1]
+    changes = ["--set", "search.type=greedy", "--set", "search.max_length=6"]
+    assert call("predict", trained, "--device=cpu", *changes, stdin=LINES)[1] == greedy
+    shortest = call("evaluate", trained, "--set=search.max_length=1", "--json", "--metric=cer")[1]
+    assert json.loads(shortest)["metrics"]["cer"] == 100.0  # every output is empty
+    assert call("inspect", trained, "abc", "--set=search.max_length=1")[1].splitlines()[1].split()[0] == "</s>"
+
+
+def test_the_tree_of_a_search(call: Call, trained: Path, tmp_path: Path) -> None:
+    lines = call("inspect", trained, "abca", "--beam-tree", "--beam=3", "--device=cpu")[1].splitlines()
+    assert "the best" in "".join(lines)
+    assert len(lines) > 1
+    status, out, _ = call("inspect", trained, "abca", "--beam-tree", "--out", tmp_path / "tree.html", "--device=cpu")
+    assert (status, out) == (0, "")
+    assert "<svg" in (tmp_path / "tree.html").read_text(encoding="utf-8")
+    assert call("inspect", trained, "abca", "--beam-tree", f"--out={tmp_path / 'tree.svg'}", "--device=cpu")[0] == 0
+    assert (tmp_path / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
+    every = call("inspect", trained, "abca", "--beam-tree", "--beam=3", "--pruned", "--device=cpu")[1]
+    assert " ×" in every
+    assert " ×" not in "".join(lines)
+
+
+def test_rows_stay_rows_whatever_a_text_holds() -> None:
+    output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
+    answer = transduce.Answer(transduce.Request("x\ty"), [output])
+    assert list(formats.as_text(answer)) == ["a b c d"]
+    assert list(formats.as_tsv(answer)) == ["x y\t-0.500000\ta b c d"]
+    assert json.loads("".join(formats.as_jsonl(answer)))["text"] == "a\tb\nc\rd"
+
+
+def test_what_is_not_finite_is_null_in_json() -> None:
+    output = transduce.Output("a", ("a", "</s>"), -math.inf, -math.inf, (-0.5, -math.inf))
+    answer = transduce.Answer(transduce.Request("ß"), [output])
+    (line,) = formats.as_jsonl(answer)
+    record = json.loads(line, parse_constant=pytest.fail)
+    assert (record["log_prob"], record["nbest"][0]["score"], record["token_log_probs"]) == (None, None, [-0.5, None])
+    assert list(formats.as_log_prob(answer)) == ["-inf"]
+    record = {"metrics": {"perplexity": math.inf}, "intervals": {"perplexity": Interval(1.5, math.nan)}}
+    told = {"metrics": {"perplexity": None}, "intervals": {"perplexity": [1.5, None]}}
+    assert json.loads(formats.as_json(record, indent=1), parse_constant=pytest.fail) == told
+
+
+def test_alignments_follow_each_output(trained: Path, answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("predict", trained, "--alignments", "--device=cpu", stdin=b"abc\n\n")
+    line, empty = out.splitlines()
+    text, links = line.split(" ||| ")
+    assert (status, text) == (0, answers[0].text)
+    assert [link.partition("-")[2] for link in links.split()] == [str(place) for place in range(len(text))]
+    assert {int(link.partition("-")[0]) for link in links.split()} <= {0, 1, 2}
+    assert empty == f"{answers[1].text} ||| "
+    asked = ["predict", trained, "--alignments", "--device=cpu", "--batch-size=1", "--format"]
+    record = json.loads(call(*asked, "jsonl", stdin=b"abc\n")[1])
+    assert " ".join(f"{source}-{target}" for source, target in record["alignment"]) == links
+    assert call(*asked, "tsv", stdin=b"abc\n")[1].split("\t")[2:] == [text, f"{links}\n"]
+
+
+def test_unknowns_are_replaced_by_the_source(own_run: Path, tmp_path: Path, call: Call) -> None:
+    model = transduce.load(own_run, device="cpu")
+    with torch.no_grad():
+        for parameter in model.model.decoder.projection.parameters():
+            parameter.zero_()
+        model.model.decoder.projection.bias[UNK] = 9.0  # it writes only <unk>
+    save_weights_alone(own_run / "checkpoints" / "best", model.model, {})
+    asked = ["predict", own_run, "--device=cpu"]
+    assert "<unk>" not in call(*asked, stdin=b"a\n")[1]
+    assert call(*asked, "--set=search.unknown=true", stdin=b"a\n")[1].startswith("<unk><unk>")
+    replaced = call(*asked, "--replace-unk", stdin=b"a\n")[1].strip()
+    assert set(replaced) == {"a"}
+    (tmp_path / "words.tsv").write_text("a\tœ\n", encoding="utf-8")
+    known = call(*asked, "--replace-unk", f"--dictionary={tmp_path / 'words.tsv'}", stdin=b"a\n")[1].strip()
+    assert known == replaced.replace("a", "œ")
+
+
+# ----------------------------------------------------------- score and evaluate
+
+
+@pytest.fixture
+def pair(tmp_path: Path, answers: list[transduce.Output]) -> list[str]:
+    """The options of two files: three sources, and as targets two outputs of the model and one other line."""
+    (tmp_path / "source").write_bytes("abc\nzé\nab\n".encode())
+    (tmp_path / "target").write_text(f"{answers[0].text}\n{answers[2].text}\nqqqqq\n")
+    return [f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"]
+
+
+def test_score(trained: Path, pair: list[str], answers: list[transduce.Output], call: Call) -> None:
+    status, out, _ = call("score", trained, *pair, "--device=cpu")
+    assert status == 0
+    assert [float(line) for line in out.splitlines()[:2]] == pytest.approx(
+        [answers[0].log_prob, answers[2].log_prob], rel=1e-4
+    )
+    rows = [line.split("\t") for line in call("score", trained, *pair, "--device=cpu", "--format=tsv")[1].splitlines()]
+    assert [row[1] for row in rows] == out.splitlines()
+    assert [row[2] for row in rows] == [answers[0].text, answers[2].text, "qqqqq"]
+    records = [json.loads(line) for line in call("score", trained, *pair, "--format=jsonl")[1].splitlines()]
+    assert [record["source"] for record in records] == ["abc", "zé", "ab"]
+    assert all(len(record["nbest"]) == 1 for record in records)
+
+
+def test_score_answers_every_line(trained: Path, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "source").write_bytes(b"a\nb\n\n")
+    (tmp_path / "target").write_bytes(b"a\nb\n\n")
+    files = [f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"]
+    status, out, _ = call("score", trained, *files, "--device=cpu")
+    assert (status, out.count("\n")) == (0, 3)
+    (tmp_path / "source").write_bytes(b"a\n\xff\n\n")
+    assert f"{tmp_path / 'source'}:2: byte 0xff at 0 is not UTF-8" in told(call("score", trained, *files))
+
+
+def test_evaluate_files(trained: Path, pair: list[str], call: Call) -> None:
+    status, out, _ = call("evaluate", trained, *pair, "--json", "--device=cpu", "--metric=exact", "--metric=perplexity")
+    record = json.loads(out)
+    assert status == 0
+    assert set(record) == {"run", "examples", "metrics", "intervals", "signatures", "resampling", "seconds"}
+    assert (record["run"], record["examples"]) == (str(trained), 3)
+    assert record["metrics"]["exact"] == pytest.approx(200 / 3)
+    assert record["metrics"]["perplexity"] > 1
+    assert set(record["signatures"]) == {"exact", "perplexity"}
+
+
+@pytest.mark.parametrize("split", ["test", "valid", "train"])
+def test_evaluate_splits(split: str, trained: Path, call: Call) -> None:
+    status, out, _ = call("evaluate", trained, "--split", split, "--beam=1", "--json", "--device=cpu")
+    record = json.loads(out)
+    assert (status, record["examples"]) == (0, 120 if split == "train" else 100)
+    assert set(record["metrics"]) == {"exact", "cer"}
+
+
+def test_evaluate_for_people(trained: Path, pair: list[str], call: Call) -> None:
+    status, out, _ = call("evaluate", trained, *pair, "--device=cpu")
+    assert status == 0
+    assert "3 examples, found in " in out.splitlines()[0]
+    assert out.splitlines()[1].split()[:2] == ["exact", "66.67"]
+
+
+def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: Call) -> None:
+    asked = ["evaluate", trained, *pair, "--device=cpu", "--metric=cer", "--metric=wer", "--errors"]
+    record = json.loads(call(*asked, "--json")[1])
+    assert list(record["errors"]) == ["cer", "wer"]
+    assert record["errors"]["wer"]["substitutions"] == 1
+    status, out, _ = call(*asked)
+    assert status == 0
+    assert "wer: 1 errors, 3 words in the references: 2 right, 1 substitutions, 0 deletions, 0 insertions" in out
+
+
+def test_sources_that_are_missing_are_told(trained: Path, tmp_path: Path, call: Call) -> None:
+    """A run needs --source with --target, also beside a file. A comparison of files alone needs no source."""
+    (tmp_path / "t").write_text("ab\nc\n")
+    targets = f"--target={tmp_path / 't'}"
+    together = "--source and --target go together"
+    assert together in told(call("evaluate", trained, targets, "--against", tmp_path / "t", "--metric=cer"))
+    assert together in told(call("compare", trained, tmp_path / "t", targets, "--metric=cer"))
+    (tmp_path / "other").write_text("ab\nd\n")
+    assert call("compare", tmp_path / "t", tmp_path / "other", targets, "--metric=cer", "--trials=10")[0] == 0
+
+
+def test_scores_are_told_though_the_report_cannot_be_written(
+    trained: Path, pair: list[str], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("transduce.wings.pages.page.write", full)
+    report = f"--report={tmp_path / 'new' / 'page.html'}"
+    (tmp_path / "outputs").write_text("a\nb\nc\n")
+    for command in (["evaluate", trained], ["compare", trained, tmp_path / "outputs"]):
+        status, out, err = call(*command, *pair, report, "--metric=cer", "--trials=10", "--device=cpu")
+        assert (status, err) == (2, "transduce: no space left\n")
+        assert "cer" in out
+
+
+def test_pairs_are_read_by_the_runs_columns(own_run: Path, tmp_path: Path, call: Call) -> None:
+    config = own_run / "config.toml"
+    config.write_text(config.read_text() + '\n[data.columns]\nsource = "src"\ntarget = "tgt"\n')
+    (tmp_path / "pairs.tsv").write_text("tgt\tsrc\nq\tabc\n")
+    (tmp_path / "s").write_text("abc\n")
+    (tmp_path / "t").write_text("q\n")
+    asked = ["evaluate", own_run, "--device=cpu", "--json", "--metric=cer", "--metric=perplexity"]
+    by_columns = json.loads(call(*asked, f"--pairs={tmp_path / 'pairs.tsv'}")[1])
+    apart = json.loads(call(*asked, f"--source={tmp_path / 's'}", f"--target={tmp_path / 't'}")[1])
+    assert by_columns["examples"] == 1
+    assert by_columns["metrics"] == apart["metrics"]
+
+
+# -------------------------------------------------------------------- distance
+
+
+def test_lattice_lists_alignments_or_draws_them(call: Call, tmp_path: Path) -> None:
+    status, out, _ = call("lattice", "Hi", "--frames=3")
+    assert (status, out.splitlines()[0]) == (0, "5 alignments of 'Hi' with 3 frames")
+    assert sorted(out.splitlines()[1:]) == ["-Hi", "H-i", "HHi", "Hi-", "Hii"]
+    assert call("lattice", "Hello", "--frames=6")[1] == "1 alignment of 'Hello' with 6 frames\nHel-lo\n"
+    assert call("lattice", "Hi", "--frames=9", "--most=0")[1].splitlines()[1] == "... and 330 more"
+    assert call("lattice", "Hi", "--frames=5", "--out", tmp_path / "hi.svg")[:2] == (0, "")
+    assert (tmp_path / "hi.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_distance_shows_all_alignments(call: Call) -> None:
+    status, out, _ = call("distance", "fawl", "awn", "--substitution=2", "--all")
+    assert status == 0
+    assert "distance 3, 3 optimal alignments" in out
+    assert out.count("d = = ") == 3
+
+
+def test_distance_for_programs(call: Call) -> None:
+    record = json.loads(call("distance", "a b", "b a", "--units=words", "--transposition=1", "--all", "--json")[1])
+    assert (record["distance"], record["count"], record["table"][2]) == (1.0, 1, [2.0, 1.0, 1.0])
+    assert record["alignments"] == [[{"kind": "transpose", "source": ["a", "b"], "target": ["b", "a"], "cost": 1.0}]]
+
+
+def test_distance_draws(tmp_path: Path, call: Call) -> None:
+    assert call("distance", "a", "b", f"--out={tmp_path / 'page.html'}") == (0, "", "")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_distance_writes_one_thing(tmp_path: Path, call: Call) -> None:
+    status, out, err = call("distance", "a", "b", f"--out={tmp_path / 'page.html'}", "--json")
+    assert (status, out) == (2, "")
+    assert "--out draws the table and --json writes it for programs: leave out one of them" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_distance_breaks_no_table_that_is_too_wide(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    status, out, err = call("distance", "a" * 60, "b" * 60)
+    assert status == 0
+    assert out.startswith("distance 60, 1 optimal alignment\n")
+    assert "the table takes 308 columns and the terminal has 200: see it with --out FILE.html" in err
+
+
+# ----------------------------------------------------------------- several runs
+
+
+def test_every_command_takes_several_runs(trained: Path, sister: Path, call: Call) -> None:
+    runs = f"{trained}+{sister}"
+    both = transduce.load(runs, device="cpu")
+    assert call("predict", runs, "--device=cpu", stdin=LINES)[1].splitlines() == both(["abc", "", "zé"])
+    (forced,) = both.score([("abc", "cba")])
+    assert call("score", runs, "--device=cpu", stdin=b"abc\tcba\n")[1] == f"{forced.log_prob:.6f}\n"
+    record = json.loads(call("evaluate", runs, "--split=valid", "--json", "--device=cpu")[1])
+    assert (record["run"], record["examples"]) == (runs, 100)
+    status, out, _ = call("inspect", runs, "abc", "--device=cpu")
+    assert status == 0
+    headings = [line for line in out.splitlines() if line.startswith("models.")]
+    assert [heading.split(".")[1] for heading in headings] == ["0", "1"]
+
+
+def test_fusion_weights_the_runs(trained: Path, sister: Path, call: Call) -> None:
+    def score(runs: object, *options: str) -> float:
+        status, out, _ = call("score", runs, "--device=cpu", *options, stdin=b"abc\tcba\n")
+        assert status == 0
+        return float(out)
+
+    runs = f"{trained}+{sister}"
+    assert score(runs, "--fusion=0,1") == pytest.approx(score(sister), abs=1e-4)
+    assert score(runs, "--fusion", "0.7,0.3") not in (score(runs), score(runs, "--fusion=0.3,0.7"))
+
+
+def test_data_shows_what_a_run_would_see(tiny: dict[str, Any], call: Call) -> None:
+    of_data = {key: value for key, value in tiny.items() if key.startswith("data.")}
+    status, out, _ = call("data", "reverse", *as_sets(of_data))
+    assert status == 0
+    assert "120" in out
+
+
+# ----------------------------------------------------------------------- labels
+
+
+@pytest.fixture(scope="module")
+def labelled(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("runs") / "labelled"
+    settings = {key: value for key, value in tiny.items() if not key.startswith("model.encoder")}
+    settings |= {"data.origin": {"type": "ordered", "pairs": 120, "longest": 5}, "model.encoder.text.width": 6}
+    api.train("labelled", run, settings, device="cpu", progress=False)
+    return run
+
+
+def test_a_line_of_labels_and_text_is_a_source(labelled: Path, call: Call, caplog: pytest.LogCaptureFixture) -> None:
+    stdin = b"sort\tcab\nnew\tcab\nsort\t\n"
+    status, out, _ = call("predict", labelled, "--device=cpu", "--format=jsonl", stdin=stdin)
+    assert status == 0
+    assert [json.loads(line)["source"] for line in out.splitlines()] == ["sort\tcab", "new\tcab", "sort\t"]
+    rows = call("predict", labelled, "--device=cpu", "--format=tsv", stdin=stdin)[1].splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["sort cab", "new cab", "sort "]
+    assert call("predict", labelled, "--device=cpu", stdin=b"sort\tcab\ncab\n")[0] == 1
+    assert "input 2: 'cab' has 1 tab-separated field" in caplog.text
+
+
+def test_the_last_column_is_the_target(labelled: Path, call: Call) -> None:
+    rows = b"sort\tcab\tabc\nreverse\tcab\tabc\n"
+    status, out, _ = call("score", labelled, "--device=cpu", stdin=rows)
+    model = transduce.load(labelled, device="cpu")
+    expected = [output.log_prob for output in model.score([("sort\tcab", "abc"), ("reverse\tcab", "abc")])]
+    assert status == 0
+    assert [float(line) for line in out.splitlines()] == pytest.approx(expected, rel=1e-4)
+    assert expected[0] != expected[1]
+    assert "input 1: 'cab' has 1" in told(call("score", labelled, "--device=cpu", stdin=b"cab\tabc\n"))
+    assert "line 1 has one column" in told(call("score", labelled, "--device=cpu", stdin=b"cab\n"))
+    line = told(call("score", labelled, "--device=cpu", stdin=b"a\tsort\tcab\tabc\n"))
+    assert "line 1 has 4 columns: expected a source, labels included, of at most 2 columns, a tab and a target" in line
+
+
+def test_labels_are_evaluated_surveyed_and_looked_into(tiny: dict[str, Any], labelled: Path, call: Call) -> None:
+    status, out, _ = call("evaluate", labelled, "--json", "--device=cpu", "--beam=1")
+    assert (status, json.loads(out)["examples"]) == (0, 100)
+    cache = f"--set=data.cache={json.dumps(tiny['data.cache'])}"
+    status, out, _ = call("data", "labelled", "--set=data.origin={type='ordered', pairs=120, longest=5}", cache)
+    assert status == 0
+    assert "<rotate> p h </s>" in out
+    status, out, _ = call("inspect", labelled, "sort\tcab", "--target=abc", "--device=cpu")
+    assert (status, out.splitlines()[0].split()) == (0, ["c", "a", "b", "</s>"])
+
+
+# ---------------------------------------------------------------------- factors
+
+
+def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_path: Path, call: Call) -> None:
+    (tmp_path / "s").write_text("a|X b|Y\nb|X\na|X a|X a|X\n" * 8)
+    (tmp_path / "t").write_text("ab\nb\naaa\n" * 8)
+    files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
+    units = {"source": {"type": "factored"}, "target": {"type": "characters"}}
+    settings = tiny | {"data.train": files, "data.valid": files, "data.units": units}
+    run = tmp_path / "run"
+    api.train("reverse", run, settings | {"model.encoder.embedding": "summed"}, device="cpu", progress=False)
+    status, out, _ = call("predict", run, "--device=cpu", "--format=jsonl", stdin=b"b|Y a|new\n")
+    assert (status, json.loads(out)["source"]) == (0, "b|Y a|new")
+    status, out, _ = call("inspect", run, "b|Y a|X", "--target=ab", "--device=cpu")
+    assert (status, out.splitlines()[0].split()) == (0, ["b|Y", "a|X", "</s>"])
+    line = told(call("predict", run, "--device=cpu", stdin=b"b|Y a\n"))
+    assert "input 1: 'b|Y a' has 'a' for token 2, expected 2 factors" in line
+
+
+# --------------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["train", "revers"], 'did you mean "reverse"'),
+        (["train", "nothing.toml"], "nothing.toml"),
+        (["train", "reverse", "--set=model.encoder.widht=3"], "width"),
+        (["train", "reverse", "--set=model"], "expected a.key=value"),
+        (["train", "reverse", "--minutes=0"], "training.minutes = 0"),
+        (["train", "reverse", "--plugin=nothing.py"], "nothing.py: no such Python file"),
+        (["train", "reverse", "--device=gpu"], "device 'gpu': expected cpu"),
+        (["train", "reverse", "--resume", "--overwrite"], "one of them"),
+        (["predict", "no/run"], "no/run is no run directory"),
+        (["predict", "RUN", "--format=xml"], "--format 'xml': expected text, tsv, jsonl"),
+        (["predict", "RUN", "nothing.txt"], "nothing.txt: there is no such file or folder"),
+        (["predict", "RUN", "/"], "/: this is a folder, and a file was expected"),
+        (["train", "reverse", f"--out={__file__}"], f"{__file__}: a file or folder of this name is there"),
+        (["predict", "RUN", "--beam=2", "--nbest=3"], "nbest = 3, size = 2"),
+        (["predict", "RUN", "--checkpoint=first"], "no checkpoint 'first'"),
+        (["predict", "RUN", "--fusion=a,b"], "--fusion 'a,b': numbers separated by commas"),
+        (["predict", "RUN", "--fusion=0.7,0.3"], "weights = [0.7, 0.3]: one for each of 1 models"),
+        (["predict", "RUN", "--set=search.sise=3"], 'search.sise: Beam takes no such key; did you mean "size"'),
+        (["predict", "RUN", "--set=search.type=bean"], 'did you mean "beam"'),
+        (["predict", "RUN", "--set=search.size=0"], "search: nbest = 1, size = 0"),
+        (["evaluate", "RUN", "--set=model.encoder.layers=2"], "model: a trained model keeps its settings but for its"),
+        (["inspect", "RUN", "abc", "--set=search.type=length-beam"], "LengthBeam asks its model to emit"),
+        (["inspect", "RUN", "abc", "--beam-tree", "--out=tree.png"], "tree.png: the tree is drawn as .html, a page"),
+        (["inspect", "RUN", "abc", "--pruned"], "--pruned is for --beam-tree or --phrases: add one of them"),
+        (
+            ["inspect", "RUN", "abc", "--beam-tree", "--head=1"],
+            "--beam-tree shows a search, to which --head does",
+        ),
+        (["predict", "RUN", "--dictionary=x"], "give --replace-unk too"),
+        (["predict", "RUN", "--attention=x"], "--attention is for --alignments or --replace-unk"),
+        (["predict", "RUN", "--head=0"], "--head is for --alignments or --replace-unk"),
+        (["score", "RUN", "--source=x", "--target=y"], "no such file: x"),
+        (["evaluate", "RUN", "--source=x"], "--source and --target go together"),
+        (["evaluate", "RUN", "--split=tset"], "--split 'tset': expected test, valid or train"),
+        (["evaluate", "RUN", "--metric=blue"], 'did you mean "bleu"'),
+        (["evaluate", "RUN", "--metric=bleu", "--errors"], "bleu: no error rate"),
+        (["distance", "a", "b", "--units=word"], "units 'word': expected characters or words"),
+        (["distance", "a", "b", "--deletion=-1"], "deletion = -1.0: a cost is a number from 0 up"),
+        (["distance", "a", "b", "--out=table.png"], "table.png: a table is written as .html or .svg"),
+        (["lattice", "Hello", "--frames=5"], "'Hello' has no alignment with --frames 5: it needs 6"),
+        (["lattice", "a-b", "--frames=5"], "'a-b': - stands for the blank"),
+        (["lattice", "Hi", "--frames=5", "--out=hi.png"], "hi.png: the lattice is drawn as .svg"),
+        (["predict", "RUN", "--frames"], "this encoder-decoder model has no frames"),
+        (["inspect", "RUN", "abc", "--frames"], "this encoder-decoder model has no frames"),
+        (["inspect", "RUN", "abc", "--frames", "--beam-tree"], "--beam-tree and --frames are different views"),
+        (["inspect", "RUN", "abc", "--frames", "--out=x.png"], "x.png: frames are drawn as .svg"),
+        (["data", "revers"], 'did you mean "reverse"'),
+        (["data", "reverse", "--set=dta.origin.pairs=5"], 'dta: a run has no such settings; did you mean "data"'),
+        (["inspect", "RUN", "abc", "--gradients"], "no target has more than 10 tokens: the longest has"),
+        (["inspect", "RUN", "abc", "--distance=5"], "--distance is for --gradients"),
+        (["inspect", "RUN", "abc", "--beam=5"], "--beam is for --beam-tree or --frames: add one of them"),
+        (
+            ["inspect", "RUN", "abc", "--frames", "--pruned"],
+            "--frames shows an alignment, to which --pruned",
+        ),
+        (["inspect", "RUN", "abc", "--frames", "--target=a", "--beam=5"], "with --target nothing is searched for"),
+        (["score", "RUN", "p.tsv", "--source=s", "--target=t"], "p.tsv would have both sides, and --source or"),
+        (["rerank", "RUN", "--posterior", "--length=1"], "give --mbr METRIC too, or leave it out"),
+        (["rerank", "RUN", "--mbr=cer", "--own=3"], "--own 3 is a weight for ranking by models"),
+        (["predict", "RUN", "--stream", "--workers=2"], "--stream writes one output's text as it comes"),
+        (["distance", "ab", "ba", "--all", "--out=x.svg"], "--all is for the terminal"),
+        (["lattice", "Hi", "--frames=3", "--most=5", "--out=x.svg"], "--out draws the lattice, and --most is for the"),
+        (["predict", "RUN", "--stream", "--attention=x"], "--stream writes one output's text as it comes"),
+        (["predict", "RUN", "--stream", "--dictionary=nope.tsv"], "--stream writes one output's text as it comes"),
+        (
+            ["evaluate", "RUN", "--source=s", "--target=t", "--split=valid"],
+            "--split valid is a part of a run's own data",
+        ),
+        (["evaluate", "RUN", "--pairs=p.tsv", "--split=test"], "--split test is a part of a run's own data"),
+        (["evaluate", "RUN", "--report=."], "--report . is a folder: name a file in it, such as report.html"),
+        (["distance", "a", "b", "--out=RUN/config.toml/x/page.html"], "config.toml is a file, and a folder is"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_told_in_a_line(
+    arguments: list[str], expected: str, trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = told(call(*[argument.replace("RUN", str(trained)) for argument in arguments]))
+    assert expected in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_unequal_length_name_both_counts(trained: Path, tmp_path: Path, call: Call) -> None:
+    (tmp_path / "source").write_text("a\nb\nc\n")
+    (tmp_path / "target").write_text("a\nb\n")
+    line = told(call("evaluate", trained, f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"))
+    assert "3" in line
+    assert "2" in line
+
+
+def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", errors="surrogateescape"))
+    assert call("lattice", "é", "--frames=1")[0] == 0
+    sys.stdout.flush()
+    assert raw.getvalue().decode("utf-8").splitlines() == ["1 alignment of 'é' with 1 frames", "é"]
+    assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
+
+
+def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="nothing to read: standard input is closed"):
+        list(inputs.lines(None))
+
+
+def test_a_shortlist_that_is_there_is_whole(own_run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_: CandidateWords, path: Path) -> None:
+        path.write_bytes(b"half of")
+        raise OSError("killed")
+
+    assert call("shortlist", own_run, "--best=2")[0] == 0
+    assert not list(own_run.glob("*.new"))
+    whole = (own_run / "shortlist.safetensors").read_bytes()
+    monkeypatch.setattr(CandidateWords, "save", killed)
+    assert "killed" in told(call("shortlist", own_run, "--best=2"))
+    assert (own_run / "shortlist.safetensors").read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", [KeyError, ValueError, RuntimeError, ImportError])
+def test_bugs_keep_their_trace(kind: type[Exception], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: Any, **__: Any) -> None:
+        raise kind("a bug")
+
+    monkeypatch.setattr(api, "train_run", bug)
+    with pytest.raises(kind, match="a bug"):
+        call("train", "reverse")
+
+
+@pytest.mark.parametrize("kind", [UserError, RequestError, MissingPackageError, StoppedError, OSError])
+def test_what_is_no_bug_is_one_line(kind: type[Exception], call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise kind("give another recipe")
+
+    monkeypatch.setattr(api, "train_run", refuse)
+    assert told(call("train", "reverse")) == "give another recipe"
+
+
+def test_traces_can_be_asked_for(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSDUCE_TRACE", "1")
+    with pytest.raises(ValueError, match="did you mean"):
+        call("train", "revers")
+
+
+def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, call: Call) -> None:
+    both = [Path(flag.partition("=")[2]).read_text(encoding="utf-8").split("\n")[:2] for flag in pair]
+    rows = tmp_path / "pairs.txt"
+    rows.write_text("".join(f"{source}\t{target}\n" for source, target in zip(*both, strict=True)), encoding="utf-8")
+    status, out, _ = call("score", trained, rows, "--device=cpu")
+    assert status == 0
+    assert out.splitlines() == call("score", trained, *pair, "--device=cpu")[1].splitlines()[:2]
+    more = tmp_path / "more.txt"
+    more.write_text("a\tb\nno tab\n")
+    status, _, err = call("score", trained, rows, more, "--device=cpu")
+    assert status == 2
+    assert f"{more}, line 2 has one column: expected a source, a tab and a target" in err
+
+
+def test_data_of_a_conll_file(tmp_path: Path, call: Call) -> None:
+    rows = tmp_path / "sentences.conll"
+    rows.write_text("dogs\tNOUN\nbark\tVERB\n\ndogs\tNOUN\nbark\tVERB\n\ncats\tNOUN\n")
+    status, out, _ = call("data", rows, "--out", tmp_path)
+    assert status == 0
+    assert "train: 3 pairs" in out
+    assert "1 duplicate pair" in out
+
+
+@pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.TSV", "targets.TXT"])
+def test_data_of_a_file_of_pairs(name: str, tmp_path: Path, call: Call) -> None:
+    rows = tmp_path / name
+    rows.write_text("ab\tA B\nc\tC\nc\tC\n")
+    status, out, _ = call("data", rows, "--out", tmp_path, "--set", "data.units.target=symbols")
+    assert status == 0
+    assert "train: 3 pairs" in out
+    assert "1 duplicate pair" in out
+
+
+MostOption = Annotated[int, typer.Option("--most")]
+
+
+def test_options_keep_their_names_where_python_3_10_makes_them_optional() -> None:
+    def command(most: MostOption | None = None) -> None: ...  # how 3.10 changes `most: MostOption = None`
+
+    (most,) = inspect.signature(with_option_groups(command)).parameters.values()
+    assert most.annotation == MostOption
