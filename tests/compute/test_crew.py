@@ -243,3 +243,14 @@ def test_a_killed_process_loses_only_the_updates_since_the_checkpoint(tmp_path: 
     steps = [each["step"] for each in events(run) if each["event"] == "update"]
     assert steps == sorted(set(steps))
     assert steps[-1] == 600
+
+
+def test_each_process_draws_its_own_numbers_and_the_same_ones_in_any_python() -> None:
+    before = torch.get_rng_state()
+    Crew(0, 3).draw_own(1, 0)
+    assert torch.equal(torch.get_rng_state(), before)
+    seeds = []
+    for rank, step in ((1, 0), (2, 0), (1, 1)):
+        Crew(rank, 3).draw_own(1, step)
+        seeds.append(torch.initial_seed())
+    assert seeds == [77803131892610477, 15529898885419721899, 1216048222597914020]  # numpy promises these

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from transduce.compute import kernels, library
+from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.layers.modules.attention.heads import Heads, merge_heads, split_heads
-from transduce.objectives.cross_entropy import smoothed_cross_entropy
 
 pytestmark = needs_library
 SIZES = [(3, 2, 5, 7, 8), (2, 3, 33, 40, 24), (1, 1, 1, 1, 1), (2, 2, 18, 16, 80), (4, 2, 1, 17, 64)]

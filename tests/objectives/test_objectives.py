@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from transduce.compute.cross_entropy import _largest, smoothed_cross_entropy
 from transduce.core.types import Batch, Padded
 from transduce.objectives import readout
 from transduce.objectives.base import Trainable
-from transduce.objectives.cross_entropy import CrossEntropy, _largest, smoothed_cross_entropy
+from transduce.objectives.cross_entropy import CrossEntropy
 
 SMOOTHINGS = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 VOCABULARY = 7

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -48,6 +49,14 @@ class Crew:
         if self.several and name in ("auto", "cuda") and torch.cuda.is_available():
             return f"cuda:{int(os.environ.get('LOCAL_RANK', self.rank)) % torch.cuda.device_count()}"
         return name
+
+    def draw_own(self, seed: int, step: int) -> None:
+        """Seeds PyTorch's generator for update ``step``, in each process with another number, and with the same one
+        after an interruption. The first process goes on with its generator.
+        """
+        if not self.first:
+            (own,) = np.random.SeedSequence([seed, self.rank, step]).generate_state(1, np.uint64)
+            torch.manual_seed(int(own))
 
     def share(self, value: T) -> T:
         """The value of the first process. The values of the other processes are ignored."""

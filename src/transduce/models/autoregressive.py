@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.protocols import Decoder, Encoder, empty_memory, memory_widths
-from transduce.core.types import Factory, MemoryWidths
+from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.attention.pruning import keep_heads
 from transduce.layers.modules.embedding import share
 
 
-class EncoderDecoder(nn.Module):
+class AssembledEncoderDecoder(nn.Module):
+    """p(y | x): a decoder that starts from an encoder's memory of x. Both are given ready.
+
+    ``encoder`` and ``decoder`` need not be modules: they may be parts of another engine.
+    """
+
+    def __init__(self, encoder: Callable[[Any], Memory], decoder: Any) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def start(self, source: Any) -> Any:
+        return self.decoder.start(self.encoder(source))
+
+    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+        output, state = self.decoder.extend(tokens_BT, state)
+        return output, state
+
+    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.decoder.readout(output, candidates)
+        return logits
+
+
+class EncoderDecoder(AssembledEncoderDecoder):
     """p(y | x): a decoder that starts from an encoder's memory of x.
 
     ``tie`` shares tables. "target" makes the decoder's embedding and readout one parameter (Press and Wolf 2017).
@@ -31,24 +53,12 @@ class EncoderDecoder(nn.Module):
         tie: Literal["none", "target", "embeddings", "all"] = "none",
         kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder(memory=memory_widths(encoder))
+        super().__init__(encoder, decoder(memory=memory_widths(encoder)))
         if tie in ("target", "all"):
             share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
         if tie in ("embeddings", "all"):
             share(cast(Any, encoder).embedding, self.decoder.embedding, "the source embedding with the target's")
         keep_heads(self, kept_heads or {})
-
-    def start(self, source: Any) -> Any:
-        return self.decoder.start(self.encoder(source))
-
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
-        output, state = self.decoder.extend(tokens_BT, state)
-        return output, state
-
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        return self.decoder.readout(output, candidates)
 
 
 class LanguageModel(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -44,22 +45,16 @@ class InstantState:
     length_log_probs: Tensor
 
 
-class Instant(nn.Module):
-    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder, a classifier of the length, and a decoder.
+class AssembledInstant(nn.Module):
+    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder, a decoder and a classifier of the length (``length``, of
+    the encoder's memory), which are given ready. They need not be modules.
 
-    Given x and the length n, the words are independent of each other. ``tie`` "all" makes the encoder's embedding and
-    the readout one parameter, which needs a joint vocabulary.
+    Given x and the length n, the words are independent of each other.
     """
 
-    def __init__(
-        self, encoder: Encoder, decoder: Factory[InstantDecoder[Any]], tie: Literal["none", "all"] = "none"
-    ) -> None:
+    def __init__(self, encoder: Callable[[Any], Memory], decoder: Any, length: Callable[[Memory], Tensor]) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder(memory=memory_widths(encoder))
-        self.length = LengthClassifier(encoder.summary_widths, self.decoder.max_length)
-        if tie == "all":
-            share(self.decoder.projection, cast(Any, encoder).embedding, "the readout with the source embedding")
+        self.encoder, self.decoder, self.length = encoder, decoder, length
 
     def start(self, source: Any) -> InstantState:
         memory = self.encoder(source)
@@ -83,4 +78,21 @@ class Instant(nn.Module):
         return self.decoder(state.decoder, lengths, positions)
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        return self.decoder.readout(output, candidates)
+        logits: Tensor = self.decoder.readout(output, candidates)
+        return logits
+
+
+class Instant(AssembledInstant):
+    """p(y | x) = p(n | x) prod_t p(y_t | t, n, x): an encoder, a classifier of the length, and a decoder.
+
+    Given x and the length n, the words are independent of each other. ``tie`` "all" makes the encoder's embedding and
+    the readout one parameter, which needs a joint vocabulary.
+    """
+
+    def __init__(
+        self, encoder: Encoder, decoder: Factory[InstantDecoder[Any]], tie: Literal["none", "all"] = "none"
+    ) -> None:
+        own = decoder(memory=memory_widths(encoder))
+        super().__init__(encoder, own, LengthClassifier(encoder.summary_widths, own.max_length))
+        if tie == "all":
+            share(own.projection, cast(Any, encoder).embedding, "the readout with the source embedding")

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import Batch, Loss, widened
-from transduce.objectives.cross_entropy import CrossEntropy, check_smoothing, smoothed_cross_entropy
+from transduce.objectives.cross_entropy import CrossEntropy, check_smoothing
 from transduce.objectives.forcing import Forcing, TeacherForcing
 from transduce.objectives.readout import sum_chunks
 

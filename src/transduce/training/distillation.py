@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import config, tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, lacking_verbs
@@ -18,7 +19,7 @@ from transduce.data.batching import Batches, Batching
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
-from transduce.objectives.cross_entropy import CrossEntropy, smoothed_cross_entropy
+from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import TeacherForcing
 from transduce.objectives.readout import chunk_slices, sum_chunks
 from transduce.runs.ancestry import Distillation

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from transduce.compute.crew import ALONE, Crew
@@ -171,8 +170,7 @@ class Loop:
     def _update(self) -> None:
         """Makes one update from the next ``accumulate`` batches."""
         progress, step = self.progress, self.state.step + 1
-        if not self.crew.first:  # each process draws its own random numbers, the same ones after an interruption
-            torch.manual_seed(hash((self.training.seed, self.crew.rank, self.state.step)) % 2**63)
+        self.crew.draw_own(self.training.seed, self.state.step)
         batches = []
         for _ in range(self.training.accumulate):
             batch, place = next(self.fetched)

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
 from transduce.core.protocols import Decoder, Encoder, memory_widths
-from transduce.core.types import Factory, Padded
+from transduce.core.types import Factory, Memory, Padded
+from transduce.models.autoregressive import AssembledEncoderDecoder
 from transduce.models.mixtures import Fusion
 from transduce.wings.ctc.decoder import CTCDecoder
 
 
-class CTC(nn.Module):
+class AssembledCTC(AssembledEncoderDecoder):
+    """An encoder, and a decoder of frames (``CTCDecoder``), which are given ready."""
+
+    def frames(self, source: Any) -> Padded:
+        frames: Padded = self.decoder.frames(self.encoder(source))
+        return frames
+
+
+class CTC(AssembledCTC):
     """p(y | x): the sum over all alignments of y with the states of an encoder (Graves et al. 2006).
 
     Each state gives ``stretch`` frames. An output can have at most as many symbols as there are frames, minus one for
@@ -22,48 +32,15 @@ class CTC(nn.Module):
     """
 
     def __init__(self, encoder: Encoder, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
+        super().__init__(encoder, CTCDecoder(encoder.width, target_vocabulary, stretch, dropout))
+
+
+class AssembledJointCTC(nn.Module):
+    """An encoder, and a mixture of a decoder and a decoder of frames, which are given ready."""
+
+    def __init__(self, encoder: Callable[[Any], Memory], mixture: Fusion) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.decoder = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)
-
-    def frames(self, source: Any) -> Padded:
-        return self.decoder.frames(self.encoder(source))
-
-    def start(self, source: Any) -> Any:
-        return self.decoder.start(self.encoder(source))
-
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
-        return self.decoder.extend(tokens_BT, state)
-
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        return self.decoder.readout(output, candidates)
-
-
-class JointCTC(nn.Module):
-    """CTC and a decoder over one encoder (Watanabe et al. 2017).
-
-    The score of an output is w log p_ctc(y | x) + (1 - w) log p_decoder(y | x), where w is ``weight``. It is summed
-    token by token as in ``Fusion``, without renormalisation: PAD has the rest of the probability. Any search for
-    autoregressive models works: a beam is the one-pass joint decoding of the paper's section IV-B. ``stretch`` and
-    ``dropout`` belong to the frames as in ``CTC``. Raises UserError unless ``weight`` is from 0 to 1.
-    """
-
-    def __init__(
-        self,
-        encoder: Encoder,
-        decoder: Factory[Decoder[Any]],
-        target_vocabulary: int,
-        weight: float = 0.3,
-        stretch: int = 1,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        if not 0 <= weight <= 1:
-            raise UserError(f"weight = {weight}: the share of CTC in the score, 0 to 1, was expected")
-        self.encoder = encoder
-        own: Any = decoder(memory=memory_widths(encoder))
-        aligned: Any = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)
-        self.mixture = Fusion([own, aligned], [1 - weight, weight], renormalise=False)
+        self.encoder, self.mixture = encoder, mixture
 
     def frames(self, source: Any) -> Padded:
         frames: Padded = self._aligned.frames(self.encoder(source))
@@ -93,3 +70,28 @@ class JointCTC(nn.Module):
     @property
     def _aligned(self) -> Any:
         return self.mixture.models[1]
+
+
+class JointCTC(AssembledJointCTC):
+    """CTC and a decoder over one encoder (Watanabe et al. 2017).
+
+    The score of an output is w log p_ctc(y | x) + (1 - w) log p_decoder(y | x), where w is ``weight``. It is summed
+    token by token as in ``Fusion``, without renormalisation: PAD has the rest of the probability. Any search for
+    autoregressive models works: a beam is the one-pass joint decoding of the paper's section IV-B. ``stretch`` and
+    ``dropout`` belong to the frames as in ``CTC``. Raises UserError unless ``weight`` is from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        decoder: Factory[Decoder[Any]],
+        target_vocabulary: int,
+        weight: float = 0.3,
+        stretch: int = 1,
+        dropout: float = 0.0,
+    ) -> None:
+        if not 0 <= weight <= 1:
+            raise UserError(f"weight = {weight}: the share of CTC in the score, 0 to 1, was expected")
+        own: Any = decoder(memory=memory_widths(encoder))
+        aligned: Any = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)
+        super().__init__(encoder, Fusion([own, aligned], [1 - weight, weight], renormalise=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,35 +10,28 @@ from torch import Tensor, nn
 
 from transduce.core.errors import UserError
 from transduce.core.protocols import Encoder, Pooler, memory_widths
-from transduce.core.types import Emission, Factory
+from transduce.core.types import Emission, Factory, Memory
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import Readout
 from transduce.layers.modules.pooling import LastState
 
 
-class Classifier(nn.Module):
-    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token before EOS, which has no probability of its
-    own: ``emit`` raises UserError for other lengths.
+class AssembledClassifier(nn.Module):
+    """p(y | x) = softmax(W pool(encoder(x)) + b), of parts that are given ready. ``pooling`` makes one vector of the
+    encoder's memory, and ``projection`` its logits, of ``candidates`` alone if they are given.
 
-    ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
+    The target is one token before EOS, which has no probability of its own: ``emit`` raises UserError for other
+    lengths.
     """
 
     def __init__(
-        self,
-        target_vocabulary: int,
-        encoder: Encoder,
-        pooling: Factory[Pooler] = LastState,
-        dropout: float = 0.1,
+        self, encoder: Callable[[Any], Memory], pooling: Callable[[Memory], Tensor], projection: Callable[..., Tensor]
     ) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.pooling = pooling(memory=memory_widths(encoder))
-        self.dropout = Dropout(dropout)
-        self.projection = Readout(self.pooling.width, target_vocabulary)
+        self.encoder, self.pooling, self.projection = encoder, pooling, projection
 
     def start(self, source: Any) -> Tensor:
-        pooled_BD: Tensor = self.dropout(self.pooling(self.encoder(source)))
-        return pooled_BD
+        return self.pooling(self.encoder(source))
 
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
         one_B = torch.ones(len(state), dtype=torch.long, device=state.device)
@@ -49,5 +43,27 @@ class Classifier(nn.Module):
         return Emission(state[:, None], one_B)
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        logits: Tensor = self.projection(output, candidates)
-        return logits
+        return self.projection(output, candidates)
+
+
+class Classifier(AssembledClassifier):
+    """p(y | x) = softmax(W pool(encoder(x)) + b). The target is one token before EOS, which has no probability of its
+    own.
+
+    ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
+    """
+
+    def __init__(
+        self,
+        target_vocabulary: int,
+        encoder: Encoder,
+        pooling: Factory[Pooler] = LastState,
+        dropout: float = 0.1,
+    ) -> None:
+        own = pooling(memory=memory_widths(encoder))
+        super().__init__(encoder, own, Readout(own.width, target_vocabulary))
+        self.dropout = Dropout(dropout)
+
+    def start(self, source: Any) -> Tensor:
+        pooled_BD: Tensor = self.dropout(super().start(source))
+        return pooled_BD

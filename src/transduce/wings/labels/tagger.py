@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,16 +14,12 @@ from transduce.core.types import Emission, Memory, Padded, widened
 from transduce.layers.modules.embedding import Readout
 
 
-class Tagger(nn.Module):
-    """p(y | x) = prod_t p(y_t | x): a softmax over labels for the encoder's state of each token.
+class AssembledTagger(nn.Module):
+    """p(y | x) = prod_t p(y_t | x), of an encoder and a projection of its states to logits, which are given ready."""
 
-    A row has as many labels as tokens, without EOS.
-    """
-
-    def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
+    def __init__(self, encoder: Callable[[Any], Memory], projection: Callable[..., Tensor]) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.projection = Readout(encoder.width, target_vocabulary)
+        self.encoder, self.projection = encoder, projection
 
     def start(self, source: Any) -> Padded:
         return tokens(self.encoder(source))
@@ -35,25 +32,30 @@ class Tagger(nn.Module):
         return Emission(state.values[:, : max(1, longest)], state.lengths)
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
-        logits: Tensor = self.projection(output, candidates)
-        return logits
+        return self.projection(output, candidates)
 
 
-class ConditionalRandomField(nn.Module):
-    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + b_{y_t} + A_{y_t-1, y_t}) / Z(x).
+class Tagger(AssembledTagger):
+    """p(y | x) = prod_t p(y_t | x): a softmax over labels for the encoder's state of each token.
 
-    Two more vectors score the first and the last label (Lafferty et al. 2001; on a recurrent encoder Huang et al.
-    2015). They and A start near zero, so an untrained chain behaves like ``Tagger``.
+    A row has as many labels as tokens, without EOS.
     """
 
     def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
+        super().__init__(encoder, Readout(encoder.width, target_vocabulary))
+
+
+class AssembledConditionalRandomField(nn.Module):
+    """A linear chain of parts that are given ready: ``transition`` [V, V], and ``ends`` [2, V] before the first label
+    and after the last.
+    """
+
+    def __init__(
+        self, encoder: Callable[[Any], Memory], projection: Callable[..., Tensor], transition: Tensor, ends: Tensor
+    ) -> None:
         super().__init__()
-        self.encoder = encoder
-        self.projection = Readout(encoder.width, target_vocabulary)
-        self.transition = nn.Parameter(torch.empty(target_vocabulary, target_vocabulary))
-        self.ends = nn.Parameter(torch.empty(2, target_vocabulary))  # before the first label, after the last
-        for table in (self.transition, self.ends):
-            nn.init.uniform_(table, -0.1, 0.1)
+        self.encoder, self.projection = encoder, projection
+        self.transition, self.ends = transition, ends
 
     def trellis(self, source: Any) -> Trellis:
         states = tokens(self.encoder(source))
@@ -62,6 +64,22 @@ class ConditionalRandomField(nn.Module):
         wide = widened(logits_BTV.dtype)
         start_V, end_V = self.ends.to(wide)
         return Trellis(logits_BTV.to(wide), states.lengths, self.transition.to(wide), start_V, end_V)
+
+
+class ConditionalRandomField(AssembledConditionalRandomField):
+    """A linear chain over an encoder's states: p(y | x) = exp(sum_t W_{y_t} h_t + b_{y_t} + A_{y_t-1, y_t}) / Z(x).
+
+    Two more vectors score the first and the last label (Lafferty et al. 2001; on a recurrent encoder Huang et al.
+    2015). They and A start near zero, so an untrained chain behaves like ``Tagger``.
+    """
+
+    def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
+        projection = Readout(encoder.width, target_vocabulary)
+        transition = nn.Parameter(torch.empty(target_vocabulary, target_vocabulary))
+        ends = nn.Parameter(torch.empty(2, target_vocabulary))
+        for table in (transition, ends):
+            nn.init.uniform_(table, -0.1, 0.1)
+        super().__init__(encoder, projection, transition, ends)
 
 
 def tokens(memory: Memory) -> Padded:

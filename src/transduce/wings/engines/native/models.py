@@ -1,4 +1,7 @@
-"""Models whose parts our library computes: the package's own models with other parts."""
+"""What the package's own models have as parts, if our library computes them.
+
+The models themselves are those that take ready parts, such as ``AssembledEncoderDecoder``.
+"""
 
 from __future__ import annotations
 
@@ -12,34 +15,17 @@ from transduce.core import tree
 from transduce.core.types import Memory, Padded
 from transduce.layers.modules.pooling import pool
 from transduce.layers.modules.positions import Sinusoidal
-from transduce.models.autoregressive import EncoderDecoder, LanguageModel
-from transduce.models.instant import Instant
+from transduce.models.autoregressive import AssembledEncoderDecoder
 from transduce.models.mixtures import Fusion
-from transduce.wings.ctc.models import CTC, JointCTC
 from transduce.wings.ctc.prefixes import Prefixes
-from transduce.wings.engines.native.matrices import Readout
 from transduce.wings.engines.native.parts import Encoded, Parts, whole
-from transduce.wings.labels.classifier import Classifier
-from transduce.wings.labels.tagger import ConditionalRandomField, Tagger
 
 
-class NativeEncoderDecoder(EncoderDecoder):
-    """An encoder and a decoder, which are no modules: looking up a submodule takes as long as an operator."""
-
-    def __init__(self, encoder: Any, decoder: Any) -> None:
-        nn.Module.__init__(self)
-        self.encoder, self.decoder = encoder, decoder
-
-
-class NativeLanguageModel(LanguageModel):
-    def __init__(self, decoder: Any) -> None:
-        nn.Module.__init__(self)
-        self.decoder = decoder
-
-    def start(self, source: Any) -> Any:
-        rows = tree.rows(source)
-        states = Padded(torch.empty(rows, 0, 0), torch.zeros(rows, dtype=torch.long))
-        return self.decoder.start(Memory(states, (torch.empty(rows, 0),), source))
+def no_source(source: Any) -> Memory:
+    """The empty memory that a language model's decoder starts from, for each row of the source."""
+    rows = tree.rows(source)
+    states = Padded(torch.empty(rows, 0, 0), torch.zeros(rows, dtype=torch.long))
+    return Memory(states, (torch.empty(rows, 0),), source)
 
 
 class NativeFrames(nn.Module):
@@ -71,18 +57,10 @@ class NativeFrames(nn.Module):
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
 
-class NativeCTC(CTC):
-    def __init__(self, encoder: Any, decoder: Any) -> None:
-        nn.Module.__init__(self)
-        self.encoder, self.decoder = encoder, decoder
-
-
-class NativeJointCTC(JointCTC):
-    def __init__(self, encoder: Any, decoder: Any, frames: NativeFrames, weight: float) -> None:
-        nn.Module.__init__(self)
-        self.encoder = encoder
-        of_memory = NativeEncoderDecoder(lambda memory: memory, decoder)  # a mixture has modules
-        self.mixture = Fusion([of_memory, frames], [1 - weight, weight], renormalise=False)
+def joint(decoder: Any, frames: NativeFrames, weight: float) -> Fusion:
+    """The mixture of a decoder and of frames over one memory, in which the frames have this weight."""
+    of_memory = AssembledEncoderDecoder(lambda memory: memory, decoder)  # a mixture has modules
+    return Fusion([of_memory, frames], [1 - weight, weight], renormalise=False)
 
 
 class NativeLengths:
@@ -94,32 +72,6 @@ class NativeLengths:
     def __call__(self, memory: Memory) -> Tensor:
         size_BD = self.positions(memory.states.lengths)
         return self.matrix(torch.cat([*tree.leaves(memory.summary), size_BD], -1)).log_softmax(-1)
-
-
-class NativeInstant(Instant):
-    def __init__(self, encoder: Any, decoder: Any, length: NativeLengths) -> None:
-        nn.Module.__init__(self)
-        self.encoder, self.decoder = encoder, decoder
-        self.length: Any = length
-
-
-class NativeTagger(Tagger):
-    def __init__(self, encoder: Any, matrix: Readout) -> None:
-        nn.Module.__init__(self)
-        self.encoder, self.matrix = encoder, matrix
-
-    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
-        return self.matrix.logits(output, candidates)
-
-
-class NativeConditionalRandomField(ConditionalRandomField):
-    def __init__(self, parts: Parts, encoder: Any) -> None:
-        nn.Module.__init__(self)
-        self.encoder = encoder
-        projection = parts.readout("labels", None, encoder.encoded.width)
-        self.projection: Any = projection
-        self.transition: Any = parts.tensor("transition", projection.outputs, projection.outputs)
-        self.ends: Any = parts.tensor("ends", 2, projection.outputs)
 
 
 def last_state(parts: Parts, memory: Memory) -> Tensor:
@@ -136,19 +88,3 @@ def largest(parts: Parts, memory: Memory) -> Tensor:
 
 POOLERS: dict[str, Callable[[Parts, Memory], Tensor]] = {"last": last_state, "max": largest, "mean": mean}
 """The poolers of ``modules.pooling`` that have no parameters, by their names in a configuration."""
-
-
-class NativeClassifier(Classifier):
-    """A classifier of a vector that a pooler makes of the encoder's memory."""
-
-    def __init__(self, parts: Parts, encoder: Any, pooling: str) -> None:
-        nn.Module.__init__(self)
-        encoded = encoder.encoded
-        self.parts, self.encoder, self.pooler = parts, encoder, POOLERS[pooling]
-        self.matrix = parts.readout("labels", None, encoded.summary if pooling == "last" else encoded.width)
-
-    def start(self, source: Padded) -> Tensor:
-        return self.pooler(self.parts, self.encoder(source))
-
-    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
-        return self.matrix.logits(output, candidates)

@@ -6,6 +6,7 @@ The notes name the kind of model and the type of each part; a table below has th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +17,16 @@ from transduce.compute.library import library
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model
+from transduce.models.autoregressive import AssembledEncoderDecoder
+from transduce.models.instant import AssembledInstant
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.models.weights import load_tensors, set_weights
 from transduce.runs.manifest import Manifest
+from transduce.wings.ctc.models import AssembledCTC, AssembledJointCTC
 from transduce.wings.engines.native.conversion.converting import convert
 from transduce.wings.engines.native.convolution import NativeConvolutionDecoder, NativeConvolutionEncoder
 from transduce.wings.engines.native.edits import NativeEditDecoder
-from transduce.wings.engines.native.models import (
-    POOLERS,
-    NativeClassifier,
-    NativeConditionalRandomField,
-    NativeCTC,
-    NativeEncoderDecoder,
-    NativeFrames,
-    NativeInstant,
-    NativeJointCTC,
-    NativeLanguageModel,
-    NativeLengths,
-    NativeTagger,
-)
+from transduce.wings.engines.native.models import POOLERS, NativeFrames, NativeLengths, joint, no_source
 from transduce.wings.engines.native.parts import (
     NOTHING,
     Encoded,
@@ -55,6 +47,8 @@ from transduce.wings.engines.native.transformer import (
     NativeTransformerEncoder,
 )
 from transduce.wings.labels.chain_fusion import ChainFusion
+from transduce.wings.labels.classifier import AssembledClassifier
+from transduce.wings.labels.tagger import AssembledConditionalRandomField, AssembledTagger
 
 WEIGHTS = "weights.safetensors"
 
@@ -86,31 +80,49 @@ def _decoder(
     return decoders[choice(own, "type", decoders)](parts, own, encoded)
 
 
-def _encoder_decoder(parts: Parts, notes: Mapping[str, Any]) -> NativeEncoderDecoder:
+def _encoder_decoder(parts: Parts, notes: Mapping[str, Any]) -> AssembledEncoderDecoder:
     encoder = _encoder(parts, notes)
-    return NativeEncoderDecoder(encoder, _decoder(parts, notes, encoder.encoded))
+    return AssembledEncoderDecoder(encoder, _decoder(parts, notes, encoder.encoded))
 
 
-def _ctc(parts: Parts, notes: Mapping[str, Any]) -> NativeCTC:
+def _language_model(parts: Parts, notes: Mapping[str, Any]) -> AssembledEncoderDecoder:
+    return AssembledEncoderDecoder(no_source, _decoder(parts, notes, NOTHING))
+
+
+def _ctc(parts: Parts, notes: Mapping[str, Any]) -> AssembledCTC:
     encoder = _encoder(parts, notes)
-    return NativeCTC(encoder, NativeFrames(parts, notes, encoder.encoded))
+    return AssembledCTC(encoder, NativeFrames(parts, notes, encoder.encoded))
 
 
-def _joint_ctc(parts: Parts, notes: Mapping[str, Any]) -> NativeJointCTC:
+def _joint_ctc(parts: Parts, notes: Mapping[str, Any]) -> AssembledJointCTC:
     encoder = _encoder(parts, notes)
     frames, decoder = NativeFrames(parts, notes, encoder.encoded), _decoder(parts, notes, encoder.encoded)
-    return NativeJointCTC(encoder, decoder, frames, real(notes, "weight", 0, 1))
+    return AssembledJointCTC(encoder, joint(decoder, frames, real(notes, "weight", 0, 1)))
 
 
-def _instant(parts: Parts, notes: Mapping[str, Any]) -> NativeInstant:
+def _instant(parts: Parts, notes: Mapping[str, Any]) -> AssembledInstant:
     encoder = _encoder(parts, notes)
     decoder = _decoder(parts, notes, encoder.encoded, INSTANT_DECODERS)
-    return NativeInstant(encoder, decoder, NativeLengths(parts, whole(notes, "length_width", 1), encoder.encoded))
+    return AssembledInstant(encoder, decoder, NativeLengths(parts, whole(notes, "length_width", 1), encoder.encoded))
 
 
-def _tagger(parts: Parts, notes: Mapping[str, Any]) -> NativeTagger:
+def _tagger(parts: Parts, notes: Mapping[str, Any]) -> AssembledTagger:
     encoder = _encoder(parts, notes)
-    return NativeTagger(encoder, parts.readout("labels", None, encoder.encoded.width))
+    return AssembledTagger(encoder, parts.readout("labels", None, encoder.encoded.width).logits)
+
+
+def _classifier(parts: Parts, notes: Mapping[str, Any]) -> AssembledClassifier:
+    encoder, pooling = _encoder(parts, notes), choice(notes, "pooling", POOLERS)
+    width = encoder.encoded.summary if pooling == "last" else encoder.encoded.width
+    return AssembledClassifier(encoder, partial(POOLERS[pooling], parts), parts.readout("labels", None, width).logits)
+
+
+def _conditional_random_field(parts: Parts, notes: Mapping[str, Any]) -> AssembledConditionalRandomField:
+    encoder = _encoder(parts, notes)
+    projection = parts.readout("labels", None, encoder.encoded.width)
+    labels = projection.outputs
+    transition, ends = parts.tensor("transition", labels, labels), parts.tensor("ends", 2, labels)
+    return AssembledConditionalRandomField(encoder, projection, transition, ends)
 
 
 def _members(parts: Parts, notes: Mapping[str, Any], count: int | None = None) -> list[Any]:
@@ -147,15 +159,13 @@ def _with_counts(parts: Parts, notes: Mapping[str, Any]) -> Any:
 
 MODELS: dict[str, Reader] = {
     "encoder-decoder": _encoder_decoder,
-    "language-model": lambda parts, notes: NativeLanguageModel(_decoder(parts, notes, NOTHING)),
+    "language-model": _language_model,
     "ctc": _ctc,
     "joint-ctc": _joint_ctc,
     "instant": _instant,
     "tagger": _tagger,
-    "classifier": lambda parts, notes: NativeClassifier(
-        parts, _encoder(parts, notes), choice(notes, "pooling", POOLERS)
-    ),
-    "crf": lambda parts, notes: NativeConditionalRandomField(parts, _encoder(parts, notes)),
+    "classifier": _classifier,
+    "crf": _conditional_random_field,
     "chain-fusion": _chain_fusion,
     "ensemble": lambda parts, notes: Ensemble(_members(parts, notes)),
     "fusion": _fusion,
