@@ -21,7 +21,6 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
 FAMILIES = ROOT / "docs" / "families.md"
 PICTURE = ROOT / "docs" / "pictures" / "families-on-three-tasks.svg"
-RECIPES = ROOT / "src" / "transduce" / "wings" / "recipes"
 
 
 def pages() -> Iterator[tuple[Path, str]]:
@@ -33,7 +32,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield FAMILIES, families.filled(page, families.table(compared, results.records))
     yield PICTURE, families.picture(compared, results.records)
     for name in recipes.names():
-        path = RECIPES / f"{name}.toml"
+        path = Path(str(recipes.place(name)))
         found = [row for row in results.rows if row.recipe == name]
         yield path, header(name, path.read_text(encoding="utf-8"), results.of_recipe(name), bool(found))
 

@@ -19,7 +19,6 @@ from transduce.cli import app as cli
 from transduce.core import names
 from transduce.runs import code
 from transduce.runs.code import Code
-from transduce.wings.records import machine
 
 # The tests of a room may use those of another: all rooms can be imported from.
 sys.path += [str(room) for room in sorted(Path(__file__).parent.rglob("*")) if room.is_dir()]
@@ -144,9 +143,3 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 def committed_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records are made as if the code were committed, because tests run while it is changed."""
     monkeypatch.setattr(code, "code", lambda: Code("0123456789"))
-
-
-@pytest.fixture
-def quick_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replaces the measurement of this machine's GFLOP/s, which takes a second or more, by fixed numbers."""
-    monkeypatch.setattr(machine, "measure_gflops", lambda dtype, **_: 12.5 if dtype is torch.float32 else 25.0)

@@ -23,10 +23,10 @@ from transduce.data.pairs import Pairs, PairsWriter, RowType, flattened
 from transduce.data.preparation import Tokenizers, examples, prepare
 from transduce.data.rows import CorpusRow, read
 from transduce.data.settings import Data, Lines, Units
+from transduce.data.strings import Reverse
 from transduce.data.tokenizers.text import Bpe, Characters, Symbols
 from transduce.wings.labels.spelled import Spelled
 from transduce.wings.language.gap_tokenizer import Gaps
-from transduce.wings.recipes.origins.strings import Reverse
 
 TRAIN = ["ab\tA B", "abc\tA B C", "c\tC"]
 

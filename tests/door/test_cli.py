@@ -129,11 +129,7 @@ for line in ("--help", "trane", "predict --help"):
 
 def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> None:
     """The settings of its base are shown too. The output is a file that can be trained."""
-    name = next(
-        name
-        for name in recipes.names()
-        if "base" in config.parse(recipes.folder().joinpath(f"{name}.toml").read_bytes(), name)
-    )
+    name = next(name for name in recipes.names() if "base" in recipes.own_tables(name))
     status, out, _ = call("recipes", name)
     assert status == 0
     assert out.startswith(f"# {recipes.headline(name)}")

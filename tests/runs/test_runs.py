@@ -420,10 +420,3 @@ def test_weights_that_do_not_fit_leave_the_model_unchanged() -> None:
     with pytest.raises(UserError, match=r"bias is \(3,\), the model expects \(2,\)"):
         set_weights(model, {"weight": torch.ones(2, 2), "bias": torch.ones(3)}, "a file")
     assert all(torch.equal(tensor, before[name]) for name, tensor in weights(model).items())
-
-
-def test_a_hidden_markov_model_of_an_earlier_version_says_to_count_again(own_run: Path) -> None:
-    table = config.read(own_run / "config.toml")
-    (own_run / "config.toml").write_text(config.write(table | {"model": {"type": "hmm", "prefix": 2, "suffix": 10}}))
-    with pytest.raises(UserError, match=r"of an earlier version, .* count it again, .* train tagging-hmm --out "):
-        transduce.load(own_run)

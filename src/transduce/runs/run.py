@@ -26,7 +26,6 @@ from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines
 from transduce.models.mixtures import Ensemble
-from transduce.runs import old_formats
 from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import has_checkpoint, load_checkpoint
 from transduce.runs.history import append_history, directories
@@ -217,7 +216,6 @@ class Run:
         if an earlier version wrote a model that this version cannot read.
         """
         path = self.weights(checkpoint)
-        old_formats.check_model(self.settings, self.path)
         model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
         load_checkpoint(model, path, mapped)
         return model.eval()

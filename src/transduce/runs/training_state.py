@@ -17,11 +17,11 @@ from transduce.data.batching import Place
 from transduce.data.fingerprints import Fingerprints
 from transduce.data.fingerprints import from_json as fingerprints_from_json
 from transduce.models.weights import save_tensors, save_weights
-from transduce.runs import old_formats
 from transduce.runs.checkpoints import Rank, load_checkpoint, read_tensors, write_checkpoint
 from transduce.runs.layout import FINGERPRINTS, MODEL, OPTIMIZER, STATE
 from transduce.runs.optimizer_state import ANOTHER, Kept, Moments, optimizer_tensors, restore_optimizer
 
+FORMAT = 1  # of the state that training goes on from; raise it if what the state holds changes
 GENERATOR, CARRY = "generator.", "carry."  # prefixes of names in OPTIMIZER
 Carry = tuple[Tensor, ...] | None  # what an objective carries from batch to batch
 
@@ -77,7 +77,7 @@ def save_training(
         save_weights(model, new / MODEL)
         save_tensors(tensors, new / OPTIMIZER)
 
-    write_checkpoint(folder, fill, asdict(state), texts)
+    write_checkpoint(folder, fill, {"format": FORMAT, **asdict(state)}, texts)
 
 
 def load_training(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, kept: Kept) -> State:
@@ -101,9 +101,14 @@ def load_carry(folder: Path, device: torch.device) -> Carry:
 
 
 def read_state(folder: Path) -> State:
-    """The state in the checkpoint ``folder``; raises UserError if it is damaged."""
+    """The state in the checkpoint ``folder``; raises UserError if it is damaged, or of another format."""
     try:
-        record = old_formats.state(json.loads((folder / STATE).read_text(encoding="utf-8")), folder)
+        record = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        if (written := record.pop("format")) != FORMAT:
+            raise UserError(
+                f"{folder / STATE} has format {written!r}, and this version of transduce goes on with {FORMAT}: go on "
+                "with the version that began the run, or train again"
+            )
         best = record["best"]
         return State(
             **record
@@ -111,6 +116,8 @@ def read_state(folder: Path) -> State:
             | {name: tuple(record[name]) for name in ("validations", "recent")}  # JSON has no tuples
             | {"curve": tuple((step, loss) for step, loss in record["curve"])}
         )
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{folder / STATE} is damaged ({error!r}); resume from a copy, or train again") from error
 

@@ -10,7 +10,6 @@ from transduce.data.corpora import Files
 from transduce.data.fingerprints import DataChange, Fingerprint, RowFingerprints, changed
 from transduce.data.preparation import Prepared, locate
 from transduce.data.settings import Data
-from transduce.runs import old_formats
 from transduce.runs.layout import CONFIG
 from transduce.runs.training_state import read_fingerprints
 
@@ -73,7 +72,7 @@ def other_measure(point: Path, table: config.Table) -> tuple[str, ...]:
     """A tuple of one line if ``table`` chooses the best checkpoint by another measure than ``point`` did; otherwise
     empty. Values of two measures cannot be compared.
     """
-    then, now = old_formats.measure(config.read(point / CONFIG)), old_formats.measure(table)
+    then, now = _measure(config.read(point / CONFIG)), _measure(table)
     if then == now:
         return ()
     return (f"{now} chooses the best checkpoint from here on, where {then} did: the next one validated is the best",)
@@ -86,3 +85,8 @@ def _beginning(data: Data, shard: Files, lines: int) -> str:
     for _ in read(chain.from_iterable(islice(by_line, lines))):
         pass
     return read.found[0].sha256
+
+
+def _measure(settings: config.Table) -> str:
+    """The measure that chooses the best checkpoint: the first metric, or the loss if there are no metrics."""
+    return str(next(iter(settings["training"]["validation"]["metrics"]), "loss"))

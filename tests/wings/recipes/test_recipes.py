@@ -32,7 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "second.toml").write_text("[data]\nseed = 1\n", encoding="utf-8")
     (tmp_path / "first.toml").write_text(FIRST, encoding="utf-8")
     (tmp_path / "notes.txt").write_text("no recipe", encoding="utf-8")
-    monkeypatch.setattr(recipes, "folder", lambda: tmp_path)
+    monkeypatch.setattr(recipes, "folders", lambda: [tmp_path])
     return tmp_path
 
 
@@ -64,11 +64,6 @@ def test_a_run_in_place_of_a_recipe_is_told(tmp_path: Path, monkeypatch: pytest.
         ConfigError, match=r"run is a run directory, and not a recipe: give its settings, run/config\.toml"
     ):
         recipes.read("run")
-
-
-def test_what_takes_the_place_of_a_recipe_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"the recipe 'ocr-lines-ctc' is gone; in its place: ocr-lines$"):
-        recipes.read("ocr-lines-ctc")
 
 
 def test_a_broken_recipe_is_named(folder: Path) -> None:

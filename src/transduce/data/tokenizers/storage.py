@@ -8,7 +8,7 @@ it into the table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,6 @@ from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer
 
 TEXT = "text"  # a record without a kind: the library's own JSON has no place for one
-_KINDS_BY_KEYS: Mapping[frozenset[str], str] = {
-    frozenset({"labels", "with_text", "text"}): "labelled",
-    frozenset({"features", "separator", "text"}): "features",
-    frozenset({"factors", "separator"}): "factored",
-    frozenset({"words"}): "spelled",
-    frozenset({"words", "known"}): "spelled",
-    frozenset({"mean", "scale"}): "numbers",
-    frozenset({"signal", "mean", "scale"}): "signal",
-}
-"""The kinds of files that were saved before records named their kind."""
 
 
 def load(path: str | Path) -> Tokenizer:
@@ -67,12 +57,12 @@ def record_of(tokenizer: Tokenizer) -> Any:
 
 
 def from_record(record: Any) -> Tokenizer:
-    """The tokenizer of a record. A record without a kind has the kind that its keys tell, otherwise "text".
+    """The tokenizer of a record. A record without a kind has the kind "text".
 
     Raises DataError if no registered unit has tokenizers of this kind. Errors of the class for a wrong record are not
     changed.
     """
-    kind = record.get("kind") or _KINDS_BY_KEYS.get(frozenset(record), TEXT)
+    kind = record.get("kind", TEXT)
     cls = _find(kind)
     if cls is None:
         known = {str(each.kind) for each in _classes()}

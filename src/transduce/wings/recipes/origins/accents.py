@@ -10,7 +10,7 @@ from typing import Literal
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Splits
-from transduce.wings.recipes.origins.base import tsv_splits
+from transduce.data.origins import tsv_splits
 from transduce.wings.recipes.origins.multi30k import published
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Splits
-from transduce.wings.recipes.origins.base import hashed_split, package, tsv_splits
+from transduce.data.origins import hashed_split, package, tsv_splits
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce.data.corpora import DataError
+from transduce.data.origins import package
 from transduce.wings.recipes.origins.album import pillow
-from transduce.wings.recipes.origins.base import package
 
 FAMILIES = ("DejaVu*.ttf", "STIXGeneral*.ttf")  # of matplotlib's; the others have letters at private code points
 NOBODY = "\U0010ffff"  # not a character: a font draws it as its sign for missing characters

@@ -15,7 +15,7 @@ from pathlib import Path
 from transduce.core.names import alternatives
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
-from transduce.wings.recipes.origins.base import tsv_splits
+from transduce.data.origins import tsv_splits
 from transduce.wings.recipes.origins.windows import Windows
 from transduce.wings.signals.tokenizers.numbers import MISSING
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transduce.core.errors import UserError
 from transduce.data.corpora import DataError, Splits
-from transduce.wings.recipes.origins.base import made_up
+from transduce.data.origins import made_up
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import pytest
 import transduce
 
 Call = Callable[..., tuple[int, str, str]]
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 COMMANDS = [line for language, block in BLOCKS if not language for line in block.replace("\\\n", " ").splitlines()]

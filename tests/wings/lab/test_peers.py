@@ -16,7 +16,7 @@ import torch
 
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")

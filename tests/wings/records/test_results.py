@@ -31,7 +31,7 @@ from transduce.wings.records.record import (
     Versions,
 )
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
     *("code-conala", "company", "engines-edits", "inflection-medium"),

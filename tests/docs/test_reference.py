@@ -13,7 +13,7 @@ import pytest
 from transduce.core import names
 from transduce.metrics.base import METRICS
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "reference"
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "reference"
 
 
 @pytest.fixture(scope="module")

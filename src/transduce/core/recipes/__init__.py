@@ -13,6 +13,7 @@ import functools
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.core import config
 from transduce.core.config.errors import kind, shown
 from transduce.core.config.user_data import ABOUT_DATA, SPLITS, Merged, without_own_data
+from transduce.core.errors import MissingWingError
 from transduce.core.names import RECIPES, alternatives, imported
 from transduce.core.text_files import kind_of
 
@@ -41,7 +43,8 @@ class Size:
 
 def names() -> list[str]:
     """The names of all recipes of the package, sorted."""
-    return sorted(file.name.removesuffix(".toml") for file in folder().iterdir() if file.name.endswith(".toml"))
+    files = (file.name for folder in folders() for file in folder.iterdir())
+    return sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml"))
 
 
 def read(recipe: str | Path) -> config.Table:
@@ -51,7 +54,7 @@ def read(recipe: str | Path) -> config.Table:
     ``about_data`` are left out, because they are no settings of a run. If a user's .toml file brings data, what the
     package's recipes say about their own data is left out too (``config.user_data``).
 
-    Raises ConfigError for an unknown name (with the nearest one, or what takes the place of a recipe that is gone), for
+    Raises ConfigError for an unknown name (with the nearest one), for
     a missing base, for circular bases, and for a file that is not TOML. Raises OSError if the .toml file itself cannot
     be read.
     """
@@ -162,10 +165,11 @@ def headline(name: str) -> str:
     return describe(name).partition("\n")[0]
 
 
-def folder() -> Traversable:
-    """The folder of the package's recipes. Raises MissingWingError if this installation does not have them."""
-    imported(RECIPES, "a recipe by name")
-    return resources.files(RECIPES)
+def folders() -> list[Traversable]:
+    """The folders of the package's recipes: of the hall, which has ``reverse`` alone, and of the wing ``recipes``."""
+    with suppress(MissingWingError):
+        return [resources.files(__name__), resources.files(imported(RECIPES, "the recipes"))]
+    return [resources.files(__name__)]
 
 
 @dataclass(frozen=True)
@@ -233,41 +237,14 @@ def _is_file(recipe: str) -> bool:
 
 def _bytes(name: str) -> bytes:
     if name not in names():
-        if name in IN_PLACE:
-            raise config.ConfigError("", f"the recipe {name!r} is gone; in its place: {IN_PLACE[name]}")
         if (path := Path(name)).exists():
             raise config.ConfigError("", f"{name} is {(found := kind_of(path)).name}, and not a recipe: {found.remedy}")
         if path.suffix:
             raise config.ConfigError("", f"there is no file {name}, and no recipe of this name: check the path")
         raise config.ConfigError("", f"no recipe {name!r}{alternatives(name, names())}; or give a path to a .toml file")
-    return folder().joinpath(f"{name}.toml").read_bytes()
+    return place(name).read_bytes()
 
 
-# ------------------------------------------------------------ recipes of earlier versions
-
-IN_PLACE = {
-    "arithmetic": "cells-arithmetic --set data.origin.digits=4 --set data.origin.distractors=2",
-    "digits-attention": "digits-joint --set objective.weight=0 --set model.weight=0",
-    "g2p-large": "g2p-attention --minutes 60 --set model.encoder.layers=2 --set model.encoder.dropout=0.2 "
-    "--set model.decoder.dropout=0.2",
-    "multi30k-de-en-dynamic": """multi30k-de-en-transformer --set 'model.encoder.mixer={type="dynamic", kernel=7}' """
-    """--set 'model.decoder.mixer={type="dynamic", kernel=7}'""",
-    "multi30k-de-en-luong-fed": "multi30k-de-en-recurrent --set model.decoder.wiring.input_feeding=true",
-    "multi30k-de-en-pointer": "multi30k-de-en-recurrent with the settings of copying in docs/families.md",
-    "multi30k-de-en-ssru": """multi30k-de-en-transformer --set 'model.decoder.mixer={type="recurrent", cell="ssru"}'""",
-    "multi30k-de-en-transformer-post": "multi30k-de-en-transformer --set model.encoder.norm=post "
-    "--set model.decoder.norm=post --set training.optimizer.rate=1e-3",
-    "multi30k-de-en-transformer-rotary": "multi30k-de-en-transformer with the settings of rotary positions in "
-    "docs/families.md",
-    "ocr-digits-ctc": """ocr-handwriting --set 'data.origin={type="picture-archive", folder="FOLDER"}'""",
-    "ocr-lines-attention": "ocr-lines, or CTC and attention together by the settings in docs/pictures.md",
-    "ocr-lines-ctc": "ocr-lines",
-    "ocr-lines-joint": "ocr-lines with the settings of CTC and attention in docs/pictures.md",
-    "ptb": "ptb-lstm, or language-model for your own text",
-    "ptb-characters-convs2s": "ptb-characters with the settings of convolutions in docs/language-models.md",
-    "ptb-characters-gru": "ptb-characters --set model.decoder.cell=gru --set model.decoder.width=700",
-    "ptb-lstm-dropout": "ptb-lstm-medium",
-    "warpeace-char-transformer": "warpeace-char with the settings of the Transformer in docs/language-models.md",
-    "xml": """cells-arithmetic --set 'data.origin={type="xml", pairs=50000, steps=16}' --set search.max_length=120""",
-}
-"""What takes the place of each: the first word is a recipe, and options behind it go to ``transduce train``."""
+def place(name: str) -> Traversable:
+    """The file of a recipe of the package."""
+    return next(file for folder in folders() if (file := folder.joinpath(f"{name}.toml")).is_file())

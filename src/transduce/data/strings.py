@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from transduce.data.corpora import DataError, Splits
-from transduce.wings.recipes.origins.base import held_out, made_up
+from transduce.data.origins import held_out, made_up
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import pytest
 from transduce import api
 from transduce.wings.engines.sharing.packing import pack
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 NOBODY = 65534
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 SETTINGS = ["training.steps=2", "data.origin.pairs=60", "training.precision=float32", "training.validation.metrics=[]"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-
 from test_recipes import facts
+
 from transduce.cli.commands import SUMMARIES, imported
 from transduce.core import config, recipes
 from transduce.training.settings import Settings
@@ -42,9 +42,8 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def changed() -> list[tuple[str, str, list[str]]]:
     """The page, the recipe and the settings of each command that trains a shipped recipe with other settings."""
-    in_place = [("recipes", ["transduce", "train", *shlex.split(text)]) for text in recipes.IN_PLACE.values()]
     found = []
-    for page, words in [*commands(), *in_place]:
+    for page, words in commands():
         settings = [value for option, value in pairwise(words) if option == "--set"]
         if words[1] == "train" and settings and words[2] in recipes.names() and not ELSEWHERE.intersection(words):
             found.append((page, words[2], settings))
@@ -98,24 +97,3 @@ def test_pages_name_only_recipes_that_exist() -> None:
         named |= {(page.name, name) for name in re.findall(r"\brecipes? `([\w-]+)`", page.read_text("utf-8"))}
     names = (each for each in named if re.fullmatch(r"[a-z0-9-]+", each[1]))  # neither placeholders nor files
     assert not [each for each in names if each[1] not in recipes.names()]
-
-
-def test_pages_name_no_recipe_that_is_gone() -> None:
-    """Only names with a hyphen are searched, since others are also words. The test above finds those in commands."""
-    assert not set(recipes.names()) & recipes.IN_PLACE.keys()
-    named = {
-        (page.name, name)
-        for page in WRITTEN
-        for name in recipes.IN_PLACE
-        if "-" in name and re.search(rf"(?<![\w/-]){re.escape(name)}(?![\w-])", page.read_text("utf-8"))
-    }
-    assert not named
-
-
-@pytest.mark.parametrize("name", recipes.IN_PLACE)
-def test_what_takes_the_place_of_a_recipe_exists(name: str) -> None:
-    assert name not in recipes.names()
-    first, *_ = re.findall(r"[\w-]+", recipes.IN_PLACE[name])
-    assert first in recipes.names()
-    for page in re.findall(r"docs/\S+\.md", recipes.IN_PLACE[name]):
-        assert (ROOT / page).is_file()

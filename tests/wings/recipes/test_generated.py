@@ -10,8 +10,8 @@ import pytest
 from transduce.data.base import Origin
 from transduce.data.corpora import DataError, Splits, present
 from transduce.data.rows import read
+from transduce.data.strings import Reverse
 from transduce.wings.recipes.origins.arithmetic import Arithmetic, value
-from transduce.wings.recipes.origins.strings import Reverse
 from transduce.wings.recipes.origins.xml import Xml, XmlDocuments, closing
 
 
