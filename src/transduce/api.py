@@ -13,6 +13,7 @@ from transduce.compute.crew import join
 from transduce.compute.threads import use_threads
 from transduce.core import config, recipes
 from transduce.core.errors import UserError
+from transduce.core.names import service
 from transduce.data.settings import Units
 from transduce.runs.layout import CONFIG, TENSORBOARD
 from transduce.runs.loading import load
@@ -24,7 +25,6 @@ from transduce.training.begin import train as begin_training
 from transduce.training.callbacks import Callback, TensorBoard
 from transduce.training.interruption import raise_again
 from transduce.training.sizes import Alternative
-from transduce.wings.lab.dry_run import dry_run as measure_training
 
 HELD_OUT = 20  # one pair in this number is kept for validation
 
@@ -132,7 +132,7 @@ def dry_run(
     table = _with_parents(made.table, init, teacher)
     _check_has_model(table, recipe)
     run = run_folder(recipe, out)
-    return [*made.notes, *measure_training(table, run, device, _alternatives(recipe, settings)).lines()]
+    return [*made.notes, *service("dry run")(table, run, device, _alternatives(recipe, settings)).lines()]
 
 
 def _alternatives(

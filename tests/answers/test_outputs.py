@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,11 +10,8 @@ from pathlib import Path
 import pytest
 from test_cli import told
 
-from transduce.cli import commands
-from transduce.cli.options import with_option_groups
-from transduce.cli.outputs import OUTPUTS, check_outputs
+from transduce.cli.outputs import check_outputs
 from transduce.core.errors import UserError
-from transduce.wings.vectors.commands.app import vectors
 
 Call = Callable[..., tuple[int, str, str]]
 LINES = b"abc\nab\n"
@@ -126,21 +122,3 @@ def test_a_shard_of_elsewhere_is_not_taken_for_an_answer(trained: Path, place: P
         (place / folder / "a").write_bytes(LINES)
     message = told(call("predict", trained, "shards", "--out", "out"))
     assert "out has a already, which no such command has written" in message
-
-
-def test_every_path_that_a_command_writes_is_known() -> None:
-    """An option that writes is in ``OUTPUTS``, or a test below names it as read."""
-    read = {"files", "run", "runs", "source", "target", "pairs", "against", "aligner", "dictionary", "prefixes"}
-    read |= {"constraints", "system", "systems", "also", "paths", "gold", "like", "occupations", "conllu", "key_file"}
-    read |= {"init", "teacher", "sample", "folder", "train", "valid", "test", "file", "vectors", "questions", "other"}
-    read |= {"weat", "similarity", "analogies", "sentences", "specific", "equalise", "recipe", "opened", "models"}
-    read |= {"after", "config", "baseline"}
-    functions = [with_option_groups(commands.function(name)) for name in commands.SUMMARIES if name != "vectors"]
-    functions += [each.callback for each in vectors.registered_commands if each.callback is not None]
-    unknown = {
-        f"{function.__name__} {parameter.name}"
-        for function in functions
-        for parameter in inspect.signature(function).parameters.values()
-        if "Path" in str(parameter.annotation) and parameter.name not in read | set(OUTPUTS)
-    }
-    assert not unknown

@@ -11,8 +11,7 @@ from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.preparation import examples, prepare
 from transduce.data.rows import CorpusRow, check, read
 from transduce.data.settings import Data, Lines, Units
-from transduce.data.tokenizers.text import Characters, Symbols
-from transduce.wings.looking.survey import survey
+from transduce.data.tokenizers.text import Symbols
 
 UNIVERSAL = """\
 # text = It doesn't.
@@ -81,20 +80,6 @@ def test_bad_input(tmp_path: Path) -> None:
 
 def data(files: Files, lines: Lines, source: object = None) -> Data:
     return Data(Units(source=source or Symbols(), target=Symbols()), train=files, lines=lines)  # type: ignore[arg-type]
-
-
-def test_words_and_labels_of_unequal_number_are_told(tmp_path: Path) -> None:
-    files = file(tmp_path, "a.tsv", "a b c\tX Y Z\na b\tX\nc\tZ\n")
-    with pytest.raises(DataError, match=r"a\.tsv:2: 1 labels in the target for 2 tokens in the source; mend the line"):
-        prepare(data(files, Lines(unequal="error")), tmp_path / "cache")
-    prepared = prepare(data(files, Lines(unequal="skip")), tmp_path / "cache")
-    assert prepared.report.splits["train"].kept == len(prepared.train) == 2
-    assert prepared.report.lines() == ["train: 2 pairs", f"  1 unequal (skip): {files.path}:2"]
-    tally = survey(data(files, Lines(unequal="skip")), tmp_path / "cache").splits["train"].tally
-    assert tally == prepared.report.splits["train"]
-    assert len(prepare(data(files, Lines()), tmp_path / "cache").train) == 3
-    (by_character,) = [prepare(data(files, Lines(unequal="skip"), Characters()), tmp_path / "cache").train]
-    assert len(by_character) == 1  # "c", a character, and "Z"
 
 
 def test_vocabularies_are_learned_on_a_sample_of_sentences(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from transduce.core.errors import MissingPackageError
 from transduce.core.types import Example, Prediction
 from transduce.data.batching import Batches, Batching, Place, drawn_pairs
-from transduce.data.corpora import ColumnNames, DataError, Files, Splits
+from transduce.data.corpora import ColumnNames, DataError, Files
 from transduce.data.pairs import Pairs, Ragged
 from transduce.data.preparation import examples, prepare
 from transduce.data.rows import check, read
@@ -24,8 +24,6 @@ from transduce.data.tokenizers.text import Symbols, Unigram
 from transduce.evaluation.groups import by_corpus
 from transduce.metrics.base import metric
 from transduce.metrics.statistics import statistics
-from transduce.wings.recipes.origins import multi30k
-from transduce.wings.recipes.origins.multi30k import Multi30kDirections
 
 ROWS = [("a b", "x"), ("c", "y z"), ("d e f", "w")]
 UNITS = Units(source=Symbols(), target=Symbols())
@@ -237,19 +235,3 @@ def test_each_corpus_has_its_own_score(tmp_path: Path) -> None:
     assert grouping.labels == ("one.tsv", "second")
     assert [(each.examples, each.scores["exact"]) for each in grouping.bins] == [(3, 100.0), (2, 50.0)]
     assert by_corpus([], [Example("a"), Example("b")]) == []
-
-
-def test_directions_are_corpora_with_the_language_of_the_target_as_the_tag(monkeypatch: pytest.MonkeyPatch) -> None:
-    def brought(self: Any, folder: Path) -> Splits:
-        return Splits(*(Files(source=f"{split}.{self.source}", target=f"{split}.{self.target}") for split in "abc"))
-
-    monkeypatch.setattr(multi30k.Multi30k, "prepare", brought)
-    train = Multi30kDirections(("de-en", "en-fr")).prepare(Path()).train
-    assert train is not None
-    assert [(each.source, each.target, each.tag, each.name) for each in train.parts] == [
-        ("a.de", "a.en", "__en__", "de-en"),
-        ("a.en", "a.fr", "__fr__", "en-fr"),
-    ]
-    for wrong in (("de-de",), ("de-pl",), ("de",), ()):
-        with pytest.raises(DataError, match="directions"):
-            Multi30kDirections(wrong)

@@ -10,15 +10,13 @@ import pytest
 from transduce.core import recipes
 from transduce.core.config import ConfigError
 from transduce.data.corpora import ColumnNames, DataError, Files
-from transduce.data.notices import header, notices, told
+from transduce.data.notices import header, notices
 from transduce.data.preparation import examples, prepare
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.text import Characters, Symbols
-from transduce.wings.looking.survey import survey
 
 Call = Callable[..., tuple[int, str, str]]
-PHONES = [(word, word[::-1].upper()) for word in "ab cd efg hi jkl mno pqr st uv wx yz bc".split()]  # noqa: SIM905
 
 
 def rows(*pairs: tuple[str | None, str]) -> list[CorpusRow]:
@@ -50,19 +48,6 @@ def test_a_first_pair_is_no_header(pairs: list[tuple[str | None, str]]) -> None:
     assert header(rows(*pairs)) is None
 
 
-def test_a_header_is_told_until_columns_are_named(tmp_path: Path) -> None:
-    lines = ["word\tipa", "ab\tA B", "cd\tC D"]
-    data = data_of(tmp_path / "a.tsv", lines)
-    (notice,) = notices(data, "train", data.train or Files(path=""))
-    assert "a.tsv:1 is probably a header ('word', 'ipa'), and is learned as a pair" in notice
-    assert """data.columns={source="word", target="ipa"}""" in notice
-    (notice,) = notices(data, None, data.train or Files(path=""))
-    assert notice.endswith("('word', 'ipa'), and is measured as an example: take the line out")
-    assert any("is probably a header" in line for line in survey(data, tmp_path).lines())
-    named = data_of(tmp_path / "a.tsv", lines, columns=ColumnNames("word", "ipa"))
-    assert list(notices(named, "train", named.train or Files(path=""))) == []
-
-
 def test_further_columns_are_counted_until_columns_are_chosen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lines = ["ab\tA B\tCC-BY", "cd\tC D", "ef\tE F\tCC-BY\tmore"]
     data = data_of(tmp_path / "a.tsv", lines)
@@ -73,22 +58,6 @@ def test_further_columns_are_counted_until_columns_are_chosen(tmp_path: Path, ca
     assert "2 with further columns" in caplog.text
     chosen = data_of(tmp_path / "a.tsv", lines, columns=ColumnNames(0, 1))
     assert prepare(chosen, tmp_path).report.lines() == ["train: 3 pairs"]
-
-
-def test_phones_without_spaces_are_told_with_their_remedy(tmp_path: Path) -> None:
-    data = data_of(tmp_path / "a.tsv", [f"{word}\t{phones}" for word, phones in PHONES])
-    (tmp_path / "v.tsv").write_text("ab\tQQ\n")
-    data = Data(data.units, data.train, Files(path=str(tmp_path / "v.tsv")))
-    prepared = prepare(data, tmp_path)
-    lines = told(data, prepared.report, prepared.tokenizers)
-    assert [line for line in lines if "warning" in line] == [lines[-1]]
-    assert "each target is one token, such as 'BA'" in lines[-1]
-    assert "data.units.target=characters" in lines[-1]
-    assert survey(data, tmp_path).lines()[-1] == lines[-1]
-    for target in ("A B", "yes"):  # phones with spaces; a class
-        data = data_of(tmp_path / "b.tsv", [f"{word}\t{target}" for word, _ in PHONES])
-        prepared = prepare(data, tmp_path)
-        assert told(data, prepared.report, prepared.tokenizers) == ["train: 12 pairs"]
 
 
 def test_markup_as_text_is_told(tmp_path: Path) -> None:

@@ -25,8 +25,6 @@ from transduce.data.rows import CorpusRow, read
 from transduce.data.settings import Data, Lines, Units
 from transduce.data.strings import Reverse
 from transduce.data.tokenizers.text import Bpe, Characters, Symbols
-from transduce.wings.labels.spelled import Spelled
-from transduce.wings.language.gap_tokenizer import Gaps
 
 TRAIN = ["ab\tA B", "abc\tA B C", "c\tC"]
 
@@ -192,16 +190,6 @@ def test_real_processes_encode_the_same(data, cache):
 def test_an_error_of_a_line_survives_the_way_back():
     error = pickle.loads(pickle.dumps(LineError("a line", "is odd")))
     assert (error.line, str(error)) == ("a line", "'a line' is odd")
-
-
-def test_a_changed_list_of_words_is_read_again(data, cache, tmp_path):
-    file = tmp_path / "words"
-    unit = Spelled(Characters(), Symbols(always_in=file))
-    listed = []
-    for text in ("one", "one two"):
-        file.write_text(text.replace(" ", "\n"))
-        listed.append(prepare(replace(data, units=replace(data.units, source=unit)), cache).facts.source_words)
-    assert listed[1] == listed[0] + 1
 
 
 def test_a_joint_vocabulary_is_one(data, cache, tmp_path):
@@ -433,26 +421,6 @@ def test_nothing_left_is_an_error_with_the_account(data, cache, tmp_path, split)
         DataError, match=rf"no pair of the {split} split .* 2 lines: 2 empty \(data\.lines\.empty = skip"
     ):
         prepare(replace(data, **{split: tsv(tmp_path / "holes.tsv", ["\tA", "a\t"])}), cache)
-
-
-@pytest.mark.parametrize(
-    ("units", "told"),
-    [
-        (
-            Units(source=Symbols(minimum_count=9), target=Characters()),
-            "data.units.source.minimum_count = 9: the 3 lines have 3 different tokens of the source, and all are rarer",
-        ),
-        (
-            Units(source=Characters(), target=Characters(minimum_count=4)),
-            "data.units.target.minimum_count = 4: the 3 lines have 4 different tokens of the target",
-        ),
-        (Units(joint=Symbols(minimum_count=9)), "data.units.joint.minimum_count = 9: the 6 lines have 6 different"),
-        (Units(source=Gaps(Symbols(minimum_count=9)), target=Symbols()), "data.units.source.text.minimum_count = 9"),
-    ],
-)
-def test_a_vocabulary_that_a_setting_empties_is_refused(data, cache, units, told):
-    with pytest.raises(DataError, match=f"^{told.replace('.', chr(92) + '.')}"):
-        prepare(replace(data, units=units), cache)
 
 
 def test_lines_that_limits_leave_out_are_told_with_the_limits(data, cache):

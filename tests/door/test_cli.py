@@ -28,7 +28,6 @@ from transduce.core.errors import MissingPackageError, RequestError, StoppedErro
 from transduce.core.types import UNK
 from transduce.metrics.significance import Interval
 from transduce.runs.checkpoints import save_weights_alone
-from transduce.wings.counted.shortlist import CandidateWords
 
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
@@ -818,19 +817,6 @@ def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(ValueError, match="nothing to read: standard input is closed"):
         list(inputs.lines(None))
-
-
-def test_a_shortlist_that_is_there_is_whole(own_run: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(_: CandidateWords, path: Path) -> None:
-        path.write_bytes(b"half of")
-        raise OSError("killed")
-
-    assert call("shortlist", own_run, "--best=2")[0] == 0
-    assert not list(own_run.glob("*.new"))
-    whole = (own_run / "shortlist.safetensors").read_bytes()
-    monkeypatch.setattr(CandidateWords, "save", killed)
-    assert "killed" in told(call("shortlist", own_run, "--best=2"))
-    assert (own_run / "shortlist.safetensors").read_bytes() == whole
 
 
 @pytest.mark.parametrize("kind", [KeyError, ValueError, RuntimeError, ImportError])

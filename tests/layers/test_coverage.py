@@ -11,17 +11,11 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from families import FAMILIES, build
-from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.types import Memory, Padded
-from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.text import Characters
 from transduce.layers.modules.attention.coverage import CoverageAttention, LocationAttention
 from transduce.layers.modules.attention.energies import Additive, Dot, General, ScaledDot
 from transduce.layers.modules.attention.many_heads import MultiHeadAttention
-from transduce.search.greedy import Greedy
-from transduce.wings.looking.inspection.attention import attention
 
 ROWS, STEPS, POSITIONS, WIDTH, MEMORY = 3, 4, 6, 4, 6
 LENGTHS = torch.tensor([6, 2, 5])
@@ -198,28 +192,3 @@ def test_what_does_not_fit_is_refused() -> None:
         LocationAttention(WIDTH, MEMORY, Additive, kernel=4)
     with pytest.raises(ValueError, match="width = 4 does not divide into heads = 3"):
         MultiHeadAttention(WIDTH, MEMORY, heads=3)
-
-
-@pytest.mark.parametrize(
-    ("family", "found"),
-    [
-        ("bahdanau, location", ["decoder.wiring.attention"]),
-        ("luong, coverage, fed", ["decoder.wiring.attention"]),
-        ("luong, multi-head", ["decoder.wiring.attention.heads"]),
-        ("pointer over recurrent", ["decoder.decoder.wiring.attention", "decoder.attention"]),
-    ],
-)
-def test_the_inspector_sees_the_weights_returned(family: str, found: list[str]) -> None:
-    """A tap sees the same weights as the caller of the attention, in the same order, step by step or at once."""
-    letters = Characters()
-    transducer = Transducer(
-        build(FAMILIES[family]), Greedy(7), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"]))
-    )
-    asked: dict[str, list[torch.Tensor]] = {name: [] for name in found}
-    for name, seen in asked.items():
-        owner = transducer.model.get_submodule(name.removesuffix(".heads"))
-        owner.register_forward_hook(lambda _m, _i, out, seen=seen: seen.append(out[1]))
-    shown = attention(transducer, "abcde", "vwx").weights
-    assert list(shown) == found
-    for name, weights_TS in shown.items():
-        assert_close(weights_TS, torch.cat(asked[name], 1)[0, : len(weights_TS)].float())

@@ -10,12 +10,10 @@ from torch.testing import assert_close
 
 from families import FACTS, transformer
 from transduce.core import config
-from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.core.types import Facts, Padded
 from transduce.layers.modules.embedding import Readout, TokenEmbedding
 from transduce.models.weights import weights
-from transduce.wings.syntax.factors import SummedFactors
 
 JOINT = Facts(source_vocabulary=9, target_vocabulary=9)
 
@@ -29,14 +27,6 @@ def test_an_embedding_is_a_row_of_its_table() -> None:
     plain, scaled = TokenEmbedding(9, 16, scaled=False), TokenEmbedding(9, 16, scaled=True)
     assert_close(plain(ids), plain.weight[ids])
     assert_close(scaled(ids), scaled.weight[ids] * 4)
-
-
-@pytest.mark.parametrize("beyond", [9, 1000, -1])
-def test_an_id_beyond_the_table_is_named(beyond: int) -> None:
-    with pytest.raises(UserError, match=f"id {beyond} is outside an embedding of 9 vectors: ids from 0 to 8 were"):
-        TokenEmbedding(9, 16, scaled=True)(torch.tensor([[3, beyond]]))
-    with pytest.raises(UserError, match=f"id {beyond} is outside an embedding of 9 vectors"):
-        SummedFactors(9, 16, scaled=True, source_factors=2)(torch.tensor([[[3, 5], [4, beyond]]]))
 
 
 @pytest.mark.parametrize(

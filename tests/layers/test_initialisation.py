@@ -15,7 +15,7 @@ from test_resume import At, KilledError, Report, kill, same_bytes
 from torch import Tensor
 
 import transduce
-from families import FAMILIES, FAST, PARALLEL, transformer
+from families import FAMILIES, FAST, transformer
 from selection import mostly_slow
 from transduce import api
 from transduce.core import config
@@ -24,14 +24,13 @@ from transduce.core.protocols import Model
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.data.tokenizers.text import Characters, Symbols
+from transduce.data.tokenizers.text import Characters
 from transduce.layers.modules.embedding import Readout, TokenEmbedding
 from transduce.models.weights import save_weights, summarise
 from transduce.training.callbacks import Callback, Update
 from transduce.training.inheritance import Inheritance, Predecessor, vocabulary_axes
 from transduce.training.optimization import freeze
 from transduce.training.settings import Init
-from transduce.wings.labels.spelled import Spelled
 
 PAIRS = [("abc", "cba"), ("bé", "éb"), ("cü", "üc"), ("aé", "éa"), ("bca", "acb")]
 KNOWN = [("abc", "cba"), ("bca", "acb"), ("ba", "ab")]
@@ -317,20 +316,6 @@ def test_each_side_is_matched_by_its_own_vocabulary(source: str, target: str, tm
         for row, token in enumerate(new.tokens(range(len(new)))):
             same = token in there and torch.equal(table.weight[row], old[name][there.index(token)])
             assert same is (token in there)
-
-
-def test_known_words_are_matched_by_themselves(tmp_path: Path) -> None:
-    def knowing(text: str) -> Tokenizers:
-        return Tokenizers(Spelled(Characters(), Symbols()).learn([text]), Symbols().learn(["X Y"]))
-
-    table, before, known = PARALLEL["tagger, known words"], knowing("a cb"), knowing("cb aa a")
-    model, old, found = start(table, table, tmp_path, known, before)
-    words, letters = model.encoder.embedding.known.weight, model.encoder.embedding.weight
-    name = "encoder.embedding.known.weight"
-    assert found.by_token[name] == (3, 4)
-    assert [known.source.tokens([n])[0] for n in (7, 8, 9)] == ["<a>", "<aa>", "<cb>"]
-    assert torch.equal(words[[0, 1, 3]], old[name])
-    assert torch.equal(letters, old["encoder.embedding.encoder.embedding.weight"])
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,9 @@ from transduce import api
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, PAD, Batch, Padded
-from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.members import Members
 from transduce.runs.loading import load
-from transduce.wings.syntax.tokenizers.features import Features
 
 SOURCE = Padded(torch.tensor([[4, 7, 6, EOS], [8, EOS, 5, 5]]), torch.tensor([4, 2]))  # junk after the second
 TARGET = torch.tensor([[5, 3, EOS], [10, 10, EOS]])
@@ -75,16 +72,6 @@ def test_it_is_a_distribution_with_gradients() -> None:
 def test_to_copy_there_is_a_state_for_each_token() -> None:
     with pytest.raises(UserError, match=r"one state for each token.*decoder.copy=false"):
         build({**FAMILIES["edits"], "encoder": pyramidal()}).start(SOURCE)
-
-
-def test_the_data_know_what_a_copy_writes() -> None:
-    source = Features(Characters()).learn(["V;PST\tab", "N\tbc"])
-    target = Characters().learn(["cab", "d"])
-    copies = Tokenizers(source, target).facts.copies
-    assert len(copies) == len(source)
-    found = {source.tokens([i])[0]: target.tokens([to])[0] for i, to in enumerate(copies) if to != PAD}
-    assert found == {"a": "a", "b": "b", "c": "c"}
-    assert set(Tokenizers(source, Symbols().learn(["x y"])).facts.copies) == {PAD}
 
 
 def test_members_learn_alone_and_are_measured_together() -> None:

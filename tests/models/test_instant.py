@@ -27,12 +27,9 @@ from torch.testing import assert_close
 from drawn import spread
 from families import FAMILIES, PARALLEL, build, sources
 from transduce import api
-from transduce.answers.transducer import Transducer
 from transduce.core import config
 from transduce.core.config.errors import ConfigError
 from transduce.core.types import Batch, Emission, Memory, MemoryWidths, Padded
-from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.text import Characters
 from transduce.layers.decoders.instant import DenseDecoder, InstantTransformer
 from transduce.models.compatibility import check_fit
 from transduce.models.instant import LengthClassifier
@@ -42,7 +39,6 @@ from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
 from transduce.search.ranking import Average
-from transduce.wings.looking.inspection.attention import attention
 
 STATES = torch.randn(2, 5, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
 MEMORY = Memory(Padded(STATES, SOURCE.lengths), (STATES[:, 0], STATES[:, 1, :3]), None)
@@ -213,14 +209,6 @@ def test_smoothing_is_a_share() -> None:
 def test_words_are_not_mixed_where_they_come_all_at_once() -> None:
     with pytest.raises(ValueError, match="the instant model cannot extend, so it cannot be mixed word by word"):
         Ensemble([build(PARALLEL["instant, lstm to dense"])])
-
-
-def test_attention_is_not_shown_of_what_is_written_at_once() -> None:
-    letters = Characters()
-    model = build(PARALLEL["instant, lstm to dense"])
-    transducer = Transducer(model, LengthBeam(), Tokenizers(letters.learn(["abcde"]), letters.learn(["tuvwxyz"])))
-    with pytest.raises(ValueError, match="this instant model does not write word by word, so it has no attention"):
-        attention(transducer, "abc")
 
 
 INSTANT, AUTOREGRESSIVE = type(build(PARALLEL["instant, lstm to dense"])), type(build(FAMILIES["convs2s"]))

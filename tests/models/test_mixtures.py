@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from families import CHAINS, FACTS, attending, build, recurrent, sources, targets, transformer
+from families import FACTS, attending, build, recurrent, sources, targets, transformer
 from transduce.core import config
-from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.core.types import PAD, Padded
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
-from transduce.wings.labels.chain_fusion import ChainFusion
 
 INFINITY = float("inf")
 
@@ -52,35 +49,6 @@ def probabilities(model: Any) -> np.ndarray:
     logits: np.ndarray = model.readout(output).detach().numpy()
     raised = np.exp(logits - logits.max(-1, keepdims=True))
     return raised / raised.sum(-1, keepdims=True)
-
-
-@pytest.mark.parametrize("weights", [None, [0.3, 0.9], [0.0, 1.0]])
-def test_mixed_chains_are_the_product_of_their_powers(weights: list[float] | None) -> None:
-    one, other = (build(CHAINS["crf, lstm"], seed=seed) for seed in (1, 2))
-    source, labels = sources([3, 3]), list(itertools.product(range(FACTS.target_vocabulary), repeat=2))
-
-    def log_probs(model: Any) -> Tensor:
-        """[2, every pair of labels]"""
-        trellis = model.trellis(source)
-        scores = [trellis.score(torch.tensor([[*pair, 0]] * 2)) for pair in labels]
-        return torch.stack(scores, 1) - trellis.log_normaliser[:, None]
-
-    first, second = weights or [0.5, 0.5]
-    wanted = (first * log_probs(one) + second * log_probs(other)).log_softmax(-1)
-    assert_close(log_probs(ChainFusion([one, other], weights)), wanted)
-
-
-def test_chains_that_cannot_be_mixed() -> None:
-    first, second = build(CHAINS["hmm"]), build(CHAINS["hmm, of two labels, known words"])
-    with pytest.raises(UserError, match="must have the same labels and the same order"):
-        ChainFusion([first, second]).trellis(sources([2]))
-    with pytest.raises(UserError, match="the ensemble model has no trellis: a crf or an hmm"):
-        ChainFusion([Ensemble([build(transformer())])])
-    with pytest.raises(UserError, match="models is empty"):
-        ChainFusion([])
-    for wrong in ([1.0], [-1.0, 1.0], [0.0, 0.0]):
-        with pytest.raises(UserError, match="weights = "):
-            ChainFusion([first, first], wrong)
 
 
 def test_an_ensemble_is_the_mean_of_probabilities(members: list[Any]) -> None:

@@ -11,10 +11,6 @@ from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.core.types import BOS, EOS, Facts, Padded
-from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.text import Symbols
-from transduce.wings.summaries.tokenizer import Selection
-from transduce.wings.syntax.tokenizers.trees import TreeBrackets, TreeTags
 
 SOURCE = Padded(torch.tensor([[4, 7, 6, EOS], [8, EOS, 5, 5]]), torch.tensor([4, 2]))  # padded with other ids
 
@@ -31,15 +27,6 @@ def test_each_step_reads_the_word_that_is_written_next() -> None:
     s_NTW, _ = decoder.stack.unroll(inputs_NTI, decoder.start(memory).cells)
     expected_NTV = decoder.projection(torch.tanh(decoder.mix(torch.cat([s_NTW, read_NTD], -1))))
     assert_close(model.readout(model.extend(tokens, model.start(SOURCE))[0]), expected_NTV)
-
-
-def test_the_data_know_what_stands_for_a_word() -> None:
-    source = Symbols().learn(["We agree"])
-    units = TreeBrackets().learn(["(S (PRP We))"])
-    (place,) = Tokenizers(source, units).facts.placeholders
-    assert units.tokens([place]) == ["XX"]
-    for target in (TreeTags().learn(["(S (PRP We))"]), Selection().learn([]), source):
-        assert Tokenizers(source, target).facts.placeholders == ()
 
 
 def test_a_target_without_placeholders_is_refused() -> None:

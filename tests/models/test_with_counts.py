@@ -15,8 +15,6 @@ from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.members import Members
 from transduce.runs.loading import load
 from transduce.training.callbacks import Callback, Started
-from transduce.wings.looking.inspection.sentence import read_sentence
-from transduce.wings.looking.reports.sentence import sentence_page
 
 FAMILY = "edits with counts"
 TINY = {
@@ -59,23 +57,6 @@ def test_members_learn_without_the_counts() -> None:
     model.training = True  # its parts are not: no dropout
     loss, _ = Members()(model, batch())
     assert_close(loss.total, expected.total)
-
-
-def test_a_run_counts_first_and_keeps_its_counts(tmp_path: Path) -> None:
-    run, lines = tmp_path / "run", list[str]()
-    api.train_run("g2p-small", run, TINY, PAIRS, progress=False, callbacks=[Report(lines)])
-    assert "joint-ngram is counted, in " in lines[-1]
-    counted = load(run).model.models[1]
-    assert len(counted.units)
-    found = read_sentence("run", load(run), "abb")
-    assert [part.name for part in found.parts] == ["seeds", "joint-ngram"]
-    assert found.units is not None
-    assert "".join(source for source, _ in found.units.pieces) == "abb"
-    page = sentence_page([found])
-    assert "<h2>Models</h2>" in page
-    assert "<h2>Units</h2>" in page
-    api.train_run("g2p-small", run, {**TINY, "training.steps": 6}, PAIRS, progress=False, resume=True)
-    assert torch.equal(load(run).model.models[1].units, counted.units)
 
 
 def test_without_counts_it_is_the_trained_model_alone(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from transduce.search.beam import Beam
 from transduce.search.filters.language import LanguageModelFilter
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.ranking import LogProbability
-from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 
 Call = Callable[..., tuple[int, str, str]]
 SOURCES = ["abc", "hello", "zz", "a"]
@@ -113,19 +112,6 @@ def test_no_weight_leaves_it_out() -> None:
 
 
 # ------------------------------------------------------------------- frames
-
-
-def test_frames_with_a_language_model_of_the_settings(frames: Path, letters: Path) -> None:
-    """``test_frames.py`` shows that the search from Python equals the sum over all alignments."""
-    changes = {"search.language_model": str(letters), "search.weight": 0.8, "search.bonus": 1.0, "search.size": 5}
-    beside, alone = transduce.load(frames, settings=changes), transduce.load(frames)
-    search = PrefixBeam(5, 1, 0.8, 1.0, transduce.load(letters).model)
-    ours = [each[0] for each in beside.predict(SOURCES)]
-    theirs = [each[0] for each in alone.predict(SOURCES, search)]
-    assert [(each.text, each.score) for each in ours] == [(each.text, each.score) for each in theirs]
-    assert [each.score for each in ours] != [each[0].score for each in alone.predict(SOURCES)]
-    both = transduce.load(frames, settings=changes | {"search.language_model": f"{letters}+{letters}"})
-    assert [each[0].score for each in both.predict(SOURCES)] == pytest.approx([each.score for each in ours])
 
 
 # ----------------------------------------------------------------- where it is

@@ -27,7 +27,6 @@ from transduce.training import distillation
 from transduce.training.callbacks import Callback
 from transduce.training.distillation import ComputedDistributions, Distilled, StoredDistributions
 from transduce.training.settings import Distillation, Training
-from transduce.wings.signals.augmentation.masks import SpecAugment
 
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"
 
@@ -206,12 +205,6 @@ def test_it_is_asked_once_where_epochs_are_alike_and_memory_allows(
     assert isinstance(answers, StoredDistributions if once else ComputedDistributions)
     (line,) = teacher.lines(objective, pairs(), Training(steps=1))
     assert ("computed once, before the first update" in line, "computed with every batch" in line) == (once, not once)
-
-
-def test_changed_signals_are_asked_about_always(trained: Path) -> None:
-    teacher = distillation.Teacher(Distillation(trained), torch.device("cpu"))
-    changing = Training(steps=1, augmentation=(SpecAugment(),))
-    assert isinstance(teacher.taught(CrossEntropy(), pairs(), changing).teacher, ComputedDistributions)
 
 
 # ------------------------------------------------------------------ whole runs

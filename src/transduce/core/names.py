@@ -403,6 +403,7 @@ SERVICES: dict[str, str] = {
     "native engine": "transduce.wings.engines.native.opening:native_model",
     "exported model": "transduce.wings.engines.opening:open_model",
     "light export": "transduce.wings.engines.light:opened",
+    "dry run": "transduce.wings.lab.dry_run:dry_run",
     "comparison": "transduce.wings.lab.commands.compare:compared_with",
     "evaluation page": "transduce.wings.lab.reports.evaluation:write_page",
     "record of systems": "transduce.wings.lab.recording:record_systems",
