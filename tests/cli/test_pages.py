@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,9 @@ import torch
 
 import test_laws
 from families import build
-from transduce.cli.app import app
 from transduce.core import config, names
 from transduce.core.plugins import load_plugins
 from transduce.core.types import Memory, Padded
-from transduce.runs.loading import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["adding-a-cell", "adding-an-attention"]
@@ -73,30 +70,3 @@ def test_the_pages_model_holds_the_laws(model: Any, monkeypatch: pytest.MonkeyPa
 
 
 # -------------------------------------------------------------------- series
-
-
-@pytest.fixture
-def sales(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's table, in a folder of its own, from which its commands are run."""
-    rows = [f"{100 + day % 7},{3 + day % 2 / 2}" for day in range(300)]
-    (tmp_path / "sales.csv").write_text("\n".join(["sold,price", *rows]) + "\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_the_series_of_the_page_is_forecast(sales: Path) -> None:
-    text = (DOCS / "series.md").read_text(encoding="utf-8")
-    (command,) = (
-        block for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) if "sales" in block
-    )
-    app([*shlex.split(command.replace("\\\n", " "))[1:], "--set", "training.steps=2"], standalone_mode=False)
-    forecast = load(sales / "runs" / "sales")(" ".join(["100,3"] * 28))
-    assert len([float(number) for number in forecast.split()]) == 7
-
-
-@pytest.mark.usefixtures("sales")
-def test_the_code_of_the_page_on_series_runs() -> None:
-    given: dict[str, Any] = {}
-    exec(block("series", "python").replace('"training.steps": 200', '"training.steps": 2'), given)
-    assert len(given["forecast"]) == 12
-    assert all(map(math.isfinite, given["forecast"]))

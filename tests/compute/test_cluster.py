@@ -26,7 +26,6 @@ from transduce.compute.cluster import _call
 from transduce.core.errors import StoppedError, UserError
 from transduce.core.types import Example, Prediction
 from transduce.evaluation.shards import measured_together
-from transduce.training.callbacks import Callback, Started
 
 TINY = {
     "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},
@@ -197,20 +196,6 @@ def test_a_source_may_not_be_in_two_shards_if_references_are_grouped(
         assert line in capsys.readouterr().err
 
 
-class Workers(Fake):
-    """Stands for ``distributed.Client``. Its jobs are functions with arguments."""
-
-    def submit(self, function: Any, *arguments: Any, pure: bool, retries: int) -> Future:  # type: ignore[override]
-        assert not pure
-        assert retries > 0
-        sent = pickle.loads(pickle.dumps((function, arguments)))
-        self.futures.append(Future(lambda: pickle.loads(pickle.dumps(sent[0](*sent[1])))))
-        return self.futures[-1]
-
-    def close(self) -> None:
-        self.keys.append("closed")
-
-
 PARTS = {  # small parts, so that there are several jobs
     "transduce.data.encoding.LINES": 16,
     "transduce.wings.counted.ngram_counts.PART": 100,
@@ -244,14 +229,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name if path.parent.name != "train" else f"train/{path.name}": path.read_bytes() for path in found}
 
 
-class Reports(Callback):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def on_start(self, started: Started) -> None:
-        self.lines += started.report
-
-
 def counted(recipe: str, folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Counts a model. Returns the files of the prepared data and the files of the checkpoint."""
     settings = text(recipe, folder)
@@ -259,46 +236,9 @@ def counted(recipe: str, folder: Path, *more: str) -> tuple[dict[str, bytes], di
     return files(folder / "cache"), files(run / "checkpoints" / "best") | {"state.json": b"times"}
 
 
-@pytest.mark.parametrize(("recipe", "connections"), [("ptb-ngram", 1), ("tagging-hmm", 2), ("phrase-based", 1)])
-def test_a_cluster_prepares_and_counts_the_same_bytes(
-    recipe: str, connections: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clients: list[Workers] = []
-
-    def connect(address: str) -> Workers:
-        assert address == "tcp://there:1"
-        clients.append(Workers(threads=2))
-        return clients[-1]
-
-    for place in ("transduce.data.encoding.connect", "transduce.compute.cluster.connect"):
-        monkeypatch.setattr(place, connect)
-    alone = counted(recipe, tmp_path / "alone")
-    assert not clients
-    for name, value in PARTS.items():
-        monkeypatch.setattr(name, value)
-    assert counted(recipe, tmp_path / "together", "data.cluster='tcp://there:1'") == alone
-    assert len(clients) == 2 + connections  # training pairs, validation pairs, and counts
-    assert all(len(each.futures) > 1 and each.keys == ["closed"] for each in clients)
-
-
 def test_a_worker_of_another_version_is_refused() -> None:
     with pytest.raises(UserError, match="a worker has transduce"):
         _call(pickle.dumps(dict), str, 1, "0.0.0")
-
-
-@pytest.mark.parametrize("recipe", ["g2p-joint", "tagging-hmm"])
-def test_a_model_that_is_not_counted_in_parts_says_where_it_is_counted(
-    recipe: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("transduce.data.encoding.connect", lambda address: Workers(threads=2))
-    lines = "".join(f"{word}\t{' '.join(word)}\n" for word in ("ab", "ba", "aab", "abb"))
-    labels = "a b\t_ B\nb a\tB A\n"  # one is missing
-    (tmp_path / "pairs.tsv").write_text(lines if recipe == "g2p-joint" else labels)
-    splits = [f"data.{split}.path='{tmp_path / 'pairs.tsv'}'" for split in ("train", "valid", "test")]
-    more = ["data.cluster='tcp://there:1'", f"data.cache='{tmp_path / 'cache'}'"]
-    reports = Reports()
-    api.train_run(recipe, tmp_path / "run", [*splits, *more], device="cpu", progress=False, callbacks=[reports])
-    assert "counted on this machine: tcp://there:1 only encodes the data" in reports.lines
 
 
 def test_one_shard_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -20,14 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce import api
-from transduce.compute.crew import ALONE, Crew, join
-from transduce.core import recipes
+from transduce.compute.crew import ALONE, join
 from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
 from transduce.data.sharding import cut, shard
 from transduce.models.weights import load_tensors
-from transduce.training.begin import check_crew
-from transduce.training.settings import read_settings
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=7)
 PLAIN: dict[str, Any] = {"device": "cpu", "progress": False}
@@ -77,16 +74,6 @@ def test_one_process_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "two")
     with pytest.raises(UserError, match="numbers were expected"):
         join()
-
-
-def test_counted_models_and_streams_need_one_process() -> None:
-    counted = recipes.change(recipes.read("g2p-joint"), {})
-    with pytest.raises(UserError, match="counted by one process"):
-        check_crew(read_settings(counted), Crew(0, 2))
-    streamed = recipes.change(recipes.read("ptb-lstm"), {})
-    with pytest.raises(UserError, match=r"training\.streams"):
-        check_crew(read_settings(streamed), Crew(0, 2))
-    check_crew(read_settings(streamed), ALONE)
 
 
 # ------------------------------------------------------------------- processes

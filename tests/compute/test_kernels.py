@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from test_native import needs_library, usable
 from torch import Tensor
 from torch.testing import assert_close
 
+from libraries import needs_library, usable
 from transduce.compute import kernels, library
 from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.layers.modules.attention.heads import Heads, merge_heads, split_heads

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_forecaster import series
 
 import transduce
 from families import (
@@ -25,7 +24,7 @@ from families import (
 )
 from transduce import Workers
 from transduce.compute.packing import HalfPacking, OneDNNPacking, multiplies_halves, pack
-from transduce.compute.precision import autocast, hold_matrices
+from transduce.compute.precision import hold_matrices
 from transduce.core.types import Hypothesis, Padded
 from transduce.layers.modules.linear import linear
 from transduce.search.greedy import Greedy
@@ -55,18 +54,6 @@ def gap(some: list[Hypothesis], others: list[Hypothesis]) -> float:
     """The mean difference of log-probabilities, a token."""
     off = sum(abs(one.log_prob - other.log_prob) for one, other in zip(some, others, strict=True))
     return off / sum(len(one.tokens) for one in some)
-
-
-@pytest.mark.parametrize("family", NUMBERS)
-def test_numbers_are_near_those_of_float32(family: str) -> None:
-    exact, fast = pair(family)
-    source = series([5, 3, 4])
-    source = replace(source, values=source.values.float())
-    steps_B = torch.tensor([3, 2, 6])
-    one = exact.predict(source, steps_B).float()
-    with autocast("bfloat16", CPU)():
-        other = fast.predict(source, steps_B).float()
-    torch.testing.assert_close(one, other, rtol=0.05, atol=0.05)
 
 
 def test_matrices_are_held_in_it_and_the_rest_is_not() -> None:

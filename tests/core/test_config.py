@@ -16,12 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.core import config, names, recipes
+from transduce.core import config, names
 from transduce.core.config import ConfigError
 from transduce.core.config.annotations import members, protocol_of
 from transduce.core.config.spec import REQUIRED, Parameter, parameters_of
 from transduce.core.types import Factory, Facts
-from transduce.training.settings import read_settings
 
 S = TypeVar("S")
 
@@ -573,7 +572,10 @@ def test_names_are_unambiguous() -> None:
         assert len(set(table.values())) == len(table), protocol
 
 
-@pytest.mark.parametrize(("protocol", "name"), [(p, name) for p, table in names.NAMES.items() for name in table])
+INSTALLED = [(protocol, name) for protocol in names.NAMES for name in names.installed(protocol)]
+
+
+@pytest.mark.parametrize(("protocol", "name"), INSTALLED)
 def test_every_name_is_a_class_whose_constructor_can_be_written_down(protocol: str, name: str) -> None:
     expected = Factory[type(protocol, (), {})]  # type: ignore[misc]  # a stand-in: protocols are known by name
     resolved = config.resolve(least(protocol, name), expected, FACTS)
@@ -586,7 +588,7 @@ def least(protocol: str, name: str) -> config.Table:
     table: config.Table = {"type": name}
     for key, parameter in required(protocol, name).items():
         for part in filter(None, map(protocol_of, members(parameter.annotation))):
-            table[key] = least(part, min(names.NAMES[part], key=partial(size, part)))
+            table[key] = least(part, min(names.installed(part), key=partial(size, part)))
     return table
 
 
@@ -600,16 +602,6 @@ def size(protocol: str, name: str) -> tuple[int, int]:
 def required(protocol: str, name: str) -> dict[str, Parameter]:
     parameters = parameters_of(names.find(protocol, name))
     return {key: parameter for key, parameter in parameters.items() if parameter.default is REQUIRED}
-
-
-def test_parts_are_missed_before_anything_is_made() -> None:
-    """A missing part is an error before anything is built, even if another part builds it: a builder hands over
-    numbers, never parts.
-    """
-    table = recipes.read("multi30k-de-en-recurrent")
-    read_settings(table)
-    with refused("model.decoder.wiring.attention: missing; Bahdanau needs attention, a table"):
-        read_settings(config.assign(table, "model.decoder.wiring", {"type": "bahdanau"}))
 
 
 def test_a_file_can_import_nothing() -> None:

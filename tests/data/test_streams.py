@@ -17,7 +17,6 @@ from torch.testing import assert_close
 from families import build, convs2s, language, recurrent, stacked, targets, transformer
 from transduce import api
 from transduce.core import config
-from transduce.core.config.errors import ConfigError
 from transduce.core.names import NAMES
 from transduce.core.types import BOS, EOS, Batch
 from transduce.data.batching import Place
@@ -25,7 +24,6 @@ from transduce.data.corpora import DataError
 from transduce.data.pairs import Ragged
 from transduce.data.streams import StreamBatches, Streams
 from transduce.objectives.cross_entropy import CrossEntropy
-from transduce.training.settings import read_settings
 
 
 def text(lengths: list[int]) -> Ragged:
@@ -192,20 +190,6 @@ def test_a_run_killed_in_the_middle_of_a_document_ends_in_the_same_bytes(recipe:
     for name in ("last/model.safetensors", "last/optimizer.safetensors", "best/model.safetensors"):
         mine, whole = (tmp_path / run / "checkpoints" / name for run in ("run", "whole"))
         assert mine.read_bytes() == whole.read_bytes(), name
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"data": {"units": {"joint": "characters"}}}, "only a language model, whose data.units have a target alone"),
-        ({"objective": {"type": "cross-entropy", "forcing": "word-dropout"}}, "must read the text's own words"),
-        ({"distillation": {"teacher": "runs/other"}}, "leave out distillation"),
-        ({"model": {"type": "ngram"}}, "is counted, and not trained by gradients: leave training.streams out"),
-    ],
-)
-def test_what_reads_no_streams_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read_settings({**SETTINGS, **changes})
 
 
 def test_a_text_without_a_line_is_one_line_of_error(recipe: Path, tmp_path: Path, call: Any) -> None:

@@ -16,7 +16,7 @@ from transduce.cli.commands import SUMMARIES, imported
 from transduce.core import config, recipes
 from transduce.training.settings import Settings
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 WRITTEN = [page for page in PAGES if page.name not in ("results.md", "log.md")]  # one is generated, one is history
 ELSEWHERE = {"--init", "--plugin", "--teacher"}  # options that bring their own parts or settings

@@ -215,20 +215,6 @@ def test_runs_are_named_by_their_recipe() -> None:
     assert api.run_folder("g2p", "there") == Path("there")
 
 
-def test_a_recipe_that_is_only_a_base_names_those_that_add_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "task.toml").write_text("[training]\nsteps = 1\n", encoding="utf-8")
-    (tmp_path / "task-large.toml").write_text('base = "task"\n', encoding="utf-8")
-    monkeypatch.setattr(recipes, "folders", lambda: [tmp_path])
-    with pytest.raises(config.ConfigError, match="model: missing; task is the base of task-large: train one of these"):
-        api.train("task", tmp_path / "run")
-    with pytest.raises(config.ConfigError, match="missing; Settings needs data"):  # no recipe has it as its base
-        api.train("task-large", tmp_path / "run")
-    with pytest.raises(config.ConfigError, match="missing; Settings needs data"):
-        api.train("task", tmp_path / "run", {"model": {"type": "joint-ngram"}})
-
-
 # -------------------------------------------------------------- classes of one's own
 
 
@@ -262,33 +248,6 @@ def test_missing_plugins_are_told(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------ the package
-
-
-def test_public_names_are_pinned() -> None:
-    expected = [
-        "Answer",
-        "Callback",
-        "Constraints",
-        "Extras",
-        "Output",
-        "Request",
-        "RequestError",
-        "Transducer",
-        "UserError",
-        "Workers",
-        "distance",
-        "inspect",
-        "load",
-        "recipes",
-        "register",
-        "sweep",
-        "train",
-    ]
-    assert sorted(transduce.__all__) == sorted(expected)
-    assert all(getattr(transduce, name) is not None for name in expected)
-    assert set(expected) < set(dir(transduce))
-    with pytest.raises(AttributeError, match="trane"):
-        transduce.trane  # noqa: B018
 
 
 def test_importing_and_asking_for_help_bring_no_torch() -> None:

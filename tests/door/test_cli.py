@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import inspect
-import io
 import json
 import math
 import re
@@ -16,18 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-import torch
 import typer
 
 import transduce
+from installed import runs
 from transduce import api
 from transduce.cli import commands, formats, inputs
 from transduce.cli.options import with_option_groups
-from transduce.core import config, recipes
+from transduce.core import recipes
 from transduce.core.errors import MissingPackageError, RequestError, StoppedError, UserError
-from transduce.core.types import UNK
 from transduce.metrics.significance import Interval
-from transduce.runs.checkpoints import save_weights_alone
 
 Call = Callable[..., tuple[int, str, str]]
 COMMANDS = [
@@ -86,7 +83,7 @@ def as_sets(settings: dict[str, Any]) -> list[str]:
 # ----------------------------------------------------------------------- help
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*filter(runs, COMMANDS)])
 def test_every_command_helps(command: str, call: Call) -> None:
     status, out, _ = call(command, "--help")
     assert status == 0
@@ -100,7 +97,7 @@ def test_help_names_every_command(call: Call) -> None:
     assert all(command in out for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*filter(runs, COMMANDS)])
 def test_the_list_has_the_first_paragraph_of_each_commands_help(command: str) -> None:
     """The summaries are a table, so the list of commands imports no command. The table must agree with each command's
     help.
@@ -124,37 +121,6 @@ for line in ("--help", "trane", "predict --help"):
     run = [sys.executable, "-c", program]
     out = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True).stdout
     assert re.findall(r"^imported ?(.*)$", out, re.MULTILINE) == ["", "", "predict"]
-
-
-def test_one_recipe_is_shown_with_its_settings(call: Call, tmp_path: Path) -> None:
-    """The settings of its base are shown too. The output is a file that can be trained."""
-    name = next(name for name in recipes.names() if "base" in recipes.own_tables(name))
-    status, out, _ = call("recipes", name)
-    assert status == 0
-    assert out.startswith(f"# {recipes.headline(name)}")
-    (tmp_path / "mine.toml").write_text(out, encoding="utf-8")
-    assert config.read(tmp_path / "mine.toml") == recipes.read(name)
-    assert "no recipe 'revers'; did you mean" in told(call("recipes", "revers"))
-
-
-def test_recipes_shows_a_file_with_the_settings_of_its_base(call: Call, tmp_path: Path) -> None:
-    own = tmp_path / "own.toml"
-    own.write_text('# My recipe.\nbase = "reverse"\n[training]\nsteps = 7\n')
-    status, out, _ = call("recipes", own)
-    assert status == 0
-    assert out.startswith("# My recipe.\n\n")
-    assert config.parse(out.encode(), "shown") == recipes.read(own)
-    assert "steps = 7" in out
-    assert "none.toml: there is no such file" in told(call("recipes", tmp_path / "none.toml"))
-
-
-def test_recipes_are_shown_with_what_they_should_score(call: Call) -> None:
-    status, out, _ = call("recipes")
-    assert status == 0
-    for name in recipes.names():
-        assert f"{name}\n    {recipes.headline(name)}" in out
-    assert out.count("A base without a model.") == sum("model" not in recipes.read(name) for name in recipes.names())
-    assert "    A base without a model. Train one of these: clips-caption, clips-labels\n" in out
 
 
 # ---------------------------------------------------------------------- train
@@ -206,24 +172,6 @@ def test_an_interrupted_training_exits_with_130(call: Call, monkeypatch: pytest.
     assert call("train", "reverse")[:2] == (130, "")
 
 
-def test_two_plain_files_through_the_template(tmp_path: Path, call: Call) -> None:
-    lines = ["ein Hund schläft", "zwei Hunde", "ein Kind", "das Kind schläft", "drei Kinder"] * 4
-    splits = []
-    for split in ("train", "valid"):
-        for side, suffix in (("source", ""), ("target", " !")):
-            path = tmp_path / f"{split}.{side}"
-            path.write_text("".join(f"{line}{suffix}\n" for line in lines), encoding="utf-8")
-            splits.append(f"--set=data.{split}.{side}={path}")
-    small = [f"--set=model.{side}.{key}=8" for side in ("encoder", "decoder") for key in ("width", "embedding_width")]
-    budget = ["--set=training.steps=2", "--device=cpu"]
-    run = tmp_path / "run"
-    status, _, err = call("train", "translation", "--out", run, *splits, *small, *budget, "--set=search.max_length=5")
-    assert status == 0, err
-    assert "bleu" in err
-    status, out, _ = call("predict", run, "--device=cpu", stdin=b"ein Kind\nzwei\n")
-    assert (status, out.count("\n")) == (0, 2)
-
-
 # -------------------------------------------------------------------- predict
 
 
@@ -271,17 +219,6 @@ def test_bytes_that_are_no_text_are_refused(trained: Path, tmp_path: Path, call:
     zipped = call(*asked, stdin=gzip.compress(b"ab\n"))
     assert zipped == call(*asked, stdin=b"ab\n")
     assert "standard input is text in UTF-16" in told(call(*asked, stdin="ab\n".encode("utf-16")))
-
-
-def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Call) -> None:
-    table = tmp_path / "pairs.tsv"
-    table.write_text("ab\tba\nb\tb\nlast\n")
-    for command in ("predict", "rerank"):
-        extra = ["--mbr=bleu"] if command == "rerank" else []
-        assert f"cut -f1 {table}" in told(call(command, trained, table, "--device=cpu", *extra))
-    assert "standard input is a table with tabs" in told(call("predict", trained, stdin=b"ab\tba\nb\n"))
-    table.write_text("\tab\na\tb\nab\n")  # tabs of a text
-    assert call("predict", trained, table, "--device=cpu")[0] == 0
 
 
 def test_a_plugin_that_is_not_python_is_told(trained: Path, tmp_path: Path, call: Call) -> None:
@@ -372,32 +309,6 @@ def test_what_is_set_holds_for_the_beam_that_is_asked_for(trained: Path, call: C
     assert len(one[1].splitlines()) == 3
 
 
-def test_the_search_is_changed_key_by_key(trained: Path, call: Call) -> None:
-    """--set changes the options of a search, which need no options of their own on the command line."""
-    record = json.loads(call("predict", trained, "--set=search.ranking=none", "--format=jsonl", stdin=b"abc\n")[1])
-    assert record["score"] == record["log_prob"]
-    greedy = call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1]
-    changes = ["--set", "search.type=greedy", "--set", "search.max_length=6"]
-    assert call("predict", trained, "--device=cpu", *changes, stdin=LINES)[1] == greedy
-    shortest = call("evaluate", trained, "--set=search.max_length=1", "--json", "--metric=cer")[1]
-    assert json.loads(shortest)["metrics"]["cer"] == 100.0  # every output is empty
-    assert call("inspect", trained, "abc", "--set=search.max_length=1")[1].splitlines()[1].split()[0] == "</s>"
-
-
-def test_the_tree_of_a_search(call: Call, trained: Path, tmp_path: Path) -> None:
-    lines = call("inspect", trained, "abca", "--beam-tree", "--beam=3", "--device=cpu")[1].splitlines()
-    assert "the best" in "".join(lines)
-    assert len(lines) > 1
-    status, out, _ = call("inspect", trained, "abca", "--beam-tree", "--out", tmp_path / "tree.html", "--device=cpu")
-    assert (status, out) == (0, "")
-    assert "<svg" in (tmp_path / "tree.html").read_text(encoding="utf-8")
-    assert call("inspect", trained, "abca", "--beam-tree", f"--out={tmp_path / 'tree.svg'}", "--device=cpu")[0] == 0
-    assert (tmp_path / "tree.svg").read_text(encoding="utf-8").startswith("<svg")
-    every = call("inspect", trained, "abca", "--beam-tree", "--beam=3", "--pruned", "--device=cpu")[1]
-    assert " ×" in every
-    assert " ×" not in "".join(lines)
-
-
 def test_rows_stay_rows_whatever_a_text_holds() -> None:
     output = transduce.Output("a\tb\nc\rd", (), -1.0, -0.5, ())
     answer = transduce.Answer(transduce.Request("x\ty"), [output])
@@ -416,37 +327,6 @@ def test_what_is_not_finite_is_null_in_json() -> None:
     record = {"metrics": {"perplexity": math.inf}, "intervals": {"perplexity": Interval(1.5, math.nan)}}
     told = {"metrics": {"perplexity": None}, "intervals": {"perplexity": [1.5, None]}}
     assert json.loads(formats.as_json(record, indent=1), parse_constant=pytest.fail) == told
-
-
-def test_alignments_follow_each_output(trained: Path, answers: list[transduce.Output], call: Call) -> None:
-    status, out, _ = call("predict", trained, "--alignments", "--device=cpu", stdin=b"abc\n\n")
-    line, empty = out.splitlines()
-    text, links = line.split(" ||| ")
-    assert (status, text) == (0, answers[0].text)
-    assert [link.partition("-")[2] for link in links.split()] == [str(place) for place in range(len(text))]
-    assert {int(link.partition("-")[0]) for link in links.split()} <= {0, 1, 2}
-    assert empty == f"{answers[1].text} ||| "
-    asked = ["predict", trained, "--alignments", "--device=cpu", "--batch-size=1", "--format"]
-    record = json.loads(call(*asked, "jsonl", stdin=b"abc\n")[1])
-    assert " ".join(f"{source}-{target}" for source, target in record["alignment"]) == links
-    assert call(*asked, "tsv", stdin=b"abc\n")[1].split("\t")[2:] == [text, f"{links}\n"]
-
-
-def test_unknowns_are_replaced_by_the_source(own_run: Path, tmp_path: Path, call: Call) -> None:
-    model = transduce.load(own_run, device="cpu")
-    with torch.no_grad():
-        for parameter in model.model.decoder.projection.parameters():
-            parameter.zero_()
-        model.model.decoder.projection.bias[UNK] = 9.0  # it writes only <unk>
-    save_weights_alone(own_run / "checkpoints" / "best", model.model, {})
-    asked = ["predict", own_run, "--device=cpu"]
-    assert "<unk>" not in call(*asked, stdin=b"a\n")[1]
-    assert call(*asked, "--set=search.unknown=true", stdin=b"a\n")[1].startswith("<unk><unk>")
-    replaced = call(*asked, "--replace-unk", stdin=b"a\n")[1].strip()
-    assert set(replaced) == {"a"}
-    (tmp_path / "words.tsv").write_text("a\tœ\n", encoding="utf-8")
-    known = call(*asked, "--replace-unk", f"--dictionary={tmp_path / 'words.tsv'}", stdin=b"a\n")[1].strip()
-    assert known == replaced.replace("a", "œ")
 
 
 # ----------------------------------------------------------- score and evaluate
@@ -520,32 +400,6 @@ def test_evaluate_tells_the_errors_apart(trained: Path, pair: list[str], call: C
     assert "wer: 1 errors, 3 words in the references: 2 right, 1 substitutions, 0 deletions, 0 insertions" in out
 
 
-def test_sources_that_are_missing_are_told(trained: Path, tmp_path: Path, call: Call) -> None:
-    """A run needs --source with --target, also beside a file. A comparison of files alone needs no source."""
-    (tmp_path / "t").write_text("ab\nc\n")
-    targets = f"--target={tmp_path / 't'}"
-    together = "--source and --target go together"
-    assert together in told(call("evaluate", trained, targets, "--against", tmp_path / "t", "--metric=cer"))
-    assert together in told(call("compare", trained, tmp_path / "t", targets, "--metric=cer"))
-    (tmp_path / "other").write_text("ab\nd\n")
-    assert call("compare", tmp_path / "t", tmp_path / "other", targets, "--metric=cer", "--trials=10")[0] == 0
-
-
-def test_scores_are_told_though_the_report_cannot_be_written(
-    trained: Path, pair: list[str], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: Any) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr("transduce.wings.pages.page.write", full)
-    report = f"--report={tmp_path / 'new' / 'page.html'}"
-    (tmp_path / "outputs").write_text("a\nb\nc\n")
-    for command in (["evaluate", trained], ["compare", trained, tmp_path / "outputs"]):
-        status, out, err = call(*command, *pair, report, "--metric=cer", "--trials=10", "--device=cpu")
-        assert (status, err) == (2, "transduce: no space left\n")
-        assert "cer" in out
-
-
 def test_pairs_are_read_by_the_runs_columns(own_run: Path, tmp_path: Path, call: Call) -> None:
     config = own_run / "config.toml"
     config.write_text(config.read_text() + '\n[data.columns]\nsource = "src"\ntarget = "tgt"\n')
@@ -562,64 +416,7 @@ def test_pairs_are_read_by_the_runs_columns(own_run: Path, tmp_path: Path, call:
 # -------------------------------------------------------------------- distance
 
 
-def test_lattice_lists_alignments_or_draws_them(call: Call, tmp_path: Path) -> None:
-    status, out, _ = call("lattice", "Hi", "--frames=3")
-    assert (status, out.splitlines()[0]) == (0, "5 alignments of 'Hi' with 3 frames")
-    assert sorted(out.splitlines()[1:]) == ["-Hi", "H-i", "HHi", "Hi-", "Hii"]
-    assert call("lattice", "Hello", "--frames=6")[1] == "1 alignment of 'Hello' with 6 frames\nHel-lo\n"
-    assert call("lattice", "Hi", "--frames=9", "--most=0")[1].splitlines()[1] == "... and 330 more"
-    assert call("lattice", "Hi", "--frames=5", "--out", tmp_path / "hi.svg")[:2] == (0, "")
-    assert (tmp_path / "hi.svg").read_text(encoding="utf-8").startswith("<svg")
-
-
-def test_distance_shows_all_alignments(call: Call) -> None:
-    status, out, _ = call("distance", "fawl", "awn", "--substitution=2", "--all")
-    assert status == 0
-    assert "distance 3, 3 optimal alignments" in out
-    assert out.count("d = = ") == 3
-
-
-def test_distance_for_programs(call: Call) -> None:
-    record = json.loads(call("distance", "a b", "b a", "--units=words", "--transposition=1", "--all", "--json")[1])
-    assert (record["distance"], record["count"], record["table"][2]) == (1.0, 1, [2.0, 1.0, 1.0])
-    assert record["alignments"] == [[{"kind": "transpose", "source": ["a", "b"], "target": ["b", "a"], "cost": 1.0}]]
-
-
-def test_distance_draws(tmp_path: Path, call: Call) -> None:
-    assert call("distance", "a", "b", f"--out={tmp_path / 'page.html'}") == (0, "", "")
-    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-
-
-def test_distance_writes_one_thing(tmp_path: Path, call: Call) -> None:
-    status, out, err = call("distance", "a", "b", f"--out={tmp_path / 'page.html'}", "--json")
-    assert (status, out) == (2, "")
-    assert "--out draws the table and --json writes it for programs: leave out one of them" in err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_distance_breaks_no_table_that_is_too_wide(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    status, out, err = call("distance", "a" * 60, "b" * 60)
-    assert status == 0
-    assert out.startswith("distance 60, 1 optimal alignment\n")
-    assert "the table takes 308 columns and the terminal has 200: see it with --out FILE.html" in err
-
-
 # ----------------------------------------------------------------- several runs
-
-
-def test_every_command_takes_several_runs(trained: Path, sister: Path, call: Call) -> None:
-    runs = f"{trained}+{sister}"
-    both = transduce.load(runs, device="cpu")
-    assert call("predict", runs, "--device=cpu", stdin=LINES)[1].splitlines() == both(["abc", "", "zé"])
-    (forced,) = both.score([("abc", "cba")])
-    assert call("score", runs, "--device=cpu", stdin=b"abc\tcba\n")[1] == f"{forced.log_prob:.6f}\n"
-    record = json.loads(call("evaluate", runs, "--split=valid", "--json", "--device=cpu")[1])
-    assert (record["run"], record["examples"]) == (runs, 100)
-    status, out, _ = call("inspect", runs, "abc", "--device=cpu")
-    assert status == 0
-    headings = [line for line in out.splitlines() if line.startswith("models.")]
-    assert [heading.split(".")[1] for heading in headings] == ["0", "1"]
 
 
 def test_fusion_weights_the_runs(trained: Path, sister: Path, call: Call) -> None:
@@ -633,78 +430,10 @@ def test_fusion_weights_the_runs(trained: Path, sister: Path, call: Call) -> Non
     assert score(runs, "--fusion", "0.7,0.3") not in (score(runs), score(runs, "--fusion=0.3,0.7"))
 
 
-def test_data_shows_what_a_run_would_see(tiny: dict[str, Any], call: Call) -> None:
-    of_data = {key: value for key, value in tiny.items() if key.startswith("data.")}
-    status, out, _ = call("data", "reverse", *as_sets(of_data))
-    assert status == 0
-    assert "120" in out
-
-
 # ----------------------------------------------------------------------- labels
 
 
-@pytest.fixture(scope="module")
-def labelled(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("runs") / "labelled"
-    settings = {key: value for key, value in tiny.items() if not key.startswith("model.encoder")}
-    settings |= {"data.origin": {"type": "ordered", "pairs": 120, "longest": 5}, "model.encoder.text.width": 6}
-    api.train("labelled", run, settings, device="cpu", progress=False)
-    return run
-
-
-def test_a_line_of_labels_and_text_is_a_source(labelled: Path, call: Call, caplog: pytest.LogCaptureFixture) -> None:
-    stdin = b"sort\tcab\nnew\tcab\nsort\t\n"
-    status, out, _ = call("predict", labelled, "--device=cpu", "--format=jsonl", stdin=stdin)
-    assert status == 0
-    assert [json.loads(line)["source"] for line in out.splitlines()] == ["sort\tcab", "new\tcab", "sort\t"]
-    rows = call("predict", labelled, "--device=cpu", "--format=tsv", stdin=stdin)[1].splitlines()
-    assert [row.split("\t")[0] for row in rows] == ["sort cab", "new cab", "sort "]
-    assert call("predict", labelled, "--device=cpu", stdin=b"sort\tcab\ncab\n")[0] == 1
-    assert "input 2: 'cab' has 1 tab-separated field" in caplog.text
-
-
-def test_the_last_column_is_the_target(labelled: Path, call: Call) -> None:
-    rows = b"sort\tcab\tabc\nreverse\tcab\tabc\n"
-    status, out, _ = call("score", labelled, "--device=cpu", stdin=rows)
-    model = transduce.load(labelled, device="cpu")
-    expected = [output.log_prob for output in model.score([("sort\tcab", "abc"), ("reverse\tcab", "abc")])]
-    assert status == 0
-    assert [float(line) for line in out.splitlines()] == pytest.approx(expected, rel=1e-4)
-    assert expected[0] != expected[1]
-    assert "input 1: 'cab' has 1" in told(call("score", labelled, "--device=cpu", stdin=b"cab\tabc\n"))
-    assert "line 1 has one column" in told(call("score", labelled, "--device=cpu", stdin=b"cab\n"))
-    line = told(call("score", labelled, "--device=cpu", stdin=b"a\tsort\tcab\tabc\n"))
-    assert "line 1 has 4 columns: expected a source, labels included, of at most 2 columns, a tab and a target" in line
-
-
-def test_labels_are_evaluated_surveyed_and_looked_into(tiny: dict[str, Any], labelled: Path, call: Call) -> None:
-    status, out, _ = call("evaluate", labelled, "--json", "--device=cpu", "--beam=1")
-    assert (status, json.loads(out)["examples"]) == (0, 100)
-    cache = f"--set=data.cache={json.dumps(tiny['data.cache'])}"
-    status, out, _ = call("data", "labelled", "--set=data.origin={type='ordered', pairs=120, longest=5}", cache)
-    assert status == 0
-    assert "<rotate> p h </s>" in out
-    status, out, _ = call("inspect", labelled, "sort\tcab", "--target=abc", "--device=cpu")
-    assert (status, out.splitlines()[0].split()) == (0, ["c", "a", "b", "</s>"])
-
-
 # ---------------------------------------------------------------------- factors
-
-
-def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_path: Path, call: Call) -> None:
-    (tmp_path / "s").write_text("a|X b|Y\nb|X\na|X a|X a|X\n" * 8)
-    (tmp_path / "t").write_text("ab\nb\naaa\n" * 8)
-    files = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-    units = {"source": {"type": "factored"}, "target": {"type": "characters"}}
-    settings = tiny | {"data.train": files, "data.valid": files, "data.units": units}
-    run = tmp_path / "run"
-    api.train("reverse", run, settings | {"model.encoder.embedding": "summed"}, device="cpu", progress=False)
-    status, out, _ = call("predict", run, "--device=cpu", "--format=jsonl", stdin=b"b|Y a|new\n")
-    assert (status, json.loads(out)["source"]) == (0, "b|Y a|new")
-    status, out, _ = call("inspect", run, "b|Y a|X", "--target=ab", "--device=cpu")
-    assert (status, out.splitlines()[0].split()) == (0, ["b|Y", "a|X", "</s>"])
-    line = told(call("predict", run, "--device=cpu", stdin=b"b|Y a\n"))
-    assert "input 1: 'b|Y a' has 'a' for token 2, expected 2 factors" in line
 
 
 # --------------------------------------------------------------------- mistakes
@@ -790,6 +519,8 @@ def test_a_line_of_tokens_with_factors_is_a_source(tiny: dict[str, Any], tmp_pat
 def test_mistakes_are_told_in_a_line(
     arguments: list[str], expected: str, trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not runs(" ".join(arguments)):
+        pytest.skip("it needs a wing that was removed")
     monkeypatch.chdir(tmp_path)
     line = told(call(*[argument.replace("RUN", str(trained)) for argument in arguments]))
     assert expected in line
@@ -802,15 +533,6 @@ def test_files_of_unequal_length_name_both_counts(trained: Path, tmp_path: Path,
     line = told(call("evaluate", trained, f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"))
     assert "3" in line
     assert "2" in line
-
-
-def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", errors="surrogateescape"))
-    assert call("lattice", "é", "--frames=1")[0] == 0
-    sys.stdout.flush()
-    assert raw.getvalue().decode("utf-8").splitlines() == ["1 alignment of 'é' with 1 frames", "é"]
-    assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
 
 
 def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -856,25 +578,6 @@ def test_score_tab_separated(trained: Path, pair: list[str], tmp_path: Path, cal
     status, _, err = call("score", trained, rows, more, "--device=cpu")
     assert status == 2
     assert f"{more}, line 2 has one column: expected a source, a tab and a target" in err
-
-
-def test_data_of_a_conll_file(tmp_path: Path, call: Call) -> None:
-    rows = tmp_path / "sentences.conll"
-    rows.write_text("dogs\tNOUN\nbark\tVERB\n\ndogs\tNOUN\nbark\tVERB\n\ncats\tNOUN\n")
-    status, out, _ = call("data", rows, "--out", tmp_path)
-    assert status == 0
-    assert "train: 3 pairs" in out
-    assert "1 duplicate pair" in out
-
-
-@pytest.mark.parametrize("name", ["pairs.tsv", "PAIRS.TSV", "targets.TXT"])
-def test_data_of_a_file_of_pairs(name: str, tmp_path: Path, call: Call) -> None:
-    rows = tmp_path / name
-    rows.write_text("ab\tA B\nc\tC\nc\tC\n")
-    status, out, _ = call("data", rows, "--out", tmp_path, "--set", "data.units.target=symbols")
-    assert status == 0
-    assert "train: 3 pairs" in out
-    assert "1 duplicate pair" in out
 
 
 MostOption = Annotated[int, typer.Option("--most")]

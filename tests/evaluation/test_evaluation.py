@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
@@ -235,31 +234,6 @@ def test_several_references_by_files_and_by_json_are_the_same(
     assert {**record, "seconds": 0} == {**other, "seconds": 0}
 
 
-def test_evaluate_tells_all_it_is_asked(trained: Path, files: dict[str, Path], tmp_path: Path, call: Call) -> None:
-    page = tmp_path / "pages" / "report.html"
-    asked = ["evaluate", trained, "--device=cpu", *both(files), "--resamples=50", "--trials=60", "--seed=7"]
-    more = [f"--against={files['outputs']}", "--bins=2", "--calibration", f"--report={page}"]
-    record = json.loads(call(*asked, *more, "--json")[1])
-    assert set(record) == {
-        *("run", "examples", "metrics", "intervals", "signatures", "resampling", "seconds"),
-        *("groups", "errors", "calibration", "against"),
-    }
-    assert record["resampling"] == "bs:50|ar:60|seed:7"
-    assert set(record["groups"]) == {"length", "rarest", "seen"}
-    assert sum(each["examples"] for each in record["groups"]["length"]["groups"]) == 3
-    low, high = record["intervals"]["exact"]
-    assert low <= record["metrics"]["exact"] <= high
-    assert record["calibration"]["tokens"] > 3
-    assert record["against"]["systems"][1]["name"] == str(files["outputs"])
-    read(page.read_text(encoding="utf-8"))
-    status, out, _ = call(*asked, "--bins=2", "--calibration")
-    assert status == 0
-    assert "  95 % intervals: bs:50|ar:60|seed:7" in out.splitlines()
-    assert "characters in the source" in out
-    assert "times the rarest character of the source stands in training" in out
-    assert "expected calibration error" in out
-
-
 def test_without_its_training_set_a_run_is_measured_all_the_same(
     own_run: Path, files: dict[str, Path], call: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -330,43 +304,3 @@ def test_of_files_no_line_is_left_out(
 
 
 # ----------------------------------------------------------------------- docs
-
-PAGE = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text(encoding="utf-8")
-COMMANDS = [each for each in re.findall(r"^transduce (.*)$", PAGE, re.MULTILINE) if "g2p" not in each]  # no recipes
-
-
-@pytest.fixture
-def readers_folder(trained: Path, sister: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the runs and files that the commands of the page use."""
-    (tmp_path / "runs").mkdir()
-    for name in ("mine", "mine-1", "mine-2", "other", "other-1", "other-2"):
-        (tmp_path / "runs" / name).symlink_to(trained if name.startswith("mine") else sister)
-    for name in (
-        "test.de",
-        "test.en",
-        "second.en",
-        "ours.txt",
-        "theirs.txt",
-        "test.complex",
-        "first.simple",
-        "second.simple",
-    ):
-        (tmp_path / name).write_text(f"{name} a\nb c\n")
-    (tmp_path / "test.jsonl").write_text('{"source": "a", "target": ["b", "c"]}\n')
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_commands_of_the_page(command: str, readers_folder: Path, call: Call) -> None:
-    status, out, err = call(*command.split(), "--trials=20", "--resamples=20")
-    assert (status, err) == (0, "")
-    assert out
-    for page in readers_folder.glob("*.html"):
-        read(page.read_text(encoding="utf-8"))
-
-
-def test_the_python_of_the_page(readers_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    exec(code, {})
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["chrf++", "perplexity_byte"]

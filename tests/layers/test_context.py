@@ -11,10 +11,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from drawn import spread
-from families import FACTS, build, generator, labelled, recurrent, sources, targets
-from transduce.core import config, tree
-from transduce.core.protocols import Model
-from transduce.core.types import EOS, Facts, Memory, MemoryWidths, Padded
+from families import FACTS, build, generator, sources, targets
+from transduce.core import tree
+from transduce.core.types import EOS, Memory, MemoryWidths, Padded
 from transduce.layers.encoders.bag import BagEncoder
 from transduce.layers.modules.attention.energies import General
 from transduce.layers.modules.attention.one_head import GlobalAttention
@@ -85,18 +84,6 @@ def test_the_context_of_a_beam_is_kept_once() -> None:
     assert state.wiring.cells[0][0].shape[0] == 3 * ROWS
 
 
-def test_the_encoder_is_swapped_by_configuration_only() -> None:
-    """The decoder's table is the same for every encoder. Only the encoder decides what the context contains."""
-    transformer = {"type": "transformer", "positions": "none", "width": 6, "heads": 2, "layers": 1, "feedforward": 8}
-    text = recurrent("plain")["encoder"]
-    for encoder in (text, {"type": "bag", "width": 6}, transformer, "labels", labelled(text), labelled("bag")):
-        table = generator(encoder)
-        model: Any = config.build(table, Model, FACTS, "model")
-        output, _ = model.extend(targets(3, 4), model.start(sources([5, 2, 4])))
-        assert model.readout(output).shape == (3, 4, FACTS.target_vocabulary)
-        assert table["decoder"] == generator("bag")["decoder"]
-
-
 # ------------------------------------------------------------------- the bag
 
 
@@ -123,11 +110,3 @@ def test_the_order_of_a_bag_says_nothing() -> None:
 
 
 # -------------------------------------------------------------------- labels
-
-
-def test_tied_tables_are_the_texts() -> None:
-    table = generator(labelled({"type": "bag", "width": 10}), "plain", deep_output=True) | {"tie": "all"}
-    table["decoder"] = table["decoder"] | {"embedding_width": 10}
-    model: Any = config.build(table, Model, Facts(9, 9), "model")
-    assert model.encoder.text.embedding.weight is model.decoder.embedding.weight
-    assert model.encoder.label_embedding.weight is not model.decoder.embedding.weight

@@ -15,7 +15,7 @@ from test_resume import At, KilledError, Report, kill, same_bytes
 from torch import Tensor
 
 import transduce
-from families import FAMILIES, FAST, transformer
+from families import FAMILIES, transformer
 from selection import mostly_slow
 from transduce import api
 from transduce.core import config
@@ -23,12 +23,10 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data, Units
-from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import Characters
-from transduce.layers.modules.embedding import Readout, TokenEmbedding
 from transduce.models.weights import save_weights, summarise
 from transduce.training.callbacks import Callback, Update
-from transduce.training.inheritance import Inheritance, Predecessor, vocabulary_axes
+from transduce.training.inheritance import Inheritance, Predecessor
 from transduce.training.optimization import freeze
 from transduce.training.settings import Init
 
@@ -316,33 +314,6 @@ def test_each_side_is_matched_by_its_own_vocabulary(source: str, target: str, tm
         for row, token in enumerate(new.tokens(range(len(new)))):
             same = token in there and torch.equal(table.weight[row], old[name][there.index(token)])
             assert same is (token in there)
-
-
-@pytest.mark.parametrize(
-    "family",
-    mostly_slow(
-        [family for family in FAMILIES if "factors" not in family and family != "synchronous"],
-        fast=[each for each in FAST if each in FAMILIES and "factors" not in each and each != "synchronous"],
-    ),
-)
-def test_what_grows_with_a_vocabulary_are_embeddings_and_readouts(family: str) -> None:
-    joint = "pointer" in family
-    known = tokenizers("abcdefg" if joint else "abcde")
-    model = build(FAMILIES[family], known)
-    tables: dict[str, Tokenizer] = {}
-    for name, module in model.named_modules():
-        side = known.source if "encoder" in name.split(".") else known.target
-        if isinstance(module, TokenEmbedding):
-            tables[f"{name}.weight"] = side
-        if isinstance(module, Readout):
-            tables |= {f"{name}.weight": side, f"{name}.bias": side}
-    expected = {name: (0, side.entries) for name, side in tables.items()}
-    if family == "cold fusion":  # it reads the language model's log-probabilities
-        expected["decoder.read.weight"] = (1, known.target.entries)
-    before = torch.get_rng_state()
-    found = vocabulary_axes(FAMILIES[family], known)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert {name: (axis.number, axis.entries) for name, axis in found.items()} == expected
 
 
 # -------------------------------------------------------------------- freezing

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
+from transduce.core import names
 from transduce.core.errors import UserError
 from transduce.core.types import Example, Prediction
 from transduce.data.tokenizers.text import Characters
-from transduce.metrics.base import METRICS, evaluate, metric
+from transduce.metrics.base import evaluate, metric
 from transduce.metrics.statistics import Statistics, sentence_score
 from transduce.metrics.statistics import statistics as statistics_of
 from transduce.metrics.suitability import concerns
@@ -41,7 +42,8 @@ ELSEWHERE = (
     *("nats_per_step", "kept_melody"),  # test_music.py
     *("distinct", "mean_length"),  # test_diversity.py
 )
-OF_TEXT = [name for name in METRICS if not name.startswith(ELSEWHERE)]
+INSTALLED = names.installed("Metric")
+OF_TEXT = [name for name in INSTALLED if not name.startswith(ELSEWHERE)]
 WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_", "bits_"))]
 
 WORDS = ["the", "The", "cat", "sat,", "mat.", "on", "a", "b.c", "3,5", "„nein“", "猫", "-", "don't"]
@@ -266,7 +268,7 @@ def test_perplexity_beyond_floats_is_infinite() -> None:
     assert metric("perplexity").score([1e6, 1.0]) == math.inf
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", INSTALLED)
 def test_only_probabilities_of_the_reference_ask_for_forcing(name: str) -> None:
     assert metric(name).name == name
     assert metric(name).needs_forcing is name.startswith(("perplexity", "token_", "bits_", "log_score", "nats_"))
@@ -332,15 +334,15 @@ def test_perplexity_without_forcing_says_what_to_do() -> None:
     ],
 )
 def test_a_mean_over_nothing_is_no_number(name: str, counts: int) -> None:
+    if name not in INSTALLED:
+        pytest.skip("it needs a wing that was removed")
     assert math.isnan(metric(name).score([0.0] * counts))
 
 
 def test_a_sentence_without_entities_on_either_side_is_right() -> None:
-    for name, right, text in (("entity_f1", 100.0, "O O"), ("bracket_f1", 100.0, "(TOP (NN x))"), ("per", 0.0, "")):
+    for name, right, text in (("entity_f1", 100.0, "O O"), ("per", 0.0, "")):
         found = statistics_of([metric(name)], [Prediction(text)], [Example("", (text,))])[0]
         assert found.each().tolist() == [right]
-    nothing_found = statistics_of([metric("bracket_precision")], [Prediction("x")], [Example("", ("(S (NN x))",))])[0]
-    assert (nothing_found.each().tolist(), math.isnan(nothing_found.score)) == ([0.0], True)
 
 
 DECOMPOSED = "cafe\u0301 u\u0308ber"
@@ -350,7 +352,7 @@ COMPOSED = "caf\u00e9 \u00fcber"
 @pytest.mark.parametrize(
     ("name", "best"),
     [
-        *dict.fromkeys(["bleu", "bleu:char", "chrf", "exact", "accuracy", "macro_f1", "code_exact"], 100).items(),
+        *dict.fromkeys(["bleu", "bleu:char", "chrf", "exact", "accuracy", "macro_f1"], 100).items(),
         *dict.fromkeys(["ter", "cer", "wer", "per", "item_error"], 0).items(),
     ],
 )
@@ -407,6 +409,8 @@ ENGLISH = "a small dog runs over the green grass"
     ],
 )
 def test_a_metric_tells_which_references_it_does_not_suit(name: str, reference: str, fits: str) -> None:
+    if name not in INSTALLED:
+        pytest.skip("it needs a wing that was removed")
     if name.startswith("rouge"):
         pytest.importorskip("rouge_score")
     told = concerns([metric(name)], [Example("", (reference,))] * 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +10,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from families import FACTS, FAMILIES, build, pyramidal
-from transduce import api
-from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, PAD, Batch, Padded
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.members import Members
-from transduce.runs.loading import load
 
 SOURCE = Padded(torch.tensor([[4, 7, 6, EOS], [8, EOS, 5, 5]]), torch.tensor([4, 2]))  # junk after the second
 TARGET = torch.tensor([[5, 3, EOS], [10, 10, EOS]])
@@ -90,12 +86,3 @@ def test_members_learn_alone_and_are_measured_together() -> None:
     whole, _ = Members()(model.eval(), batch)
     assert_close(whole.total, CrossEntropy()(model, batch)[0].total)
     assert whole.total < loss.total  # Jensen's inequality, for the mean of probabilities
-
-
-def test_a_run_keeps_its_copies(tmp_path: Path) -> None:
-    pairs = [(word, word.upper() if word == "ba" else word) for word in ("ab", "ba", "abb", "bab")]
-    settings = {"training.steps": 2, "training.validation.times": 1, "model.decoder.type": "edits"}
-    settings |= {"model.decoder.cell": "lstm", "model.decoder.bridge": "linear", "data.units.target": "characters"}
-    run = api.train_run("spelling", tmp_path / "run", settings, pairs * 5, progress=False)
-    assert config.read(run / "config.toml")["model"]["decoder"]["copies"][:4] == [PAD] * 4
-    assert load(run).model.decoder.copies.tolist().count(PAD) < 6  # a and b have a copy

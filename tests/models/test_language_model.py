@@ -201,13 +201,6 @@ def test_a_source_is_refused(run: Path, text: Path, call: Call, caplog: pytest.L
         assert "a language model has no source; give --target alone" in told(answer)
 
 
-def test_text_is_surveyed(text: Path, tmp_path: Path, call: Call) -> None:
-    status, out, _ = call("data", text, "--out", tmp_path)
-    assert status == 0
-    assert "target characters: mean 3.6" in out
-    assert "source" not in out
-
-
 def test_it_is_mixed_with_a_model_that_has_a_source(run: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     """Shallow fusion: the source belongs to the other model, in either order. Target vocabularies must be the same."""
     pairs = [(line[::-1] + "c", line) for line in LINES]

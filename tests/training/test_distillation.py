@@ -315,12 +315,6 @@ def test_a_teacher_has_a_distribution_over_each_next_word(monkeypatch: pytest.Mo
         teacher.check(None)
 
 
-def test_who_writes_all_at_once_has_no_teacher(trained: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"objective cross-entropy, not ParallelCrossEntropy"):
-        api.train("multi30k-de-en-instant", tmp_path / "run", teacher=trained, device="cpu", progress=False)
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_teacher_is_not_overwritten_by_its_pupil(tiny: dict[str, Any], own_run: Path) -> None:
     with pytest.raises(ValueError, match=r"distillation\.teacher is .*, which overwrite would delete"):
         train(own_run, tiny, overwrite=True, teacher=own_run)

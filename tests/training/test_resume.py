@@ -538,19 +538,6 @@ def test_a_checkpoint_without_fingerprints_goes_on_as_before(tiny: dict[str, Any
     assert (run / "checkpoints" / "last" / "fingerprints.json").exists()
 
 
-def test_a_counted_model_is_counted_again_only_on_request(tiny: dict[str, Any], tmp_path: Path) -> None:
-    files = {key: value for key, value in own_data(tmp_path, tiny).items() if key.startswith("data.")}
-    run, settings = tmp_path / "run", files | {"data.lines.empty": "skip"}
-    api.train("spelling-channel", run, settings | {"training.epochs": 1}, device="cpu", progress=False)
-    append(tmp_path / "train.tsv", "xy\tyx\n")
-    with pytest.raises(UserError, match="1 were appended"):
-        api.train("spelling-channel", run, resume=True, device="cpu", progress=False)
-    report = Report()
-    api.train("spelling-channel", run, resume="new-data", device="cpu", callbacks=[report], progress=False)
-    assert "counted already" not in report.started.report
-    assert "1 were appended" in "\n".join(report.started.report)
-
-
 def test_other_batches_begin_an_epoch(tiny: dict[str, Any], tmp_path: Path) -> None:
     """A place in an epoch means nothing if the batches are others, and there may be fewer of them."""
     run, report = tmp_path / "run", Report()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import torch
 
 from transduce import api
-from transduce.core.errors import StoppedError, UserError
+from transduce.core.errors import StoppedError
 from transduce.core.types import Batch, Chunk, Padded
 from transduce.models.weights import load_tensors
 from transduce.objectives.base import Trainable
@@ -120,23 +119,3 @@ def test_other_errors_are_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def rehearse(tmp_path: Path, **changes: Any) -> list[str]:
     settings = SETTINGS | changes | {"data.cache": str(tmp_path / "cache")}
     return api.dry_run("reverse", tmp_path / "run", settings, device="cpu")
-
-
-def test_a_dry_run_measures_and_writes_no_run(tmp_path: Path) -> None:
-    told = rehearse(tmp_path)
-    assert not (tmp_path / "run").exists()
-    assert told[0].startswith("60 pairs, ")
-    assert "the budget (steps) ends after about 8 updates" in told[0]
-    found = re.match(r"an update takes 0\.\d+ s; the largest batch has (\d+) padded tokens", told[1])
-    assert found
-    assert int(found[1]) <= 80
-    assert "a batch has all pairs" in told[-1]
-    with pytest.raises(UserError, match="a counted model"):
-        api.dry_run("g2p-joint", tmp_path / "run")
-
-
-def test_a_budget_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_memory(monkeypatch, 100)
-    told = rehearse(tmp_path, **{"training.batching.tokens": 35})
-    assert "training.batching.tokens = 70 is the largest found" in told[-1]
-    assert "140 does not fit" in told[-1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Iterable
 from typing import Any
 
@@ -477,6 +478,22 @@ def find(protocol: str, name: str) -> type:
         return _registered[protocol, name]
     found: type = imported(NAMES[protocol][name], f"{protocol.lower()} {name!r}")
     return found
+
+
+def installed(protocol: str) -> list[str]:
+    """The names of a protocol that are not in a wing which this installation lacks."""
+    return [name for name, place in NAMES[protocol].items() if has(place)]
+
+
+def has(place: str) -> bool:
+    """False if ``place``, "module:name" or "module", is in a wing that this installation of transduce does not have."""
+    parts = place.partition(":")[0].split(".")
+    if ".".join(parts[:2]) != WINGS:
+        return True
+    try:
+        return importlib.util.find_spec(".".join(parts[:3])) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def service(name: str) -> Any:

@@ -20,7 +20,7 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
     """
     lacking = lacking_for(user, model)
     if lacking:
-        fitting = [name for name in names.NAMES[protocol] if not lacking_for(names.find(protocol, name), model)]
+        fitting = [name for name in names.installed(protocol) if not lacking_for(names.find(protocol, name), model)]
         raise ConfigError(
             path,
             f"{user.__name__} asks its model to {' and '.join(lacking)}, which {model.__name__} does not; "

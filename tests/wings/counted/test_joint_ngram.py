@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import torch
 from test_cli import told
-from test_native import needs_library, usable
 from torch import Tensor
 from torch.testing import assert_close
 
 import transduce
 from families import COUNTED, FACTS, build, paired, sources
+from libraries import needs_library, usable
 from transduce.answers.answer import Output
 from transduce.compute.library import VARIANTS
 from transduce.core import config

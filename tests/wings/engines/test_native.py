@@ -17,6 +17,7 @@ import torch
 
 import transduce
 from families import FAMILIES, build, facts, sources
+from libraries import BUILT, needs_library, usable
 from selection import mostly_slow
 from transduce import api
 from transduce.compute import library
@@ -33,15 +34,7 @@ from transduce.wings.engines.export.native import write_native
 from transduce.wings.engines.native.matrices import Matrix, Readout, quantised
 from transduce.wings.engines.native.opening import open_native, read_model
 
-BUILT = library.built()
-needs_library = pytest.mark.skipif(not BUILT, reason="no C++ compiler was found when transduce was installed")
 TRANSFORMERS = ["transformer, pre-norm", "transformer, post-norm, tied", "transformer, learned positions"]
-
-
-def usable() -> list[Any]:
-    """The functions of each variant that was built and that this processor runs."""
-    best = library.open_library(BUILT["_portable"]).transduce_processor()
-    return [library.open_library(BUILT[name]) for name in library.VARIANTS[: best + 1] if name in BUILT]
 
 
 def opened(table: config.Table, folder: Path, precision: str) -> tuple[Any, Any]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_native import needs_library, opened, usable, written
+from test_native import opened, written
 
 from families import FAMILIES, sources
+from libraries import needs_library, usable
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import Padded

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from test_export import EVERY
-from test_native import needs_library, opened, usable, written
+from test_native import opened, written
 
 from families import FAMILIES, INSTANT, attending, convs2s, ctc, facts, recurrent, sources
+from libraries import needs_library, usable
 from selection import mostly_slow
 from transduce.core import config
 from transduce.core.errors import UserError

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_native import needs_library, opened, usable, written
+from test_native import opened, written
 
 from families import FAMILIES, relating, sources, stacked
+from libraries import needs_library, usable
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import Padded

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 import torch
-from test_native import needs_library, written
+from test_native import written
 from test_native_families import TABLES, searches
 from test_native_mixers import MODELS as MIXERS
 from torch import Tensor
 
 from families import sources
+from libraries import needs_library
 from transduce.compute.library import library
 from transduce.core import config
 from transduce.core.errors import UserError

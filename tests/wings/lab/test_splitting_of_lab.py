@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_splitting import rehearse
+from test_splitting import rehearse, small_memory
 
+from transduce import api
+from transduce.core.errors import UserError
 from transduce.training.splitting import padded_tokens
 from transduce.wings.lab import dry_run
 
@@ -35,3 +37,23 @@ def test_the_largest_budget_is_bounded_by_the_free_memory(tmp_path: Path, monkey
     budget = int(re.search(r"tokens = (\d+)", told[-1])[1])  # type: ignore[index]
     free = float(re.search(r"of the ([\d.,]+) MiB", told[-1])[1])  # type: ignore[index]
     assert budget == pytest.approx((0.8 * free - 10) / 0.25, abs=5)
+
+
+def test_a_dry_run_measures_and_writes_no_run(tmp_path: Path) -> None:
+    told = rehearse(tmp_path)
+    assert not (tmp_path / "run").exists()
+    assert told[0].startswith("60 pairs, ")
+    assert "the budget (steps) ends after about 8 updates" in told[0]
+    found = re.match(r"an update takes 0\.\d+ s; the largest batch has (\d+) padded tokens", told[1])
+    assert found
+    assert int(found[1]) <= 80
+    assert "a batch has all pairs" in told[-1]
+    with pytest.raises(UserError, match="a counted model"):
+        api.dry_run("g2p-joint", tmp_path / "run")
+
+
+def test_a_budget_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_memory(monkeypatch, 100)
+    told = rehearse(tmp_path, **{"training.batching.tokens": 35})
+    assert "training.batching.tokens = 70 is the largest found" in told[-1]
+    assert "140 does not fit" in told[-1]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.testing import assert_close
 
-from families import FACTS, sources
-from transduce.core import tree
-from transduce.core.types import Padded
+from families import FACTS, generator, labelled, recurrent, sources, targets
+from transduce.core import config, tree
+from transduce.core.protocols import Model
+from transduce.core.types import Facts, Padded
 from transduce.layers.encoders.bag import BagEncoder
 from transduce.wings.labels.encoders.labels import LabelledEncoder, LabelsEncoder
 
@@ -48,3 +51,23 @@ def test_a_source_without_its_labels_is_refused(lengths: list[int]) -> None:
             ValueError, match=r'a source of 2 tokens.*labels = 2: set data\.units\.source to "labelled"'
         ):
             encoder(sources(lengths))
+
+
+def test_the_encoder_is_swapped_by_configuration_only() -> None:
+    """The decoder's table is the same for every encoder. Only the encoder decides what the context contains."""
+    transformer = {"type": "transformer", "positions": "none", "width": 6, "heads": 2, "layers": 1, "feedforward": 8}
+    text = recurrent("plain")["encoder"]
+    for encoder in (text, {"type": "bag", "width": 6}, transformer, "labels", labelled(text), labelled("bag")):
+        table = generator(encoder)
+        model: Any = config.build(table, Model, FACTS, "model")
+        output, _ = model.extend(targets(3, 4), model.start(sources([5, 2, 4])))
+        assert model.readout(output).shape == (3, 4, FACTS.target_vocabulary)
+        assert table["decoder"] == generator("bag")["decoder"]
+
+
+def test_tied_tables_are_the_texts() -> None:
+    table = generator(labelled({"type": "bag", "width": 10}), "plain", deep_output=True) | {"tie": "all"}
+    table["decoder"] = table["decoder"] | {"embedding_width": 10}
+    model: Any = config.build(table, Model, Facts(9, 9), "model")
+    assert model.encoder.text.embedding.weight is model.decoder.embedding.weight
+    assert model.encoder.label_embedding.weight is not model.decoder.embedding.weight

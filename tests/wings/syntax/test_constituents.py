@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from transduce.data.corpora import ColumnNames, Files
 from transduce.data.rows import read as rows
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.metrics.base import evaluate, metric
+from transduce.metrics.statistics import statistics
 from transduce.search.base import with_run
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
@@ -290,3 +292,11 @@ def test_trees_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     settings = {f"data.{split}.path": str(tmp_path / "a.tsv") for split in ("train", "valid")}
     with pytest.raises(UserError, match=r"'\(S \(NP' is not one tree .* 2 closing brackets are missing"):
         api.train("parsing", tmp_path / "run", settings, progress=False)
+
+
+def test_a_sentence_without_brackets_on_either_side_is_right() -> None:
+    text = "(TOP (NN x))"
+    found = statistics([metric("bracket_f1")], [Prediction(text)], [Example("", (text,))])[0]
+    assert found.each().tolist() == [100.0]
+    nothing = statistics([metric("bracket_precision")], [Prediction("x")], [Example("", ("(S (NN x))",))])[0]
+    assert (nothing.each().tolist(), math.isnan(nothing.score)) == ([0.0], True)

@@ -12,7 +12,7 @@ import pytest
 
 from transduce.core import config, recipes
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "pin-recipes"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "pin-recipes"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,86 @@
+"""What the wing lab adds to test_cli.py."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cli import LINES, Call, answers, pair, told  # noqa: F401
+
+import transduce
+
+
+def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Call) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("ab\tba\nb\tb\nlast\n")
+    for command in ("predict", "rerank"):
+        extra = ["--mbr=bleu"] if command == "rerank" else []
+        assert f"cut -f1 {table}" in told(call(command, trained, table, "--device=cpu", *extra))
+    assert "standard input is a table with tabs" in told(call("predict", trained, stdin=b"ab\tba\nb\n"))
+    table.write_text("\tab\na\tb\nab\n")  # tabs of a text
+    assert call("predict", trained, table, "--device=cpu")[0] == 0
+
+
+def test_the_search_is_changed_key_by_key(trained: Path, call: Call) -> None:
+    """--set changes the options of a search, which need no options of their own on the command line."""
+    record = json.loads(call("predict", trained, "--set=search.ranking=none", "--format=jsonl", stdin=b"abc\n")[1])
+    assert record["score"] == record["log_prob"]
+    greedy = call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1]
+    changes = ["--set", "search.type=greedy", "--set", "search.max_length=6"]
+    assert call("predict", trained, "--device=cpu", *changes, stdin=LINES)[1] == greedy
+    shortest = call("evaluate", trained, "--set=search.max_length=1", "--json", "--metric=cer")[1]
+    assert json.loads(shortest)["metrics"]["cer"] == 100.0  # every output is empty
+    assert call("inspect", trained, "abc", "--set=search.max_length=1")[1].splitlines()[1].split()[0] == "</s>"
+
+
+def test_sources_that_are_missing_are_told(trained: Path, tmp_path: Path, call: Call) -> None:
+    """A run needs --source with --target, also beside a file. A comparison of files alone needs no source."""
+    (tmp_path / "t").write_text("ab\nc\n")
+    targets = f"--target={tmp_path / 't'}"
+    together = "--source and --target go together"
+    assert together in told(call("evaluate", trained, targets, "--against", tmp_path / "t", "--metric=cer"))
+    assert together in told(call("compare", trained, tmp_path / "t", targets, "--metric=cer"))
+    (tmp_path / "other").write_text("ab\nd\n")
+    assert call("compare", tmp_path / "t", tmp_path / "other", targets, "--metric=cer", "--trials=10")[0] == 0
+
+
+def test_scores_are_told_though_the_report_cannot_be_written(
+    trained: Path, pair: list[str], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("transduce.wings.pages.page.write", full)
+    report = f"--report={tmp_path / 'new' / 'page.html'}"
+    (tmp_path / "outputs").write_text("a\nb\nc\n")
+    for command in (["evaluate", trained], ["compare", trained, tmp_path / "outputs"]):
+        status, out, err = call(*command, *pair, report, "--metric=cer", "--trials=10", "--device=cpu")
+        assert (status, err) == (2, "transduce: no space left\n")
+        assert "cer" in out
+
+
+def test_every_command_takes_several_runs(trained: Path, sister: Path, call: Call) -> None:
+    runs = f"{trained}+{sister}"
+    both = transduce.load(runs, device="cpu")
+    assert call("predict", runs, "--device=cpu", stdin=LINES)[1].splitlines() == both(["abc", "", "zé"])
+    (forced,) = both.score([("abc", "cba")])
+    assert call("score", runs, "--device=cpu", stdin=b"abc\tcba\n")[1] == f"{forced.log_prob:.6f}\n"
+    record = json.loads(call("evaluate", runs, "--split=valid", "--json", "--device=cpu")[1])
+    assert (record["run"], record["examples"]) == (runs, 100)
+    status, out, _ = call("inspect", runs, "abc", "--device=cpu")
+    assert status == 0
+    headings = [line for line in out.splitlines() if line.startswith("models.")]
+    assert [heading.split(".")[1] for heading in headings] == ["0", "1"]
+
+
+def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", errors="surrogateescape"))
+    assert call("lattice", "é", "--frames=1")[0] == 0
+    sys.stdout.flush()
+    assert raw.getvalue().decode("utf-8").splitlines() == ["1 alignment of 'é' with 1 frames", "é"]
+    assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
