@@ -145,7 +145,7 @@ def write(folder: Path, spm: Path, kind: Kind, **changes: Any) -> dict[str, Tens
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_logits_are_those_of_the_source(kind: Kind, model: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_logits_are_those_of_the_source(kind: Kind, model: Path, tmp_path: Path) -> None:
     reference = Reference(write(tmp_path / "joey", model, kind), kind)
     built = joeynmt.build(read(tmp_path / "joey"))
     rows = torch.tensor(built.source.rows)
@@ -178,7 +178,7 @@ def test_logits_are_those_of_the_source(kind: Kind, model: Path, tmp_path: Path)
         ({"tokenizer_cfg": {}}, "model_file = None: the path of a SentencePiece"),
     ],
 )
-def test_other_texts_are_refused(change: Any, message: str, model: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_other_texts_are_refused(change: Any, message: str, model: Path, tmp_path: Path) -> None:
     write(tmp_path / "joey", model, KINDS["pre, tied"], **change)
     with pytest.raises(UserError, match=message):
         import_run(tmp_path / "joey", tmp_path / "run")
@@ -197,7 +197,7 @@ def test_other_texts_are_refused(change: Any, message: str, model: Path, tmp_pat
         ({"hidden_size": 16, "embeddings": {"embedding_dim": 16}}, "the vocabulary has"),
     ],
 )
-def test_other_models_are_refused(change: Any, message: str, model: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_other_models_are_refused(change: Any, message: str, model: Path, tmp_path: Path) -> None:
     write(tmp_path / "joey", model, KINDS["post, unscaled"])
     file = tmp_path / "joey" / "config.yaml"
     settings = yaml.safe_load(file.read_text())
@@ -207,7 +207,7 @@ def test_other_models_are_refused(change: Any, message: str, model: Path, tmp_pa
         import_run(tmp_path / "joey", tmp_path / "run")
 
 
-def test_broken_files_are_refused(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_broken_files_are_refused(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "joey"
     write(folder, model, KINDS["post, unscaled"])

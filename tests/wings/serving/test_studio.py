@@ -37,10 +37,10 @@ PATIENCE = 60_000  # milliseconds, for a machine that is busy
 def models(
     trained: Path,
     sister: Path,
-    pictures: transduce.Transducer,  # noqa: F811
-    language: transduce.Transducer,  # noqa: F811
-    tones: Path,  # noqa: F811
-    gaps: Any,  # noqa: F811
+    pictures: transduce.Transducer,
+    language: transduce.Transducer,
+    tones: Path,
+    gaps: Any,
 ) -> dict[str, transduce.Transducer]:
     return {
         "reverse": transduce.load(trained, device="cpu"),
@@ -200,7 +200,7 @@ def test_the_pen_is_what_the_pictures_have(browser: Any, url: str) -> None:
     page.close()
 
 
-def test_a_recording_is_made_and_read(page: Any, corpus: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_recording_is_made_and_read(page: Any, corpus: Path, tmp_path: Path) -> None:
     """The model reads 8,000 samples a second. The page converts what the microphone and other files have."""
     choose(page, "tones")
     spoken = corpus / "test" / "wav" / "1.wav"
