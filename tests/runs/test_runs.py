@@ -118,7 +118,9 @@ def test_the_best_weights_and_their_rank_are_one_step(tmp_path: Path) -> None:
     again, _ = loop(tmp_path, training, values=[2, 2, 2], state=earlier)
     again()
     assert find_bytes(tmp_path) == weights, "better weights were replaced by worse ones"
-    assert again.state.best == Rank("loss", 2, 2), "and it counts its own validations, as if nothing had happened"
+    assert again.course.state.best == Rank("loss", 2, 2), (
+        "and it counts its own validations, as if nothing had happened"
+    )
 
 
 def find_bytes(run: Path) -> bytes:
@@ -137,7 +139,7 @@ def test_a_kill_in_the_last_save_leaves_no_line_twice(
         save(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("transduce.training.loop.save_training", until_the_last)
+        patch.setattr("transduce.training.keeper.save_training", until_the_last)
         with pytest.raises(KilledError):
             train(run, tiny)
     train(run, (), resume=True)
@@ -148,8 +150,8 @@ def test_patience_that_has_ended_stays_ended_where_the_average_is_better(tmp_pat
     training = steady(steps=9, average=2, validation=Validation(every=1, patience=2))
     first, _ = loop(tmp_path, training, values=[2, 3, 4, 1])
     assert first().reason == "patience"
-    assert first.state.best == Rank("loss", 1, 1)
-    again, told = loop(tmp_path, training, values=[], state=first.state)
+    assert first.course.state.best == Rank("loss", 1, 1)
+    again, told = loop(tmp_path, training, values=[], state=first.course.state)
     assert again().reason == "patience"
     assert told.of(Validated) == []
 

@@ -14,8 +14,7 @@ from test_training import Events, loop, steady
 from transduce import api
 from transduce.runs.checkpoints import Rank
 from transduce.training.callbacks import Notice
-from transduce.training.curve import Constant, Curve, conclusions, unusable
-from transduce.training.loop import DivergenceError
+from transduce.training.curve import Constant, Curve, DivergenceError, conclusions, unusable
 from transduce.training.settings import Validation
 from transduce.training.validation import Judgement
 
@@ -94,7 +93,7 @@ def judged(run: Path, losses: Sequence[float], constant: Constant | None = None)
         loss = next(given)
         return Judgement(loss, {}, loss, constant=constant)
 
-    made.judge = judge
+    made.validations.judge = judge
     made()
     return events
 
@@ -111,7 +110,7 @@ def test_a_diverged_training_without_validation_data_ends_with_an_error(
 ) -> None:
     monkeypatch.setattr("transduce.training.curve.EXPLODED", 0.0)
     made, _ = loop(tmp_path, steady(steps=12))
-    made.judge, made.state = None, replace(made.state, start=0.1)
+    made.validations.judge, made.course.state = None, replace(made.course.state, start=0.1)
     with pytest.raises(DivergenceError, match=r"training diverged: .* the untrained model's loss was 0\.1"):
         made()
 

@@ -341,9 +341,9 @@ def test_statistics_of_another_optimizer_are_refused_unless_they_are_enough(tmp_
 
 def test_only_what_is_saved_is_claimed(tiny: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full from the second best checkpoint on."""
-    from transduce.training import loop
+    from transduce.training import keeper
 
-    saves, ended, save = list[Path](), list[Finished](), loop.save_weights_alone
+    saves, ended, save = list[Path](), list[Finished](), keeper.save_weights_alone
 
     def full(folder: Path, *rest: Any) -> None:
         if folder.name == "best" and saves:
@@ -355,7 +355,7 @@ def test_only_what_is_saved_is_claimed(tiny: dict[str, Any], tmp_path: Path, mon
         def on_finish(self, finished: Finished) -> None:
             ended.append(finished)
 
-    monkeypatch.setattr(loop, "save_weights_alone", full)
+    monkeypatch.setattr(keeper, "save_weights_alone", full)
     settings = tiny | {"training.steps": 200, "training.checkpoint_every": 5, "training.optimizer.rate": 0.01}
     with pytest.raises(OSError, match="best"):
         api.train("reverse", tmp_path / "run", settings, device="cpu", callbacks=[End()], progress=False)

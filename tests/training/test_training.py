@@ -6,7 +6,8 @@ import contextlib
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -31,17 +32,22 @@ from transduce.metrics.base import metric
 from transduce.models.weights import weights
 from transduce.objectives.base import Trainable
 from transduce.objectives.cross_entropy import CrossEntropy
-from transduce.runs.checkpoints import Rank
+from transduce.runs.checkpoints import Rank, best_rank
+from transduce.runs.layout import CHECKPOINTS
 from transduce.runs.run import Run
 from transduce.runs.training_state import State
 from transduce.training.begin import RunExistsError
 from transduce.training.budget import CLOCKS, Budget
-from transduce.training.callbacks import Callback, Finished, JsonLines, Notice, Started, Update, Validated
-from transduce.training.loop import DivergenceError, Loop
+from transduce.training.callbacks import Callback, Finished, JsonLines, Notice, PaceAdvice, Started, Update, Validated
+from transduce.training.course import Course
+from transduce.training.curve import DivergenceError
+from transduce.training.keeper import Keeper
+from transduce.training.loop import Loop
 from transduce.training.optimization import ConstantRate, CosineDecay, InverseSquareRoot, LinearDecay, ReduceOnPlateau
 from transduce.training.settings import Training, Validation
 from transduce.training.updating import Updater
 from transduce.training.validation import Judge, Judgement, TooSlowError, spread
+from transduce.training.validations import Validations
 
 CPU = torch.device("cpu")
 
@@ -133,6 +139,7 @@ def loop(
     values: Sequence[float] | None = None,
     rate: float = 0.5,
     state: State | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[Loop, Events]:
     """A loop of plain gradient descent on a tiny float64 model, so that an update shows the gradient itself."""
     model = build(FAMILIES["luong, general"])
@@ -140,22 +147,18 @@ def loop(
         if isinstance(module, Dropout):
             module.p = 0.0
     events = Events()
-    made = Loop(
-        updater=Updater(
-            Trainable(model, CrossEntropy(smoothing=0.1)),
-            torch.optim.SGD(model.parameters(), rate),
-            contextlib.nullcontext,
-            training.clip,
-        ),
-        batches=Cycle(batches or [batch()]),  # type: ignore[arg-type]
-        training=training,
-        judge=None if values is None else Script(model, values),
-        callbacks=[events],
-        run=run,
-        texts={},
-        state=state or State(),
+    state = state or State()
+    course = Course(training, Cycle(batches or [batch()]), state, clock=clock)
+    course.callbacks = [events, PaceAdvice(training.budget, state.seconds, course.notice)]
+    updater = Updater(
+        Trainable(model, CrossEntropy(smoothing=0.1)),
+        torch.optim.SGD(model.parameters(), rate),
+        contextlib.nullcontext,
+        training.clip,
     )
-    return made, events
+    keeper = Keeper(run, course, updater, {}, best_rank(run / CHECKPOINTS) if state.step else None)
+    judge = None if values is None else Script(model, values)
+    return Loop(course, updater, keeper, Validations(course, keeper, judge)), events
 
 
 def steady(**options: Any) -> Training:
@@ -194,15 +197,15 @@ def test_patience_ends_training_at_the_best_model(tmp_path: Path) -> None:
     finished = made()
     assert (finished.reason, finished.step, finished.best_step) == ("patience", 4, 2)
     assert [event.best for event in events.of(Validated)] == [True, True, False, False]
-    assert_close(saved(tmp_path, "best"), made.judge.seen[1])  # type: ignore[union-attr]
+    assert_close(saved(tmp_path, "best"), made.validations.judge.seen[1])  # type: ignore[union-attr]
 
 
 def test_patience_counts_from_the_best_by_loss_where_metrics_are_level(tmp_path: Path) -> None:
     validation = Validation(every=1, patience=2)
     made, events = loop(tmp_path, steady(steps=100, validation=validation), values=[])
     losses = iter([4, 3, 2, 1, 2, 1])
-    made.judge = lambda allowed, part: Judgement(next(losses), {}, 0.0)
-    assert (made().reason, made.state.step, made.state.best_step) == ("patience", 6, 4)
+    made.validations.judge = lambda allowed, part: Judgement(next(losses), {}, 0.0)
+    assert (made().reason, made.course.state.step, made.course.state.best_step) == ("patience", 6, 4)
     assert [event.best for event in events.of(Validated)] == [True] * 4 + [False] * 2
 
 
@@ -239,7 +242,7 @@ def test_updates_of_no_pair_have_no_loss_and_an_epoch_of_them_is_refused(tmp_pat
     made.updater.trainable.objective = LeavesOut()
     with pytest.raises(ValueError, match="no pair of the training set can be learned from"):
         made()
-    assert made.state.step == 4
+    assert made.course.state.step == 4
     assert all(math.isnan(update.loss) and math.isnan(update.nll) for update in events.of(Update))
     made, events = loop(tmp_path, steady(steps=4, validation=Validation(every=1)), [batch()] * 4, values=[1] * 4)
     made.updater.trainable.objective = objective = LeavesOut()
@@ -254,7 +257,7 @@ def test_the_average_is_the_mean_and_the_best_only_if_it_is(better: bool, tmp_pa
     training = steady(steps=4, average=2, validation=Validation(every=1))
     made, events = loop(tmp_path, training, values=[5, 4, 3, 2, 1 if better else 2.5])
     made()
-    seen = made.judge.seen  # type: ignore[union-attr]
+    seen = made.validations.judge.seen  # type: ignore[union-attr]
     mean = {name: (seen[2][name] + seen[3][name]) / 2 for name in seen[2]}
     assert_close(saved(tmp_path, "average"), mean)
     assert_close(saved(tmp_path, "best"), mean if better else seen[3])
@@ -266,16 +269,16 @@ def test_the_average_is_the_mean_and_the_best_only_if_it_is(better: bool, tmp_pa
 def test_an_average_that_is_the_best_is_what_patience_counts_from(tmp_path: Path) -> None:
     made, _ = loop(tmp_path, steady(steps=3, average=2, validation=Validation(every=1)), values=[2, 3, 4, 1])
     made()
-    assert (made.state.best, made.state.stale) == (Rank("loss", 1, 1), 0)
+    assert (made.course.state.best, made.course.state.stale) == (Rank("loss", 1, 1), 0)
 
 
 def test_what_was_kept_for_an_average_is_not_averaged_where_none_is_wanted_any_more(tmp_path: Path) -> None:
     first, _ = loop(tmp_path, steady(steps=4, average=3, validation=Validation(every=1)), values=[4, 3, 2])
     with pytest.raises(StopIteration):
         first()
-    assert len(first.state.recent) > 1
+    assert len(first.course.state.recent) > 1
     less = steady(steps=8, validation=Validation(every=1))
-    made, events = loop(tmp_path, less, values=[1] * 4 + [0], state=first.state)
+    made, events = loop(tmp_path, less, values=[1] * 4 + [0], state=first.course.state)
     made()
     assert {event.what for event in events.of(Validated)} == {"valid"}
     assert not (tmp_path / "checkpoints" / "average").exists()
@@ -298,15 +301,16 @@ def test_of_a_larger_budget_what_is_left_is_validated_as_often(tmp_path: Path) -
     first, _ = loop(tmp_path, steady(steps=10, validation=Validation(times=5)), values=[9] * 5)
     first()
     larger = steady(steps=100, validation=Validation(times=5))
-    made, events = loop(tmp_path, larger, values=[9] * 5, state=first.state)
+    made, events = loop(tmp_path, larger, values=[9] * 5, state=first.course.state)
     made()
     assert [event.step for event in events.of(Validated)] == [20, 40, 60, 80, 100]
 
 
 def test_a_validation_that_takes_long_is_not_made_up_for(tmp_path: Path) -> None:
     """Updates of a second and validations of 13, ten of them asked for in a minute."""
-    made, events = loop(tmp_path, steady(minutes=1, validation=Validation(times=10)), values=[])
     now = 0.0
+    training = steady(minutes=1, validation=Validation(times=10))
+    made, events = loop(tmp_path, training, values=[], clock=lambda: now)
 
     @contextlib.contextmanager
     def second() -> Iterator[None]:
@@ -319,7 +323,7 @@ def test_a_validation_that_takes_long_is_not_made_up_for(tmp_path: Path) -> None
         now += 13
         return Judgement(0.0, {}, 0.0)
 
-    made.updater.autocast, made.judge, made.clock, made.began = second, judge, lambda: now, 0.0
+    made.updater.autocast, made.validations.judge = second, judge
     made()
     steps = [0, *(event.step for event in events.of(Validated))]
     assert len(steps) > 3
@@ -330,7 +334,7 @@ def test_a_validation_that_takes_long_is_not_made_up_for(tmp_path: Path) -> None
 def test_where_nothing_is_validated_it_is_saved_all_the_same(judged: bool, tmp_path: Path) -> None:
     training = steady(steps=50, validation=Validation(times=0 if judged else 4))
     made, _ = loop(tmp_path, training, values=[1] if judged else None)
-    made.callbacks = [stops := Stops(tmp_path / "checkpoints" / "last", 27)]
+    made.course.callbacks = [stops := Stops(tmp_path / "checkpoints" / "last", 27)]
     made()
     assert stops.saved == 25
 
@@ -411,9 +415,9 @@ class Timed:
     allowed: list[float] = field(default_factory=list)
 
     def __call__(self) -> tuple[Loop, Events]:
-        made, events = loop(self.run, self.training, [batch()] * 1000, values=[], rate=1e-3)
-        made.updater.autocast, made.judge, made.clock, made.began = self.second, self.judge, lambda: self.now, 0.0
-        made.reported = 0.0
+        batches = [batch()] * 1000
+        made, events = loop(self.run, self.training, batches, values=[], rate=1e-3, clock=lambda: self.now)
+        made.updater.autocast, made.validations.judge = self.second, self.judge
         made()
         return made, events
 
@@ -444,8 +448,8 @@ def test_validation_takes_its_share_of_the_time_and_the_last_one_searches(tmp_pa
     assert not any(searched[:3]), "a fifth of the first three minutes is less than a search takes"
     assert searched[-1]
     assert sum(searched) == 2
-    assert made.state.validating <= 0.2 * made.seconds, "the last validation is part of the share"
-    assert made.seconds <= 601, "the last search has its time in reserve"
+    assert made.course.state.validating <= 0.2 * made.course.seconds, "the last validation is part of the share"
+    assert made.course.seconds <= 601, "the last search has its time in reserve"
     (notice,) = events.of(Notice)
     assert (
         "validation computes the loss alone: a search for exact would take about 38 s, and validation may take 20 %"
@@ -462,10 +466,10 @@ def test_all_validations_together_take_at_most_their_share(
     """The budget is two minutes. A validation on all examples would take 3.5 to 550 seconds. The last one searches."""
     training = steady(minutes=2, validation=Validation(metrics=("exact",)), average=average)
     made, events = Timed(tmp_path, training, update=1.0, search=search, loss=loss)()
-    assert made.state.validating <= 0.1 * made.seconds
-    assert 110 < made.seconds < 121
+    assert made.course.state.validating <= 0.1 * made.course.seconds
+    assert 110 < made.course.seconds < 121
     assert [bool(each.metrics) for each in events.of(Validated) if each.what == "valid"][-1]
-    assert (made.state.part == 1) == (average * (loss + search) <= 12 / 3)
+    assert (made.course.state.part == 1) == (average * (loss + search) <= 12 / 3)
 
 
 def test_a_model_is_the_best_by_its_loss_only_until_one_was_searched_with(tmp_path: Path) -> None:
@@ -479,11 +483,11 @@ def test_a_model_is_the_best_by_its_loss_only_until_one_was_searched_with(tmp_pa
             *(Judgement(5.0, {"exact": 0.5}, -0.5, "exact") for _ in range(2)),
         ]
     )
-    made.judge = lambda allowed, part: next(judgements)
+    made.validations.judge = lambda allowed, part: next(judgements)
     finished = made()
     assert [event.best for event in events.of(Validated)] == [True, True, *[False] * 3, True, *[False] * 4]
     assert (finished.reason, finished.step, finished.best_step) == ("patience", 10, 6)
-    assert made.state.validations == (-1.0, -0.5, -0.5)
+    assert made.course.state.validations == (-1.0, -0.5, -0.5)
 
 
 def test_a_validation_is_left_out_where_even_its_loss_takes_too_long(tmp_path: Path) -> None:
@@ -598,8 +602,8 @@ def test_validation_keeps_its_share_of_a_training_that_its_updates_end(tmp_path:
     """A limit of an hour would allow 360 seconds. The updates end after 100."""
     training = steady(minutes=60, steps=100, validation=Validation(metrics=("exact",)))
     made, events = Timed(tmp_path, training, update=1.0, search=9.0)()
-    assert made.state.step == 100
-    assert made.state.validating <= 0.1 * made.seconds
+    assert made.course.state.step == 100
+    assert made.course.state.validating <= 0.1 * made.course.seconds
     assert [bool(each.metrics) for each in events.of(Validated)][-1]
 
 
@@ -624,8 +628,8 @@ def test_a_validation_that_never_fits_leaves_the_time_to_training(
     timed.judge = judge  # type: ignore[method-assign, assignment]
     made, events = timed()
     trial = sample / 8
-    assert made.state.validating <= max(seconds, trial)
-    assert made.state.best is not None
+    assert made.course.state.validating <= max(seconds, trial)
+    assert made.course.state.best is not None
     assert not any(each.metrics for each in events.of(Validated))
 
 

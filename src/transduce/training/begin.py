@@ -36,6 +36,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.models.compatibility import check_words
 from transduce.objectives.base import Trainable
 from transduce.runs.ancestry import Init, check_parents, parents
+from transduce.runs.checkpoints import best_rank
 from transduce.runs.layout import CHECKPOINTS, CONFIG, FINGERPRINTS, METRICS, STATE, TOKENIZERS
 from transduce.runs.lock import locked
 from transduce.runs.optimizer_state import kept_statistics
@@ -44,12 +45,15 @@ from transduce.runs.replacement import replacing
 from transduce.runs.run import Run, cache_folder
 from transduce.runs.training_state import State, load_carry, load_training, resume_point
 from transduce.training.augmentation import check_augmentation
-from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, Started
+from transduce.training.budget import CLOCKS
+from transduce.training.callbacks import Callback, Finished, ForgetReplaced, JsonLines, PaceAdvice, Started
 from transduce.training.changes import changed_data, changed_settings, other_measure, reorders
 from transduce.training.counted import Counted, CountedInParts, Counts
 from transduce.training.counting import Counting, count_parts
+from transduce.training.course import Course
 from transduce.training.distillation import Teacher
 from transduce.training.inheritance import Inheritance, Predecessor
+from transduce.training.keeper import Keeper
 from transduce.training.kept_vocabulary import check_writable
 from transduce.training.loop import Loop
 from transduce.training.optimization import freeze
@@ -59,6 +63,7 @@ from transduce.training.targets import SEARCHES, fit_searches
 from transduce.training.transfer import Parts, Transfer
 from transduce.training.updating import Updater
 from transduce.training.validation import judge_of
+from transduce.training.validations import Validations
 
 NEW_DATA: Final = "new-data"
 Resume = bool | Literal["new-data"]
@@ -208,20 +213,12 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     if crew.first:
         plan.create(run, state.step, inherited)
     _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
-    loop = Loop(
-        updater=Updater(trainable, optimizer, computing, training.clip, carry, crew, sharded),
-        batches=feed,
-        training=training,
-        judge=judge,
-        callbacks=callbacks,
-        run=run,
-        texts=plan.texts,
-        state=state,
-        crew=crew,
-    )
-    if other_judge:
-        loop.kept = None  # ranks of other validations cannot be compared
-    return loop
+    course = Course(training, feed, state, callbacks, crew.clock(CLOCKS[training.clock]))
+    course.callbacks = (*callbacks, PaceAdvice(training.budget, course.state.seconds, course.notice))
+    updater = Updater(trainable, optimizer, computing, training.clip, carry, crew, sharded)
+    best = None if other_judge or not state.step else best_rank(run / CHECKPOINTS)  # of the same validations
+    keeper = Keeper(run, course, updater, plan.texts, best)
+    return Loop(course, updater, keeper, Validations(course, keeper, judge))
 
 
 def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> Counting:

@@ -6,6 +6,7 @@ Subclass ``Callback`` and pass an instance to ``transduce.train(..., callbacks=[
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from transduce.answers.answer_values import json_text
 from transduce.core.files import append_line, write_lines
 from transduce.core.text_files import read_text
 from transduce.runs.replacement import forget_replaced
+from transduce.training.budget import KNOWN_AFTER, Budget
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,23 @@ class ForgetReplaced(Callback):
 
     def on_checkpoint(self, saved: Saved) -> None:
         forget_replaced(self.run)
+
+
+class PaceAdvice(Callback):
+    """Warns once, by ``tell``, if the clock will end training long before the updates of the ``budget``. It knows this
+    after the first minute of a session, which began after ``began`` seconds of training.
+    """
+
+    def __init__(self, budget: Budget, began: float, tell: Callable[[str], None]) -> None:
+        self.budget, self.began, self.tell = budget, began, tell
+        self.known = False
+
+    def on_update(self, update: Update) -> None:
+        if self.known or update.seconds - self.began < KNOWN_AFTER:
+            return
+        self.known = True
+        if line := self.budget.too_slow(update.step, update.seconds):
+            self.tell(line)
 
 
 class JsonLines(Callback):

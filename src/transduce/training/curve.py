@@ -8,12 +8,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from transduce.core.errors import StoppedError
 from transduce.metrics.base import metric
 from transduce.runs.checkpoints import Rank
 
 EXPLODED = 10.0  # a loss is too high if it exceeds the loss of the untrained model by this multiple of its size
 LATE = 2 / 3  # part of the updates after which a gain is late
 RISING = 0.1  # the curve still rises if this share of its gain is late; beside a metric, half of it for the loss
+
+
+class DivergenceError(StoppedError):
+    """The loss or the gradient is no longer finite, or the best model is worse than an untrained one."""
 
 
 @dataclass(frozen=True)
