@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce import api
-from transduce.compute.crew import ALONE, join
+from transduce.compute.crew import ALONE, Crew, join
 from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
 from transduce.data.sharding import cut, shard
