@@ -6,32 +6,31 @@ import difflib
 import inspect
 from collections.abc import Sequence
 
+from transduce.core import names
 from transduce.core.errors import UserError
-from transduce.core.names import NAMES, find
 from transduce.core.protocols import Metric
 from transduce.core.types import Example, Prediction
 from transduce.metrics.bleu import Bleu
 from transduce.metrics.statistics import statistics
 
-METRICS = NAMES["Metric"]
-"""The metrics by their names: where each is. Each use makes a new object, which remembers what its signature says."""
-
 
 def metric(name: str) -> Metric:
-    """A new metric by its name, such as "bleu", or "bleu:zh" with a tokenizer for BLEU.
+    """A new metric by its name, such as "bleu", or "bleu:zh" with a tokenizer for BLEU. Each call makes a new object: a
+    metric remembers what its signature must say.
 
     Raises UserError if there is no such metric; the message has a similar name if there is one. Raises it too for an
     unknown tokenizer or one whose model is missing, and MissingPackageError, which is a UserError, if the metric or its
     tokenizer needs a package that is not installed.
     """
     own, colon, tokenizer = name.partition(":")
-    if name in METRICS:
-        found: Metric = find("Metric", name)()
+    known = names.NAMES["Metric"]
+    if name in known:
+        found: Metric = names.find("Metric", name)()
         return found
-    if own not in METRICS:
-        close = difflib.get_close_matches(own.lower(), METRICS, n=1, cutoff=0.5)
+    if own not in known:
+        close = difflib.get_close_matches(own.lower(), known, n=1, cutoff=0.5)
         nearest = f'did you mean "{close[0]}"? ' if close else ""
-        raise UserError(f"no metric {name!r}: {nearest}Known: {', '.join(METRICS)}")
+        raise UserError(f"no metric {name!r}: {nearest}Known: {', '.join(known)}")
     if colon and own != Bleu.name:
         raise UserError(f"no metric {name!r}: only bleu has a choice of tokenizers (bleu:zh); write {own!r}")
     return Bleu(tokenizer)
