@@ -29,11 +29,13 @@ from stopwatch import Block, Stopwatch, alone
 
 import transduce
 from transduce.core import config
+from transduce.core.config.user_data import Merged
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import examples, prepare
 from transduce.data.settings import Data
 from transduce.runs.run import cache_folder
 from transduce.training.begin import train
+from transduce.training.job import Job
 from transduce.training.settings import Training
 
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
@@ -63,7 +65,7 @@ def training_block(run: Path, precision: str, setting: Setting) -> Block:
     table["data"]["cache"] = str(cache_folder(config.build(table["data"], Data, path="data"), run))
     stopwatch = Stopwatch(CLOCKS[setting.clock])
     with tempfile.TemporaryDirectory() as folder:
-        train(table, Path(folder) / "run", callbacks=[stopwatch], device="cpu")
+        train(Job(Path(folder) / "run", Merged(table)), [stopwatch], "cpu")
     return stopwatch.block(target_lengths(table))
 
 

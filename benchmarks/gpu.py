@@ -45,6 +45,7 @@ from transduce.search.beam import Beam
 from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
 from transduce.training.callbacks import Callback, Update
+from transduce.training.order import Order
 from transduce.training.settings import Training
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
@@ -100,7 +101,7 @@ def trained(given: argparse.Namespace, precision: Precision, folder: Path) -> Tr
     if given.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     run = api.train_run(
-        given.recipe, folder / precision, settings, callbacks=[pace], device=str(given.device), progress=False
+        Order(given.recipe, folder / precision, settings), callbacks=[pace], device=str(given.device), progress=False
     )
     return Trial(run, precision, given.device, pace.median, peak(given.device))
 

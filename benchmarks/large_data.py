@@ -113,9 +113,11 @@ def run_part(part: str, work: Path) -> None:
         assert settings.data.cache is not None
         print(f"{len(prepare(settings.data, settings.data.cache).train):,} pairs")
         return
+    from transduce.core.config.user_data import Merged
     from transduce.training.begin import train
+    from transduce.training.job import Job
 
-    finished = train(table, work / "run", overwrite=True)
+    finished = train(Job(work / "run", Merged(table), overwrite=True))
     print(f"{finished.step} updates")
 
 

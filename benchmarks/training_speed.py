@@ -40,11 +40,13 @@ from report import Report, machine, parse
 from stopwatch import Block, Stopwatch, alone, share_of_limit
 
 from transduce.core import config, recipes
+from transduce.core.config.user_data import Merged
 from transduce.core.types import Batch
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
 from transduce.data.settings import Data
 from transduce.training.begin import train
+from transduce.training.job import Job
 from transduce.training.settings import Training
 from transduce.wings.lab.speed.limit import Shape, fastest_products
 from transduce.wings.lab.speed.training import Operations, count_operations
@@ -123,7 +125,7 @@ def _run(setting: Setting, **training: Any) -> Stopwatch:
     torch.set_num_threads(setting.threads)
     stopwatch = Stopwatch(setting.now)
     with tempfile.TemporaryDirectory(dir=setting.work) as run:
-        train(setting.table(**training), Path(run) / "run", callbacks=[stopwatch], device="cpu")
+        train(Job(Path(run) / "run", Merged(setting.table(**training))), [stopwatch], "cpu")
     return stopwatch
 
 

@@ -104,6 +104,8 @@ def _predict(data: Data, way: str, columns: Sequence[Column], threads: int) -> d
 
 def trained(run: Path, data: Data, minutes: float) -> None:
     """Trains the run whose weights predict."""
+    from transduce.core.config.user_data import Merged
     from transduce.training.begin import train
+    from transduce.training.job import Job
 
-    train(data.setting.table(minutes=minutes), run, device="cpu")
+    train(Job(run, Merged(data.setting.table(minutes=minutes))), device="cpu")

@@ -26,6 +26,7 @@ from transduce.compute.cluster import _call
 from transduce.core.errors import StoppedError, UserError
 from transduce.core.types import Example, Prediction
 from transduce.evaluation.shards import measured_together
+from transduce.training.order import Order
 
 TINY = {
     "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},
@@ -39,7 +40,7 @@ TINY = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cluster") / "run"
-    return api.train_run("reverse", folder, TINY, device="cpu", progress=False)
+    return api.train_run(Order("reverse", folder, TINY), device="cpu", progress=False)
 
 
 def shards(folder: Path, count: int, lines: int = 5) -> Path:
@@ -232,7 +233,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def counted(recipe: str, folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Counts a model. Returns the files of the prepared data and the files of the checkpoint."""
     settings = text(recipe, folder)
-    run = api.train_run(recipe, folder / "run", [*settings, *more], device="cpu", progress=False)
+    run = api.train_run(Order(recipe, folder / "run", [*settings, *more]), device="cpu", progress=False)
     return files(folder / "cache"), files(run / "checkpoints" / "best") | {"state.json": b"times"}
 
 

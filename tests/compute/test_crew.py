@@ -25,6 +25,7 @@ from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
 from transduce.data.sharding import cut, shard
 from transduce.models.weights import load_tensors
+from transduce.training.order import Order
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=7)
 PLAIN: dict[str, Any] = {"device": "cpu", "progress": False}
@@ -137,10 +138,10 @@ def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
     one process.
     """
     one, several = tmp_path / "one", tmp_path / "several"
+    options = [f"{key}={value}" for key, value in settings(one).items()]
     alone = [
-        api.train_run("reverse", one, [f"{key}={value}" for key, value in settings(one).items()] + [steps], **how)
-        and events(one)
-        for steps, how in (("training.steps=12", PLAIN), ("training.steps=20", PLAIN | {"resume": True}))
+        api.train_run(Order("reverse", one, [*options, steps], resume=resume), **PLAIN) and events(one)
+        for steps, resume in (("training.steps=12", False), ("training.steps=20", True))
     ]
     check_alike(alone[0], run_all(command(4, several, "--set=training.steps=12"), several))
     more = ("--set=training.steps=20", "--resume", "--processes=2")
@@ -157,17 +158,13 @@ def test_divided_parameters_learn_alike(tmp_path: Path) -> None:
     one, several = tmp_path / "one", tmp_path / "several"
     options = [f"{key}={value}" for key, value in settings(one).items()]
     alone = [
-        api.train_run("reverse", one, [*options, steps], **how) and events(one)
-        for steps, how in (
-            ("training.steps=12", PLAIN),
-            ("training.steps=20", PLAIN | {"resume": True}),
-            ("training.steps=24", PLAIN | {"resume": True}),
-        )
+        api.train_run(Order("reverse", one, [*options, steps], resume=resume), **PLAIN) and events(one)
+        for steps, resume in (("training.steps=12", False), ("training.steps=20", True), ("training.steps=24", True))
     ]
     divided = '--set=training.parallel="fsdp"'
     check_alike(alone[0], run_all(command(2, several, "--set=training.steps=12", divided), several))
     check_alike(alone[1], run_all(command(2, several, "--set=training.steps=20", divided, "--resume"), several))
-    api.train_run("reverse", several, ["training.steps=24"], **PLAIN, resume=True)  # one process goes on
+    api.train_run(Order("reverse", several, ["training.steps=24"], resume=True), **PLAIN)  # one process goes on
     check_alike(alone[2], events(several))
     check_weights(one, several)
 
@@ -176,7 +173,8 @@ THREADS_AT_THE_END = """
 import sys
 from pathlib import Path
 from transduce import api
-api.train_run("reverse", Path(sys.argv[1]), sys.argv[2:], device="cpu", progress=False)
+from transduce.training.order import Order
+api.train_run(Order("reverse", Path(sys.argv[1]), sys.argv[2:]), device="cpu", progress=False)
 print(*(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
 """
 

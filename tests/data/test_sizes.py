@@ -10,6 +10,7 @@ import pytest
 from transduce import api
 from transduce.core import config, recipes
 from transduce.core.config import ConfigError
+from transduce.training.order import Order
 from transduce.training.sizes import Alternative, choose_settings
 
 TABLE: config.Table = {"data": {"cache": "here"}, "model": "large", "init": {"run": "before"}, "metrics": ["exact"]}
@@ -38,31 +39,31 @@ def test_a_run_of_few_pairs_has_the_settings_for_few(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"training.batching.tokens": 77, "training.validation.times": 0}
     for number, width in ((20, 12), (40, recipes.read("reverse")["model"]["encoder"]["width"])):
         budget = {} if width == 12 else {"training.steps": 2}
-        run = api.train_run(mine, tmp_path / str(number), settings | budget, pairs[:number], progress=False)
+        run = api.train_run(Order(mine, tmp_path / str(number), settings | budget, pairs[:number]), progress=False)
         written = config.read(run / "config.toml")
         assert written["model"]["encoder"]["width"] == width
         assert written["training"]["batching"]["tokens"] == 77  # --set applies to each
         assert "sizes" not in written
-    assert api.train_run(mine, tmp_path / "20", resume=True, progress=False)  # its settings are its own now
+    assert api.train_run(Order(mine, tmp_path / "20", resume=True), progress=False)  # its settings are its own now
 
 
 def test_sizes_are_no_settings_and_not_inherited(tmp_path: Path) -> None:
     mine = write(tmp_path / "mine.toml", 'sizes = [{ below = 9, recipe = "b" }, { below = 3, recipe = "a" }]\n')
     heir = write(tmp_path / "heir.toml", 'base = "mine.toml"\n')
-    assert [(size.below, size.recipe) for size in recipes.sizes(mine)] == [(3, "a"), (9, "b")]
+    assert [(size.below, size.recipe) for size in recipes.Recipe.of(mine).sizes] == [(3, "a"), (9, "b")]
     assert recipes.read(mine) == recipes.read(heir) == {}
-    assert recipes.sizes(heir) == ()
+    assert recipes.Recipe.of(heir).sizes == ()
 
 
 @pytest.mark.parametrize("wrong", ["3", "[{ below = 3 }]", '[{ below = "3", recipe = "a" }]'])
 def test_malformed_sizes_are_named(tmp_path: Path, wrong: str) -> None:
     with pytest.raises(ConfigError, match="sizes"):
-        recipes.sizes(write(tmp_path / "mine.toml", f"sizes = {wrong}\n"))
+        recipes.Recipe.of(write(tmp_path / "mine.toml", f"sizes = {wrong}\n"))
 
 
 @pytest.mark.parametrize("name", recipes.names())
 def test_every_size_of_a_recipe_is_a_recipe_of_the_same_data(name: str) -> None:
-    for size in recipes.sizes(name):
+    for size in recipes.Recipe.of(name).sizes:
         own = {key: value for key, value in recipes.read(name)["data"].items() if key != "origin"}
         assert recipes.read(size.recipe)["data"] == own  # the data of little text are the user's
-        assert not recipes.sizes(size.recipe)
+        assert not recipes.Recipe.of(size.recipe).sizes

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import transduce
-from transduce import api
 from transduce.core import config, names, recipes
 from transduce.core.errors import MissingPackageError
 from transduce.core.plugins import load_plugins
@@ -21,6 +20,7 @@ from transduce.layers.modules.cells.gru import GRU
 from transduce.runs.layout import CONFIG, LOCK, foreign_files
 from transduce.runs.lock import locked
 from transduce.runs.run import Run
+from transduce.training.order import Order
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
 
@@ -210,9 +210,9 @@ def test_two_trainings_in_one_directory_are_refused(option: str, tiny: dict[str,
 
 
 def test_runs_are_named_by_their_recipe() -> None:
-    assert api.run_folder("g2p", None) == Path("runs/g2p")
-    assert api.run_folder("some/where/mine.toml", None) == Path("runs/mine")
-    assert api.run_folder("g2p", "there") == Path("there")
+    assert Order("g2p").run == Path("runs/g2p")
+    assert Order("some/where/mine.toml").run == Path("runs/mine")
+    assert Order("g2p", "there").run == Path("there")
 
 
 # -------------------------------------------------------------- classes of one's own

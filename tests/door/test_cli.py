@@ -159,7 +159,8 @@ def test_minutes_replace_the_recipes_budget(call: Call, monkeypatch: pytest.Monk
     seen = []
     monkeypatch.setattr(api, "train_run", lambda *arguments, **_: seen.append(arguments))
     assert call("train", "reverse", "--minutes=0.5", "--set=training.clip=2.0", "--out=x")[0] == 0
-    table = recipes.change(recipes.read(seen[0][0]), seen[0][2])
+    (order,) = seen[0]
+    table = recipes.change(recipes.read(order.recipe), order.settings)
     assert table["training"]["minutes"] == 0.5
     assert "steps" not in table["training"]
 

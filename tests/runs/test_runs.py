@@ -35,13 +35,14 @@ from transduce.runs.lock import locked
 from transduce.runs.recent_weights import keep_recent
 from transduce.runs.run import Run
 from transduce.training.callbacks import Callback, Saved, Validated
+from transduce.training.order import Order
 from transduce.training.settings import Validation
 
 Call = Callable[..., tuple[int, str, str]]
 
 
 def train(run: Path, settings: Any, *callbacks: Callback, **options: Any) -> None:
-    api.train_run("reverse", run, settings, callbacks=callbacks, device="cpu", progress=False, **options)
+    api.train_run(Order("reverse", run, settings, **options), callbacks, device="cpu", progress=False)
 
 
 class AtCheckpoint(Callback):
@@ -84,7 +85,7 @@ def test_training_from_the_command_line_does_not_load_the_model_again(
     def load(*_: Any, **__: Any) -> None:
         pytest.fail("the model was loaded, and nobody asked for it")
 
-    monkeypatch.setattr(api, "load", load)
+    monkeypatch.setattr(api, "trained", load)
     train(tmp_path / "run", tiny | {"training.steps": 1})
 
 

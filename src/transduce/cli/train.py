@@ -46,7 +46,8 @@ def train(
     """Train a model. The run directory then has everything that is needed to use it."""
     from transduce import api
     from transduce.compute.threads import check_number
-    from transduce.training.begin import NEW_DATA
+    from transduce.training.job import NEW_DATA
+    from transduce.training.order import Order
 
     if (
         check_number("processes", processes) > 1 and "WORLD_SIZE" not in os.environ
@@ -61,22 +62,21 @@ def train(
         changes.append(f"training.minutes={minutes}")
     if freeze is not None:
         changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
+    order = Order(
+        recipe,
+        out,
+        settings=changes,
+        resume=NEW_DATA if new_data else resume,
+        overwrite=overwrite,
+        init=init,
+        teacher=teacher,
+    )
     if dry_run:
-        for line in api.dry_run(recipe, out, changes, device=device, threads=threads, init=init, teacher=teacher):
+        for line in api.dry_run(order, device, threads):
             print(line)
         return
     try:
-        run = api.train_run(
-            recipe,
-            out,
-            changes,
-            resume=NEW_DATA if new_data else resume,
-            overwrite=overwrite,
-            device=device,
-            threads=threads,
-            init=init,
-            teacher=teacher,
-        )
+        run = api.train_run(order, device=device, threads=threads)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if os.environ.get("RANK", "0") == "0":  # torchrun starts several processes, and one of them reports

@@ -77,8 +77,17 @@ def load(
     transducer = loaded[0] if alone else mix(paths, loaded, fusion)
     if engine in (None, "torch"):
         hold_matrices(precision, transducer.model)
-    changed = replace(transducer, precision=precision).changed(settings, size)
-    return changed.with_search(changed.search)
+    transducer = replace(transducer, precision=precision)
+    if settings or size is not None:
+        return transducer.changed(settings, size)
+    return transducer.with_search(transducer.search)  # which now gets the runs that it names
+
+
+def trained(run: Path, device: str) -> Transducer:
+    """The best model of a run that this process has trained, as ``load`` gives it: nothing else can be at ``run``."""
+    transducer = Run.read(run).transducer(device=choose_device(device))
+    hold_matrices("float32", transducer.model)
+    return transducer.with_search(transducer.search)
 
 
 def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:

@@ -19,11 +19,13 @@ import torch
 import transduce
 from families import FACTS, paired
 from transduce.core import config
+from transduce.core.config.user_data import Merged
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.core.types import BOS, EOS, UNK, Facts, Padded
 from transduce.data.tokenizers.text import Characters, Symbols, TextTokenizer
 from transduce.training.begin import train
+from transduce.training.job import Job
 from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.hidden_markov.words import WordEmissions
 from transduce.wings.counted.kneser_ney import estimate
@@ -359,7 +361,7 @@ def test_what_has_been_counted_is_told_and_left_alone(run: Path) -> None:
 def test_what_does_not_fit_is_refused(run: Path, changes: config.Table, expected: str, tmp_path: Path) -> None:
     settings = config.read(run / "config.toml")
     with pytest.raises(config.ConfigError, match=expected):
-        train(settings | changes, tmp_path / "run")
+        train(Job(tmp_path / "run", Merged(settings | changes)))
     assert not (tmp_path / "run" / "config.toml").exists()
 
 
@@ -367,7 +369,7 @@ def test_the_first_thing_one_tries_says_what_to_set(run: Path, tmp_path: Path) -
     """A user changes only the model in the file of another recipe. The error says which objective fits."""
     settings = config.read(run / "config.toml") | {"objective": {"type": "parallel-cross-entropy"}}
     with pytest.raises(config.ConfigError, match="set objective to 'chain-likelihood'"):
-        train(settings, tmp_path / "run")
+        train(Job(tmp_path / "run", Merged(settings)))
 
 
 def test_lines_are_counted_together_whatever_the_labels(monkeypatch: pytest.MonkeyPatch) -> None:

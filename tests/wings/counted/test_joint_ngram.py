@@ -26,6 +26,7 @@ from libraries import needs_library, usable
 from transduce.answers.answer import Output
 from transduce.compute.library import VARIANTS
 from transduce.core import config
+from transduce.core.config.user_data import Merged
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, PAD, UNK, Padded
 from transduce.data.pairs import Pairs, Ragged
@@ -33,6 +34,7 @@ from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.training.begin import train
 from transduce.training.callbacks import Callback, Finished, Saved, Started, Update, Validated
+from transduce.training.job import Job
 from transduce.wings.counted.readings import compiled
 from transduce.wings.counted.readings.lattice import Readings
 from transduce.wings.counted.readings.reader import _BEST, LEFT_OUT, ROUNDING, Reader
@@ -515,7 +517,7 @@ def test_a_signal_stops_the_program_and_what_is_not_all_counted_begins_anew(
 )
 def test_what_takes_gradients_is_refused(changes: config.Table, key: str, tmp_path: Path) -> None:
     with pytest.raises(config.ConfigError, match=f"{key}.*JointNgram is counted, and not trained by gradients"):
-        train(config.read(written(tmp_path, **changes)), tmp_path / "run")
+        train(Job(tmp_path / "run", Merged(config.read(written(tmp_path, **changes)))))
     assert not (tmp_path / "run" / "config.toml").exists()
 
 

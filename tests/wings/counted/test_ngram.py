@@ -15,10 +15,12 @@ import torch
 import transduce
 from families import FACTS, paired
 from transduce.core import config
+from transduce.core.config.user_data import Merged
 from transduce.core.protocols import Model
 from transduce.core.types import BOS, EOS, UNK, Padded
 from transduce.models.weights import set_weights, weights
 from transduce.training.begin import train
+from transduce.training.job import Job
 from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.models.ngram import Ngram
@@ -119,7 +121,7 @@ def test_it_is_mixed_with_a_trained_one(run: Path, tmp_path: Path, call: Call) -
     settings = config.read(run / "config.toml")
     lstm = {"type": "recurrent", "cell": "lstm", "embedding_width": 4, "width": 4, "bridge": "zero", "wiring": "plain"}
     trained = settings | {"model": {"type": "language-model", "decoder": lstm}, "training": {"steps": 2}}
-    train(trained, tmp_path / "lstm")
+    train(Job(tmp_path / "lstm", Merged(trained)))
     (tmp_path / "line.txt").write_text("dogs\n", encoding="utf-8")  # a word that is unknown, and the end
     alone, mixed = [], f"{run}+{tmp_path / 'lstm'}"
     for each in (run, tmp_path / "lstm", mixed):

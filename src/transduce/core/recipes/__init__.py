@@ -61,25 +61,45 @@ def read(recipe: str | Path) -> config.Table:
     return merged(recipe).table
 
 
-def merged(
-    recipe: str | Path, settings: Mapping[str, Any] | Sequence[str] = (), pairs: config.Table | None = None
-) -> Merged:
-    """The settings of a recipe, as ``read`` gives them, with a user's changes, as ``change`` makes them.
+def merged(recipe: str | Path, settings: Mapping[str, Any] | Sequence[str] = ()) -> Merged:
+    """``Recipe.merged`` of a recipe by name or path. Raises what ``read`` and ``change`` raise."""
+    return Recipe.of(recipe).merged(settings)
 
-    ``pairs`` is the table ``data`` of a user's pairs from Python, None without pairs. If there are pairs, all data of
-    the recipe are left out, also the data of a user's .toml file. Raises what ``read`` and ``change`` raise.
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe as its files say, each of them read once: the ``layers``, its base's first, and the ``sizes`` of its own
+    file, the smallest first. A recipe does not inherit those of its base.
     """
-    layers = _layers(os.path.normpath(recipe), ())
-    count = len(layers) if pairs else sum(not layer.own for layer in layers)
-    recipes, own = layers[:count], layers[count:]
-    about = [key for layer in recipes for key in layer.about_data]
-    mine = {} if pairs is None else {"data": pairs}
-    brought = _over_all([*(layer.table for layer in own), change({}, settings), mine])
-    base, notes = without_own_data(_over_all([layer.table for layer in recipes]), brought, about)
-    if pairs and "data" in base:  # they have columns of their own
-        base = {**base, "data": {key: value for key, value in base["data"].items() if key != "columns"}}
-    table = change(_over_all([base, *(layer.table for layer in own)]), settings)
-    return Merged(config.merge(table, mine), notes, tuple(config.flatten(brought)))
+
+    layers: tuple[Layer, ...]
+    sizes: tuple[Size, ...]
+
+    @classmethod
+    def of(cls, recipe: str | Path) -> Recipe:
+        """The recipe of this name, or of the .toml file at this path. Raises what ``read`` raises, and ConfigError if
+        the sizes have another form than ``[{ below = 3000, recipe = "NAME" }]``.
+        """
+        layers = _layers(os.path.normpath(recipe), ())
+        given = config.build({SIZES: layers[-1].sizes}, _Sizes).sizes
+        return cls(tuple(layers), tuple(sorted(given, key=lambda size: size.below)))
+
+    def merged(self, settings: Mapping[str, Any] | Sequence[str] = (), pairs: config.Table | None = None) -> Merged:
+        """The settings, as ``read`` gives them, with a user's changes, as ``change`` makes them.
+
+        ``pairs`` is the table ``data`` of a user's pairs from Python, None without pairs. If there are pairs, all data
+        of the recipe are left out, also the data of a user's .toml file. Raises what ``change`` raises.
+        """
+        count = len(self.layers) if pairs else sum(not layer.own for layer in self.layers)
+        recipes, own = self.layers[:count], self.layers[count:]
+        about = [key for layer in recipes for key in layer.about_data]
+        mine = {} if pairs is None else {"data": pairs}
+        brought = _over_all([*(layer.table for layer in own), change({}, settings), mine])
+        base, notes = without_own_data(_over_all([layer.table for layer in recipes]), brought, about)
+        if pairs and "data" in base:  # they have columns of their own
+            base = {**base, "data": {key: value for key, value in base["data"].items() if key != "columns"}}
+        table = change(_over_all([base, *(layer.table for layer in own)]), settings)
+        return Merged(config.merge(table, mine), notes, tuple(config.flatten(brought)))
 
 
 def continued(run: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> Merged:
@@ -105,15 +125,6 @@ def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> 
     if not {f"training.{limit}" for limit in BUDGET}.isdisjoint(keys):
         table = without_budget(table)
     return config.change(table, settings)
-
-
-def sizes(recipe: str | Path) -> tuple[Size, ...]:
-    """The ``sizes`` of a recipe's own file, the smallest first. A recipe does not inherit those of its base.
-
-    Raises ConfigError if they have another form than ``[{ below = 3000, recipe = "NAME" }]``.
-    """
-    given = config.build({"sizes": own_tables(os.path.normpath(recipe)).get(SIZES, [])}, _Sizes)
-    return tuple(sorted(given.sizes, key=lambda size: size.below))
 
 
 @dataclass(frozen=True)
@@ -173,15 +184,18 @@ def folders() -> list[Traversable]:
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """The settings of one recipe's own file, without its base's settings. ``own`` is True for a user's .toml file."""
+class Layer:
+    """The settings of one recipe's own file, without its base's settings. ``own`` is True for a user's .toml file.
+    ``sizes`` are not checked yet.
+    """
 
     table: config.Table
+    sizes: Any
     about_data: tuple[str, ...]
     own: bool
 
 
-def _layers(recipe: str, changes: tuple[str, ...]) -> list[_Layer]:
+def _layers(recipe: str, changes: tuple[str, ...]) -> list[Layer]:
     """The layers of a recipe, its base's first. ``recipe`` is a normalised path or a name. ``changes`` are the recipes
     that have this one as their base, directly or through others, the outermost first. Raises ConfigError if ``recipe``
     is among them: a circle.
@@ -190,10 +204,10 @@ def _layers(recipe: str, changes: tuple[str, ...]) -> list[_Layer]:
         circle = " -> ".join([*changes[changes.index(recipe) :], recipe])
         raise config.ConfigError("base", f"a circle, {circle}: one of these must stand alone")
     table = own_tables(recipe)
-    table.pop(SIZES, None)
+    sizes = table.pop(SIZES, [])
     about = config.build({ABOUT_DATA: table.pop(ABOUT_DATA, [])}, _AboutData).about_data
     base = table.pop("base", None)
-    layer = _Layer(table, about, _is_file(recipe))
+    layer = Layer(table, sizes, about, _is_file(recipe))
     if base is None:
         return [layer]
     name = _base(recipe, base)

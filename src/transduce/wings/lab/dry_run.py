@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import torch
 
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast
-from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.protocols import can
 from transduce.core.types import Batch
@@ -25,10 +24,10 @@ from transduce.data.base import Feed
 from transduce.data.batching import Batches, Batching, Place
 from transduce.data.pairs import Pairs
 from transduce.objectives.base import Trainable
-from transduce.training.begin import plan_run
 from transduce.training.counted import Counted
+from transduce.training.job import Job
+from transduce.training.plan import plan_run
 from transduce.training.settings import Training, read_settings
-from transduce.training.sizes import Alternative
 from transduce.training.splitting import out_of_memory, padded_tokens
 
 MIB = 2**20
@@ -87,18 +86,18 @@ class DryRun:
         return next(count for count, seconds in self.threads if seconds <= (1 + SLOWER) * best)
 
 
-def dry_run(table: config.Table, run: Path, device: str = "auto", sizes: Sequence[Alternative] = ()) -> DryRun:
-    """Prepares the data like a training in the directory ``run``, and measures a few updates. Writes no run, but the
-    prepared data stay in the cache.
+def dry_run(job: Job, device: str = "auto") -> DryRun:
+    """Prepares the data like the training ``job``, and measures a few updates. Writes no run, but the prepared data
+    stay in the cache.
 
     Raises UserError for a counted model and for ``training.streams``, which have no token budget.
     """
-    settings = read_settings(table)
+    settings = read_settings(job.table)
     model: Any = getattr(settings.model, "constructor", settings.model)
     if can(model, Counted) or settings.training.streams:
         raise UserError("a dry run measures batches of pairs; a counted model and training.streams have none")
     where = choose_device(device)
-    plan = plan_run(table, settings, run, None, where, sizes)
+    plan = plan_run(job, settings, None, where)
     training = plan.settings.training
     torch.manual_seed(training.seed)
     built: Any = plan.settings.model()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.core import config
+from transduce.core.config.user_data import Merged
 from transduce.core.errors import UserError
 from transduce.core.names import find
 from transduce.core.protocols import can
@@ -18,6 +19,7 @@ from transduce.runs.run import Run
 from transduce.training.begin import train
 from transduce.training.callbacks import Callback, Started, Update
 from transduce.training.counted import Counted
+from transduce.training.job import Job
 from transduce.wings.lab.speed.limit import Shape
 from transduce.wings.lab.speed.products import ProductCounter
 from transduce.wings.records.making import effort_of
@@ -63,7 +65,7 @@ def count_operations(settings: config.Table, run: Path, device: str = "auto") ->
     """
     with ProductCounter() as counting:
         observer = _Counted(counting)
-        train(settings, run, callbacks=[observer], device=device)
+        train(Job(run, Merged(settings)), [observer], device)
     effort = effort_of(run)
     assert effort is not None
     assert effort.tokens, "a finished training has counted its tokens"
@@ -101,7 +103,7 @@ def measure_training(run: Run, seconds: float, device: str = "auto") -> Training
         counted, timed = Path(folder) / "counted", Path(folder) / "timed"
         operations = count_operations(_settings(run, {"steps": COUNTED}), counted, device)
         observer = _Observer()
-        train(_settings(run, {"minutes": seconds / 60}), timed, callbacks=[observer], device=device)
+        train(Job(timed, Merged(_settings(run, {"minutes": seconds / 60}))), [observer], device)
     return observer.speed(operations)
 
 
