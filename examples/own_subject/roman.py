@@ -56,7 +56,7 @@ class RomanNumerals:
 
 
 class ValueDistance:
-    """``value_distance``: the mean distance of an output's number from the right one. No numeral has the distance 4000."""
+    """``value_distance``: the mean distance of an output's number from the right one. No numeral: 4000."""
 
     name = "value_distance"
     higher_is_better = False

@@ -589,3 +589,30 @@ def test_options_keep_their_names_where_python_3_10_makes_them_optional() -> Non
 
     (most,) = inspect.signature(with_option_groups(command)).parameters.values()
     assert most.annotation == MostOption
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: 4831838208 bytes"),
+            "the memory is full: use smaller",
+        ),
+        (MemoryError("use fewer lines"), "the memory is full: use fewer lines"),
+        (OverflowError("Python int too large to convert to C long"), "a number is too large: Python int"),
+    ],
+)
+def test_what_is_too_large_is_told_in_a_line(
+    error: Exception, line: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr("transduce.cli.app.app", fails)
+    assert told(call()).startswith(line)
+
+
+def test_a_batch_has_a_largest_size(trained: Path) -> None:
+    transducer = transduce.load(trained, device="cpu")
+    with pytest.raises(transduce.UserError, match=r"batch_size = 10000000: 1 to 1,000,000 sentences go in a batch"):
+        next(transducer.answer([transduce.Request("ab")], batch_size=10**7))

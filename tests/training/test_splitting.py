@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from transduce import api
-from transduce.core.errors import StoppedError
+from transduce.core.errors import StoppedError, out_of_memory
 from transduce.core.types import Batch, Chunk, Padded
 from transduce.models.weights import load_tensors
 from transduce.objectives.base import Trainable
 from transduce.training.callbacks import Callback, Notice
 from transduce.training.order import Order
-from transduce.training.splitting import Splitting, out_of_memory, padded_tokens
+from transduce.training.splitting import Splitting, padded_tokens
 
 SETTINGS = {
     "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},

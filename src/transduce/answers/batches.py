@@ -10,6 +10,7 @@ from typing import TypeVar
 from transduce.core.errors import UserError
 
 WINDOW = 64  # batches to read ahead, so that sentences of similar length share a batch
+LARGEST = 1_000_000  # sentences of a batch
 SIGNALS_AHEAD = 4  # the same if each item is a recording or a picture
 R = TypeVar("R")
 Q = TypeVar("Q")
@@ -19,10 +20,10 @@ def window_size(batch_size: int, ahead: int = WINDOW) -> int:
     """The number of items to read before the first batch: ``ahead`` times ``batch_size``.
 
     If ``batch_size`` is 1, it is 1, so that each line is answered at once. Raises UserError for a ``batch_size`` below
-    1.
+    1 or above ``LARGEST``.
     """
-    if batch_size < 1:
-        raise UserError(f"batch_size = {batch_size}: at least one sentence goes in a batch")
+    if not 1 <= batch_size <= LARGEST:
+        raise UserError(f"batch_size = {batch_size}: 1 to {LARGEST:,} sentences go in a batch")
     return batch_size * (ahead if batch_size > 1 else 1)
 
 
@@ -30,10 +31,11 @@ def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
     """Yields the items, in order, in lists of ``size``; the last list may be shorter. Reads a list when it is asked
     for.
 
-    Raises UserError for a ``size`` below 1. If ``items`` raises an error, it yields the items before it first.
+    Raises UserError for a ``size`` below 1 or above ``LARGEST`` batches of ``WINDOW``. If ``items`` raises an error, it
+    yields the items before it first.
     """
-    if size < 1:
-        raise UserError(f"window = {size}: at least one line goes in a window")
+    if not 1 <= size <= LARGEST * WINDOW:
+        raise UserError(f"window = {size}: 1 to {LARGEST * WINDOW:,} lines go in a window")
     iterator, problem = iter(items), None
     while problem is None:
         window = list[R]()

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 import typer
 
 from transduce.cli.commands import Commands, add_commands
-from transduce.core.errors import StoppedError, UserError
+from transduce.core.errors import StoppedError, UserError, out_of_memory
 from transduce.core.files import FULL
 
 REASONS = {
@@ -45,8 +45,8 @@ add_commands(app)
 
 
 def main() -> None:
-    """Runs the command line. A UserError, OSError, StoppedError or MemoryError becomes one line on standard error and
-    exit status 2.
+    """Runs the command line. A UserError, OSError, StoppedError, OverflowError or a lack of memory becomes one line on
+    standard error and exit status 2.
 
     Any other error is a bug and keeps its traceback. If the environment variable ``TRANSDUCE_TRACE`` is set, every
     error keeps its traceback.
@@ -57,8 +57,9 @@ def main() -> None:
     try:
         with flushed_output():
             app()  # it ends with status 1 if the reader closes the pipe (`| head`)
-    except (UserError, OSError, StoppedError, MemoryError) as error:
-        if os.environ.get("TRANSDUCE_TRACE"):
+    except Exception as error:
+        expected = isinstance(error, UserError | OSError | StoppedError | OverflowError) or out_of_memory(error)
+        if not expected or os.environ.get("TRANSDUCE_TRACE"):
             raise
         typer.echo(f"transduce: {described(error)}", err=True)
         sys.exit(2)
@@ -90,8 +91,11 @@ def _flush() -> None:
 
 def described(error: Exception) -> str:
     """The message of an error. An error of the operating system names the file or folder first."""
-    if isinstance(error, MemoryError):
-        return f"the memory is full: {str(error) or 'use smaller batches, or less data at a time'}"
+    if isinstance(error, OverflowError):
+        return f"a number is too large: {error}"
+    if out_of_memory(error):
+        why = str(error) if isinstance(error, MemoryError) else ""
+        return f"the memory is full: {why or 'use smaller batches, a smaller beam, or less data at a time'}"
     if isinstance(error, OSError) and error.errno in REASONS and error.filename is not None:
         return f"{error.filename}: {REASONS[error.errno]}"
     return str(error)

@@ -31,8 +31,8 @@ Files = Annotated[
 ]
 SourceFile = Annotated[Path | None, typer.Option("--source", help="A file of sources, with --target, instead.")]
 TargetFile = Annotated[Path | None, typer.Option("--target", help="Its targets, line by line.")]
-BeamSize = Annotated[int | None, typer.Option("--beam", min=1, help="Beam size; 1 is greedy.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="Sentences searched at a time.")]
+BeamSize = Annotated[int | None, typer.Option("--beam", min=1, max=10_000, help="Beam size; 1 is greedy.")]
+BatchSize = Annotated[int, typer.Option(min=1, max=1_000_000, help="Sentences searched at a time.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Precision = Annotated[
     str,
@@ -243,10 +243,12 @@ class RecordOptions:
 class ResamplingOptions:
     """Options for confidence intervals and significance tests."""
 
-    resamples: Annotated[int, typer.Option(min=1, help="Resampled corpora for intervals and the paired bootstrap.")] = (
-        1000
+    resamples: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Resampled corpora for intervals and the paired bootstrap.")
+    ] = 1000
+    trials: Annotated[int, typer.Option(min=1, max=10_000_000, help="Trials of paired approximate randomisation.")] = (
+        10_000
     )
-    trials: Annotated[int, typer.Option(min=1, help="Trials of paired approximate randomisation.")] = 10_000
     seed: Annotated[int, typer.Option(min=0, help="Seed of both; 12345 is sacreBLEU's.")] = 12345
 
     @property

@@ -30,7 +30,7 @@ def predict(
     request_options: RequestOptions,
     files: Files = None,
     beam: BeamSize = None,
-    nbest: Annotated[int | None, typer.Option(min=1, help="Outputs to write for each source.")] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, max=10_000, help="Outputs to write for each source.")] = None,
     batch_size: BatchSize = 64,
     window: Annotated[
         int | None,

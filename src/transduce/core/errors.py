@@ -32,3 +32,16 @@ class StoppedError(RuntimeError):
 
 class BusyError(RuntimeError):
     """Too many requests wait already. The same request may succeed later; a server reports it as status 429."""
+
+
+NO_MEMORY = ("not enough memory", "allocate", "out of memory", "size calculation overflowed", "Overflow when")
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True if an allocation has failed, on a GPU or on the processor. PyTorch raises a RuntimeError for that on the
+    processor, so this reads the message.
+    """
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and (type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in NO_MEMORY))
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
-
 from transduce.core.errors import StoppedError
 from transduce.core.types import Batch
 from transduce.data.sharding import rows_of
@@ -14,13 +12,6 @@ from transduce.data.sharding import rows_of
 def padded_tokens(batch: Batch) -> int:
     """The number of positions of a batch with padding: its rows times its longest source or target."""
     return len(batch.ids) * max(batch.source.values.shape[1], batch.target.values.shape[1])
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """True if PyTorch has raised the error because there is not enough memory, on a GPU or on the processor."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "not enough memory" in str(error)  # the processor's allocator
-    )
 
 
 class Splitting:

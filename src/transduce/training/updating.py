@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from transduce.compute.crew import ALONE, Crew
+from transduce.core.errors import out_of_memory
 from transduce.core.types import Batch, Loss
 from transduce.objectives.base import Trainable
 from transduce.runs.optimizer_state import Moments
-from transduce.training.splitting import Splitting, out_of_memory
+from transduce.training.splitting import Splitting
 
 if TYPE_CHECKING:  # this import takes half a second
     from transduce.training.sharded import ShardedTrainable

@@ -326,12 +326,19 @@ def test_a_pickle_of_tensors_is_read(model: Path, tmp_path: Path) -> None:
         ({"d_model": 32}, "of width 32 were expected|width 32 was expected"),
         ({"pad_token_id": 900}, "pad_token_id = 900"),
         ({"decoder_attention_heads": 3}, "heads"),
+        ({"num_beams": "many"}, "generation_config.json: num_beams = 'many': a whole number from 1"),
+        ({"max_length": -5}, "max_length = '-5': a whole number"),
+        ({"dropout": [0.1]}, r"dropout = '\[0.1\]': a finite number"),
+        ({"tie_word_embeddings": "yes"}, "tie_word_embeddings = 'yes': true or false"),
+        ({"activation_function": ["relu"]}, "activation_function = .*: a word was expected"),
+        ({"bad_words_ids": 3}, "bad_words_ids = '3': a list"),
     ],
 )
 def test_other_configurations_are_refused(change: dict[str, Any], message: str, model: Path, tmp_path: Path) -> None:
     opus(tmp_path / "opus", model)
-    path = tmp_path / "opus" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    for name in ("config.json", "generation_config.json"):  # the latter wins, where both have a key
+        path = tmp_path / "opus" / name
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(UserError, match=message):
         import_run(tmp_path / "opus", tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -43,8 +43,12 @@ def test_a_model_that_no_memory_holds_is_refused() -> None:
         "training.optimizer.rate=nan",
         "model.decoder.cell={type='lstm', forget_bias=nan}",
         "search.allocation={type='groups', groups=1, penalty=nan}",
+        "search.allocation={type='groups', groups=1, penalty=inf}",
+        "training.clip=-inf",
     ],
 )
 def test_what_is_not_a_number_is_refused(setting: str) -> None:
     recipe = recipes.read("g2p-attention")
-    assert "nan is not a number" in refused(lambda: read_settings(recipes.change(recipe, [setting])))
+    assert "is not a finite number; a finite number was expected" in refused(
+        lambda: read_settings(recipes.change(recipe, [setting]))
+    )

@@ -28,9 +28,9 @@ def check_integer(value: int, path: str) -> None:
 
 
 def check_number(value: float, path: str) -> None:
-    """Raises ConfigError for NaN, which no parameter takes."""
-    if math.isnan(value):
-        raise ConfigError(path, "nan is not a number; a number was expected")
+    """Raises ConfigError for NaN and for infinite numbers, which no parameter takes."""
+    if not math.isfinite(value):
+        raise ConfigError(path, f"{value} is not a finite number; a finite number was expected")
 
 
 def check_depth(value: object, where: str) -> None:

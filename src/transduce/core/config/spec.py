@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from transduce.core import names
 from transduce.core.config.annotations import described, members, protocol_of
 from transduce.core.config.errors import ConfigError, Table, join, shown
+from transduce.core.errors import out_of_memory
 
 T = TypeVar("T")
 REQUIRED: Final = object()  # the default of a parameter without one
@@ -58,7 +59,7 @@ class Spec(Generic[T]):
         except ValueError as error:
             raise ConfigError(self.path, str(error)) from error
         except (MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not out_of_memory(error):
                 raise
             raise ConfigError(
                 self.path,
@@ -87,13 +88,6 @@ class Spec(Generic[T]):
             elif name in self.arguments:
                 raise ConfigError(join(self.path, name), "TOML cannot write None, and it is not the default here")
         return written
-
-
-def _out_of_memory(error: Exception) -> bool:
-    """True if an allocation failed. PyTorch has no exception type for that on the CPU, so this reads the message."""
-    return isinstance(error, MemoryError) or any(
-        words in str(error) for words in ("allocate", "out of memory", "size calculation overflowed", "Overflow when")
-    )
 
 
 def _first_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ import torch
 
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast
-from transduce.core.errors import UserError
+from transduce.core.errors import UserError, out_of_memory
 from transduce.core.protocols import can
 from transduce.core.types import Batch
 from transduce.data.base import Feed
@@ -28,7 +28,7 @@ from transduce.training.counted import Counted
 from transduce.training.job import Job
 from transduce.training.plan import plan_run
 from transduce.training.settings import Training, read_settings
-from transduce.training.splitting import out_of_memory, padded_tokens
+from transduce.training.splitting import padded_tokens
 
 MIB = 2**20
 TIMED = 5  # updates of a measurement

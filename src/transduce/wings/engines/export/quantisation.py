@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from transduce.core.errors import UserError
+
 LEAST = 64  # numbers of a matrix: smaller ones stay as they are
 ZERO = 128  # the zero of activations: they are unsigned, because the fastest instruction wants one side unsigned
 LARGEST = 127  # of the absolute values of an integer, on both sides
@@ -26,11 +28,18 @@ def quantise(path: Path) -> int:
     graph runs, with a scale for each row: the largest absolute value becomes 127. So a row does not depend on the other
     rows of a batch, and the sums of integers are exact. Operators that hold their own matrices (LSTM, GRU, Conv),
     embeddings, and matrices of fewer than 64 numbers keep their float32 weights. All operators are of standard ONNX.
+
+    Raises UserError if the file is no graph, or if the graph cannot be written.
     """
     import onnx
+    from google.protobuf.message import Error  # type: ignore[import-untyped]
     from onnx import numpy_helper
 
-    model = onnx.load(str(path))
+    problems = (Error, ValueError, RuntimeError, onnx.checker.ValidationError)  # a graph above 2 GB is a ValueError
+    try:
+        model = onnx.load(str(path))
+    except problems as error:
+        raise UserError(f"{path} is no ONNX graph: {_line(error)}; export again") from error
     graph = model.graph
     weights = {each.name: each for each in graph.initializer}
     writer = _Writer()
@@ -47,9 +56,16 @@ def quantise(path: Path) -> int:
     kept = [each for each in graph.initializer if each.name in used]
     del graph.initializer[:]
     graph.initializer.extend(kept)
-    onnx.checker.check_model(model)
-    onnx.save(model, str(path))
+    try:
+        onnx.checker.check_model(model)
+        onnx.save(model, str(path))
+    except problems as error:
+        raise UserError(f"{path} cannot be quantised: {_line(error)}; export it with --precision float32") from error
     return len(writer.matrices)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def integers(matrix_KN: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:

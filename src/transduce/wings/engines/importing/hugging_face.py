@@ -15,6 +15,7 @@ from transduce.data.tokenizers.sentencepiece import read_vocabulary
 from transduce.models.weights import load_tensors
 from transduce.wings.engines.foreign.marian import ACTIVATIONS
 from transduce.wings.engines.importing.base import Foreign, Side, read_json
+from transduce.wings.engines.importing.refusals import Kind, check_kinds
 
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 COUNTS = ("d_model", *(f"{side}_{of}" for side in ("encoder", "decoder") for of in ("layers", "attention_heads")))
@@ -28,6 +29,19 @@ ONLY = {
     "static_position_embeddings": True,
 }
 """Keys of older config.json about the architecture, each with the only value that Hugging Face's Marian computes."""
+KINDS: dict[str, Kind] = {
+    "activation_function": "word",
+    "model_type": "word",
+    "dropout": "number",
+    **dict.fromkeys(("scale_embedding", "tie_word_embeddings", "share_encoder_decoder_embeddings"), "flag"),
+}
+SEARCH: dict[str, Kind] = {
+    "num_beams": "count",
+    "max_length": "count",
+    "length_penalty": "number",
+    "bad_words_ids": "list",
+    "renormalize_logits": "flag",
+}
 MOST_LAYERS = 1000
 
 
@@ -41,6 +55,7 @@ def read(folder: Path) -> Foreign:
     config = checked_config(read_json(folder / "config.json"), folder / "config.json")
     generation = folder / "generation_config.json"
     options = {**config, **(read_json(generation) if generation.is_file() else {})}
+    check_kinds(options, SEARCH, generation if generation.is_file() else folder / "config.json")
     other = folder / "target_vocab.json"
     vocabularies = folder / "vocab.json", other if other.is_file() else folder / "vocab.json"
     source, target = (
@@ -61,6 +76,7 @@ def _side(model: Path, vocabulary: Path) -> Side:
 
 def checked_config(config: Mapping[str, Any], origin: Path) -> Mapping[str, Any]:
     """The config, unchanged. Raises UserError, which names the key, unless it describes a Marian Transformer."""
+    check_kinds(config, KINDS, origin)
     if config.get("model_type") != "marian":
         raise UserError(
             f"{origin}: model_type = {config.get('model_type')!r}: only marian is imported, as OPUS-MT has it"

@@ -12,11 +12,23 @@ from torch import Tensor
 from transduce.core.errors import UserError
 from transduce.core.text_files import read_text
 from transduce.wings.engines.importing.hugging_face import MOST_LAYERS, is_dense, unpickled
+from transduce.wings.engines.importing.refusals import Kind, check_kinds
 from transduce.wings.engines.importing.yaml_files import read_yaml
 
 CONFIG = "config.yaml"
 SIDES = {"encoder": "src", "decoder": "trg"}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish"}
+
+
+TESTING: dict[str, Kind] = {
+    **dict.fromkeys(("beam_size", "max_output_length"), "count"),
+    **dict.fromkeys(("beam_alpha", "alpha"), "number"),
+}
+MODEL: dict[str, Kind] = {"tied_softmax": "flag", "tied_embeddings": "flag"}
+STACK: dict[str, Kind] = {
+    "activation": "word",
+    "dropout": "number",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ def read(folder: Path) -> Checkpoint:
     settings = read_yaml(folder / CONFIG)
     for side in SIDES.values():
         _check_text(table(settings, "data", side), f"{folder / CONFIG}: data.{side}")
+    _check_kinds(settings, folder / CONFIG)
     for stack in SIDES:
         _check_stack(table(settings, "model", stack), f"{folder / CONFIG}: model.{stack}")
     source, target = (folder / _named_model(table(settings, "data", side)) for side in SIDES.values())
@@ -64,6 +77,16 @@ def read(folder: Path) -> Checkpoint:
             f"{_checkpoint(folder)} has no table model_state of dense tensors, as JoeyNMT writes it; copy it again"
         )
     return Checkpoint(folder, settings, tensors, (source, target), (tokens[0], tokens[1]))
+
+
+def _check_kinds(settings: Mapping[str, Any], origin: Path) -> None:
+    """Raises UserError for a setting of another kind than JoeyNMT's, where a run would take it over."""
+    check_kinds(table(settings, "testing"), TESTING, f"{origin}: testing")
+    check_kinds(table(settings, "model"), MODEL, f"{origin}: model")
+    for stack in SIDES:
+        check_kinds(table(settings, "model", stack), STACK, f"{origin}: model.{stack}")
+        embeddings = table(settings, "model", stack, "embeddings")
+        check_kinds(embeddings, {"scale": "flag"}, f"{origin}: model.{stack}.embeddings")
 
 
 def _check_text(data: Mapping[str, Any], origin: str) -> None:

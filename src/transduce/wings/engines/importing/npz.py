@@ -20,10 +20,16 @@ from transduce.data.corpora import DataError
 from transduce.wings.engines.foreign.marian import ACTIVATIONS, BIAS, EMBEDDINGS, READOUT, SHARED, Numerics
 from transduce.wings.engines.importing.base import Foreign, Side
 from transduce.wings.engines.importing.hugging_face import checked_config
+from transduce.wings.engines.importing.refusals import Kind, check_kinds
 from transduce.wings.engines.importing.yaml_files import parsed
 
 YAML = "special:model.yml"  # the array whose bytes are the model's settings
 SIDES = "src", "trg"
+KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("dim-emb", "enc-depth", "dec-depth", "transformer-heads", "transformer-dim-ffn"), "count"),
+    "transformer-ffn-activation": "word",
+    "tied-embeddings": "flag",
+}
 ONLY: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),
     "transformer-preprocess": ("",),
@@ -109,6 +115,7 @@ def _settings(arrays: Mapping[str, np.ndarray[Any, Any]], path: Path) -> dict[st
 
 def _check(settings: Mapping[str, Any], path: Path) -> None:
     """Raises UserError for the first setting with a value that our Transformer does not have."""
+    check_kinds(settings, KINDS, path)
     for name, allowed in ONLY.items():
         if settings.get(name, allowed[0]) not in allowed:
             expected = " or ".join(map(repr, allowed))
@@ -134,8 +141,9 @@ def _beam(folder: Path) -> int:
     """The beam size of decoder.yml, or Marian's own: 12."""
     path = folder / "decoder.yml"
     found = parsed(read_text(path), str(path)) if path.is_file() else {}
-    size = found.get("beam-size", 12) if isinstance(found, dict) else 12
-    return size if isinstance(size, int) and size > 0 else 12
+    settings = found if isinstance(found, dict) else {}
+    check_kinds(settings, {"beam-size": "count"}, path)
+    return int(settings.get("beam-size") or 12)
 
 
 def _config(

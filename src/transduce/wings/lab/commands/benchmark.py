@@ -25,7 +25,7 @@ def benchmark(
     beam: BeamSize = None,
     batch_size: BatchSize = 64,
     sentences: Annotated[int, typer.Option(min=1, help="Sources in each round of predict.")] = 500,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of predict; the median counts.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, max=1_000, help="Rounds of predict; the median counts.")] = 3,
     requests: Annotated[int, typer.Option(min=1, help="Requests of latency, one after the other.")] = 200,
     seconds: Annotated[float, typer.Option(min=1, help="How long to train.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
