@@ -13,18 +13,18 @@ from test_search import VOCABULARY, Lookup, all_of, slow_beam
 
 from families import FAMILIES, all_lengths, build, sources
 from test_laws import padded_targets, pick, sources_alone
+from transduce.compute import choice
 from transduce.compute.library import optional_library
-from transduce.core import config, tree
+from transduce.core import config
 from transduce.core.protocols import Search
 from transduce.core.types import BOS, EOS, PAD, UNK, Padded
-from transduce.search import extension
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.allocation.groups import Groups
 from transduce.search.base import Expansion, Ranking
-from transduce.search.beam import Beam
-from transduce.search.extension import Histories
+from transduce.search.beam import Beam, BeamState, extend
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
+from transduce.search.front import Front
 from transduce.search.largest import highest, highest_log_probs, largest
 from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbability, Wu
 
@@ -96,7 +96,9 @@ def test_the_compiled_greedy_choice_is_the_most_probable_token(vocabulary: int) 
 
 @pytest.mark.skipif(optional_library() is None, reason="no C++ compiler was found when transduce was installed")
 @pytest.mark.parametrize(("sources", "size", "length"), [(3, 5, 4), (1, 4, 0), (2, 1, 2)])
-def test_the_compiled_extension_is_that_of_the_operators(sources: int, size: int, length: int) -> None:
+def test_the_compiled_extension_is_that_of_the_operators(
+    sources: int, size: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The compiled library and the operators extend hypotheses alike. Some beam entries are empty, and some ends are
     among the best.
     """
@@ -107,15 +109,16 @@ def test_the_compiled_extension_is_that_of_the_operators(sources: int, size: int
     total_BK = torch.randn(sources, size, generator=generator, dtype=torch.float64)
     total_BK[-1, 1:] = float("-inf")
     tokens_BKT = torch.randint(3, 9, (sources, size, length), generator=generator)
-    histories = Histories(total_BK, tokens_BKT, torch.randn(tokens_BKT.shape, generator=generator).double())
+    log_probs_BKT = torch.randn(tokens_BKT.shape, generator=generator).double()
+    front = Front(tokens_BKT[:, :, -1:].flatten(), None, ())
+    state = BeamState((), total_BK, tokens_BKT, log_probs_BKT, front)
     candidates = BestContinuations()(scores_BKV, total_BK)
-    found = extension.extend(histories, candidates, log_probs_NV)
-    expected = extension.by_operators(histories, candidates, log_probs_NV)
-    assert found.news == expected.news
-    for ours, theirs in zip(tree.leaves(found.histories), tree.leaves(expected.histories), strict=True):
-        assert torch.equal(ours, theirs)
-    assert torch.equal(found.rows_N, expected.rows_N)
-    assert torch.equal(found.log_prob_BC, expected.log_prob_BC)
+    assert choice.extend(tokens_BKT, log_probs_BKT, candidates.tensors, log_probs_NV) is not None
+    found = extend(state, candidates, log_probs_NV)
+    monkeypatch.setattr(choice, "fits", lambda x: False)
+    expected = extend(state, candidates, log_probs_NV)
+    for name, ours in found._asdict().items():
+        assert torch.equal(ours, getattr(expected, name)), name
 
 
 @pytest.mark.parametrize(("size", "groups"), [(2, 2), (4, 2), (6, 3), (3, 1)])

@@ -24,7 +24,7 @@ from transduce.search.beam import Beam
 from transduce.search.exact import ROWS, Exact, _extend
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
-from transduce.search.step import capacity
+from transduce.search.reading import capacity
 
 Tokens = tuple[int, ...]
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"

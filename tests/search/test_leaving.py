@@ -13,9 +13,9 @@ from transduce.core import tree
 from transduce.core.types import Padded
 from transduce.search.base import Expansion
 from transduce.search.beam import Beam
+from transduce.search.front import batch_size, remaining
 from transduce.search.greedy import Greedy
 from transduce.search.sampling import Sampling
-from transduce.search.step import batch_size, remaining
 
 FAMILY = "luong, general"  # its weights of seed 0 write outputs of many lengths
 LENGTHS = all_lengths(FAMILY) * 3

@@ -20,8 +20,8 @@ from transduce.search.filters.lengths import LengthLimit
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import Average, BoundedReward, LogProbability, Wu
+from transduce.search.reading import step
 from transduce.search.sampling import Sampling
-from transduce.search.step import step
 
 VOCABULARY = 7
 CODES = 101  # prefixes are told apart by a hash: tables of this many rows

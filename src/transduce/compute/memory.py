@@ -1,9 +1,13 @@
-"""Lets the process keep memory that it has freed."""
+"""The memory of a process: lets it keep what it has freed, and refuses what no machine has."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+
+import torch
+
+from transduce.core.errors import UserError
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # the parameters of glibc's mallopt, from malloc.h
 MOST = 2**31 - 1  # mallopt takes an int
@@ -26,3 +30,19 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError, TypeError):  # musl and macOS have no mallopt; Windows cannot open a library None
         return False
     return all(mallopt(*option) == 1 for option in ((MMAP_THRESHOLD, MOST), (TRIM_THRESHOLD, MOST), (TOP_PAD, GROWTH)))
+
+
+def check_memory(needed: int, setting: str, device: torch.device) -> None:
+    """Raises UserError if ``needed`` bytes are more than the total memory of the device (on the CPU: of the machine).
+
+    ``setting`` is text for the message, such as "size = 100".
+    """
+    if device.type == "cuda":
+        memory = torch.cuda.get_device_properties(device).total_memory
+    else:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise UserError(
+            f"{setting}: a step of this search needs at least {needed / 2**30:,.1f} GiB for one batch, and there are "
+            f"{memory / 2**30:,.1f} GiB: choose a smaller number, or a smaller batch"
+        )

@@ -248,7 +248,7 @@ NAMES: dict[str, dict[str, str]] = {
         "forecast": "transduce.wings.signals.series.search:Forecast",
         "exact": "transduce.search.exact:Exact",
         "stack": "transduce.wings.counted.phrases.search.stack:StackSearch",
-        "none": "transduce.search.none:NoSearch",
+        "none": "transduce.wings.counted.models.aligner:NoSearch",
     },
     "TextContext": {
         "carried": "transduce.wings.language.contexts:Carried",

@@ -21,7 +21,7 @@ from transduce.core.schedules import Probability
 from transduce.core.types import EOS, UNK, Padded, widened
 from transduce.objectives.readout import chunk_slices
 from transduce.search.forcing import shifted
-from transduce.search.normalising import forbid_specials
+from transduce.search.reading import forbid_specials
 
 S = TypeVar("S")
 

@@ -31,7 +31,7 @@ class Follower(Protocol[S]):
     (tree.py). The search selects, repeats and reorders its rows together with the rows of the model's state.
     """
 
-    def start(self, source: Any) -> S: ...
+    def start(self, source: object) -> S: ...
 
     def extend(self, tokens_NT: Tensor, state: S) -> S: ...
 
@@ -41,7 +41,7 @@ class Stateless:
 
     staggers = True
 
-    def start(self, source: Any) -> None:
+    def start(self, source: object) -> None:
         return None
 
     def extend(self, tokens_NT: Tensor, state: None) -> None:
@@ -78,6 +78,10 @@ class Continuations:
     ended_BC: Tensor
     live_BK: Tensor
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.total_BC, self.origin_BC, self.token_BC, self.ended_BC, self.live_BK
+
     @cached_property
     def live_total_BK(self) -> Tensor:
         """The scores [B, K] of the next beam, minus infinity at empty places."""
@@ -101,6 +105,12 @@ class Allocation(Follower[S], Protocol[S]):
     def first(self, size: int) -> list[int]: ...
 
     def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: S) -> Continuations: ...
+
+
+Followers = tuple[Follower[Any], ...]
+Filters = tuple[Filter[Any], ...]
+AnyAllocation = Allocation[Any]
+"""Each follower has a state of its own type. Only the follower itself looks into it."""
 
 
 class Ranking(Protocol):
@@ -145,7 +155,7 @@ class Expansion:
 # ------------------------------------------------------- sources that enter and leave
 
 
-def staggers(follower: Follower[Any]) -> bool:
+def staggers(follower: object) -> bool:
     """True if rows of different ages can share one state of this follower, joined with ``tree.join``. The class
     attribute ``staggers`` says so; without it, the result is False.
     """
@@ -189,17 +199,19 @@ class Continuous(Protocol[G]):
     def staggered(self) -> bool: ...
 
     def enter(
-        self, model: Any, source: Any, keys: Sequence[int], prefix: Padded | None = None
+        self, model: Autoregressive[Any], source: object, keys: Sequence[int], prefix: Padded | None = None
     ) -> tuple[G, Finished]: ...
 
-    def step(self, model: Any, group: G) -> tuple[G, Finished]: ...
+    def step(self, model: Autoregressive[Any], group: G) -> tuple[G, Finished]: ...
 
     def leave(self, group: G) -> G: ...
 
     def join(self, groups: Sequence[G]) -> G: ...
 
 
-def to_the_end(search: Continuous[Any], model: Any, source: Any, prefix: Padded | None) -> list[list[Hypothesis]]:
+def to_the_end(
+    search: Continuous[G], model: Autoregressive[S], source: object, prefix: Padded | None
+) -> list[list[Hypothesis]]:
     """The hypotheses of each source, best first. The search enters all sources at once and steps to the end."""
     group, finished = search.enter(model, source, range(tree.rows(source)), prefix)
     found = dict(finished)
@@ -250,7 +262,7 @@ def resized(search: R, size: int | None, nbest: int | None) -> R:
     return resized
 
 
-def ends_freely(search: Any) -> bool:
+def ends_freely(search: object) -> bool:
     """True if the search decides where an output ends, so that the output may be empty. The class attribute
     ``ends_freely`` says so; without it, the result is False, as for labels.
     """
@@ -287,7 +299,7 @@ class OfVocabulary(Protocol):
     search can use.
     """
 
-    def with_vocabularies(self, source: Decoding, target: Decoding) -> Any: ...
+    def with_vocabularies(self, source: Decoding, target: Decoding) -> object: ...
 
 
 EXCLUDED = -1e6

@@ -1,27 +1,48 @@
-"""Beam search, batched: B sources, K hypotheses of each, N = B * K rows, T tokens, C candidate continuations."""
+"""Beam search, batched. This file tells all of it, over one immutable state.
+
+``Beam.enter`` makes the state of new sources, and ``Beam.step`` makes the next state, until all sources have finished.
+Between two steps, sources may leave the batch and others may join it. Each step goes through the same phases:
+
+    read     the model reads the last token of each hypothesis, and filters lower the scores (next_tokens.py)
+    choose   the allocation chooses among all continuations of a source (the folder allocation)
+    extend   the chosen continuations form the next beam, one token longer
+    finish   the continuations that end become finished hypotheses of their source
+    stop     a source has finished if none of its active hypotheses can still win
+    write    the rows of the model's state follow their hypotheses, and the followers read the new tokens (front.py)
+
+The axes of tensors, in the order of the rows of the model:
+
+    B  sources                          K  active hypotheses of each source: the beam
+    N  rows of the model, N = B * K     T  tokens of the hypotheses so far
+    V  vocabulary                       C  candidate continuations of each source
+    M  candidates of the whole batch that end in this step
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from transduce.compute import choice
+from transduce.compute.choice import Extension
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import Hypothesis, Padded
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import (
-    Allocation,
+    AnyAllocation,
     Continuations,
     Expansion,
-    Filter,
+    Filters,
     Finished,
-    Follower,
+    Followers,
     Observer,
     Ranking,
     resized,
@@ -29,21 +50,92 @@ from transduce.search.base import (
     to_the_end,
 )
 from transduce.search.constraints.base import BatchConstraints
-from transduce.search.extension import NEVER, Extension, Histories, extend
 from transduce.search.forcing import force
-from transduce.search.ranking import Average
-from transduce.search.step import (
-    Begun,
-    Front,
-    Next,
-    advance,
-    begin,
-    check_length,
-    join_fronts,
-    remaining,
-    repeated,
-    source_lengths,
-)
+from transduce.search.front import Front, begin, join_fronts, remaining, repeated
+from transduce.search.limits import check_length
+from transduce.search.next_tokens import Next, advance
+from transduce.search.ranking import Average, source_lengths
+
+NEVER = float("-inf")  # the total of an empty place of a beam
+S = TypeVar("S")  # a model's state
+
+
+@dataclass(frozen=True)
+class BeamSource:
+    """A source of a search. Its tokens begin in column ``begin`` of T; earlier columns have no meaning, because older
+    sources share the batch. ``finished`` has its finished hypotheses by their tokens. If it is not ``searching``, it
+    has finished or was dropped. ``length`` is its own length, for rankings.
+    """
+
+    key: int
+    length: int
+    begin: int
+    finished: Mapping[tuple[int, ...], Hypothesis]
+    searching: bool = True
+
+    def with_finished(self, hypothesis: Hypothesis) -> BeamSource:
+        """If two groups of a beam end with the same tokens, the better one stays."""
+        other = self.finished.get(hypothesis.tokens)
+        if other is None or other.score < hypothesis.score:
+            return replace(self, finished={**self.finished, hypothesis.tokens: hypothesis})
+        return self
+
+    def best(self, count: int) -> list[Hypothesis]:
+        return sorted(self.finished.values(), key=lambda hypothesis: -hypothesis.score)[:count]
+
+
+@dataclass(frozen=True)
+class BeamState(Generic[S]):
+    """All that a beam search knows between two steps: a ``Group``.
+
+    Totals are sums of scores after the filters, minus infinity at empty places. The ``front`` has the model's state
+    and the followers' states, one row for each hypothesis.
+    """
+
+    sources: tuple[BeamSource, ...]  # B
+    total_BK: Tensor  # float64
+    tokens_BKT: Tensor
+    log_probs_BKT: Tensor  # float64, the model's own
+    front: Front[S]  # N rows
+
+    @property
+    def written(self) -> list[int]:
+        """The number of tokens of each source's active hypotheses."""
+        T = self.tokens_BKT.shape[2]
+        return [T - source.begin for source in self.sources]
+
+    @property
+    def active(self) -> list[int]:
+        return [source.key for source in self.sources if source.searching]
+
+    def without(self, keys: Collection[int]) -> BeamState[S]:
+        dropped = (replace(each, searching=False) if each.key in keys else each for each in self.sources)
+        return replace(self, sources=tuple(dropped))
+
+    def select(self, rows: list[int]) -> BeamState[S]:
+        """The state of the given sources only."""
+        if rows == list(range(len(self.sources))):
+            return self
+        rows_B = torch.tensor(rows, device=self.total_BK.device)
+        K = self.total_BK.shape[1]
+        rows_N = (rows_B[:, None] * K + torch.arange(K, device=rows_B.device)).reshape(-1)
+        hypotheses = tree.select((self.total_BK, self.tokens_BKT, self.log_probs_BKT), rows_B)
+        return BeamState(tuple(self.sources[row] for row in rows), *hypotheses, tree.select(self.front, rows_N, rows_B))
+
+    def of_length(self, length: int) -> BeamState[S]:
+        """The state with T = ``length``. Columns are added or removed before the tokens."""
+        more = length - self.tokens_BKT.shape[2]
+        sources = tuple(replace(source, begin=source.begin + more) for source in self.sources)
+        tokens_BKT, log_probs_BKT = (pad(each, (more, 0)) for each in (self.tokens_BKT, self.log_probs_BKT))
+        return replace(self, sources=sources, tokens_BKT=tokens_BKT, log_probs_BKT=log_probs_BKT)
+
+    def common_prefix(self) -> tuple[int, ...]:
+        """The first tokens that are equal in all hypotheses of the only source that may still win."""
+        possible_K = self.total_BK[0].isfinite()
+        rows = [tuple(tokens) for tokens in self.tokens_BKT[0][possible_K].tolist()]
+        rows += [hypothesis.tokens for hypothesis in self.sources[0].best(1)]
+        places = zip(*rows, strict=False)
+        return tuple(tokens[0] for tokens in takewhile(lambda tokens: len(set(tokens)) == 1, places))
 
 
 @dataclass(frozen=True)
@@ -64,8 +156,8 @@ class Beam:
     nbest: int = 1
     max_length: int = 200
     ranking: Ranking = field(default_factory=Average)
-    filters: tuple[Filter[Any], ...] = ()
-    allocation: Allocation[Any] = field(default_factory=BestContinuations)
+    filters: Filters = ()
+    allocation: AnyAllocation = field(default_factory=BestContinuations)
     observer: Observer | None = None
     unknown: bool = False
 
@@ -75,104 +167,129 @@ class Beam:
             raise UserError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
         self.allocation.check(self.size)
 
-    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]]:
         return to_the_end(self, model, source, prefix)
 
     def stream(
-        self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields for one source, after each step, the first tokens that are equal in all hypotheses that may still win.
         Yields the best output last.
         """
-        rows, finished = self.enter(model, source, [0], prefix)
+        state, finished = self.enter(model, source, [0], prefix)
         while not finished:
-            yield rows.common_prefix()
-            rows, finished = self.step(model, rows)
+            yield state.common_prefix()
+            state, finished = self.step(model, state)
         yield finished[0][1][0].tokens
+
+    # ------------------------------------------------------------ the steps
+
+    @torch.inference_mode()
+    def enter(
+        self, model: Autoregressive[S], source: object, keys: Sequence[int], prefix: Padded | None = None
+    ) -> tuple[BeamState[S], Finished]:
+        # The model reads the source and the tokens that all prefixes have. A source is still one row: N = B.
+        front, begun = begin(model, source, prefix, self._followers, self.max_length)
+        B, T = begun.tokens_BT.shape
+        following, front = advance(model, self.filters, front, [T], self.max_length, self.unknown)
+        # Now a source becomes K equal rows. Only one of its places counts (in diverse beams, one of each group).
+        following, front = repeated((following, front), self.size)
+        total_BK = torch.full((B, self.size), NEVER, dtype=torch.float64, device=begun.tokens_BT.device)
+        total_BK[:, self.allocation.first(self.size)] = begun.log_probs_BT.sum(-1, keepdim=True)
+        tokens_BKT = begun.tokens_BT[:, None].expand(B, self.size, T)
+        log_probs_BKT = begun.log_probs_BT[:, None].expand(B, self.size, T)
+        sources = tuple(BeamSource(*each, 0, {}) for each in zip(keys, source_lengths(source), strict=True))
+        return self._next(BeamState(sources, total_BK, tokens_BKT, log_probs_BKT, front), following, begun.tokens_BT)
+
+    @torch.inference_mode()
+    def step(self, model: Autoregressive[S], group: BeamState[S]) -> tuple[BeamState[S], Finished]:
+        # Read: log-probabilities and scores [N, V] of the token after each hypothesis.
+        following, front = advance(model, self.filters, group.front, group.written, self.max_length, self.unknown)
+        return self._next(replace(group, front=front), following)
+
+    def _next(
+        self, state: BeamState[S], following: Next, begun_BT: Tensor | None = None
+    ) -> tuple[BeamState[S], Finished]:
+        """The state after the model has read, and the sources that finish. ``begun_BT`` is given in the first step."""
+        # Choose: C of the K * V continuations of each source.
+        B, K = state.total_BK.shape
+        scores_BKV = following.scores_NV.view(B, K, -1)
+        candidates = self.allocation(scores_BKV, state.total_BK, state.front.memories[-1])
+
+        # Extend: the next beam, and a summary, which is all that a step copies from the device.
+        after = extend(state, candidates, following.log_probs_NV)
+        summary = after.summary_BC.tolist()
+        if self.observer is not None:
+            self.observer(expansion(state, candidates, after.log_prob_BC, begun_BT))
+
+        # Finish: each candidate that ends becomes a hypothesis of its source.
+        sources = list(state.sources)
+        for b, tokens, log_probs, total in ended(state, candidates, after.log_prob_BC, summary):
+            score = self.ranking(total, len(tokens), sources[b].length)
+            sources[b] = sources[b].with_finished(Hypothesis(tokens, sum(log_probs), score, log_probs))
+
+        # Stop: a source without active hypotheses that can win.
+        finished: Finished = []
+        for b, (source, written, (best_active, *_)) in enumerate(zip(sources, state.written, summary, strict=True)):
+            if source.searching and self._is_finished(source, written + 1, best_active):
+                sources[b] = replace(source, searching=False)
+                finished.append((source.key, source.best(self.nbest)))
+
+        # Write: row n of the next beam continues row rows_N[n] of this one. It is needless after the last step.
+        front = state.front
+        if any(source.searching for source in sources):
+            front = front.reorder(after.rows_N).write(after.tokens_BKT[:, :, -1].reshape(-1, 1), self._followers)
+        return BeamState(tuple(sources), after.total_BK, after.tokens_BKT, after.log_probs_BKT, front), finished
+
+    def _is_finished(self, source: BeamSource, written: int, best_active: float) -> bool:
+        """True if the search drops the active hypotheses of a source, because none can still enter its n-best list.
+
+        They have ``written`` tokens, and the best of them has the total ``best_active``. It is not enough that ``size``
+        hypotheses have finished. If a model is certain, all continuations except one are improbable. Some improbable
+        continuations end, and would fill the n-best list before the certain one ends.
+        """
+        if best_active == NEVER or written == self.max_length:  # no hypothesis is active
+            return True
+        if len(source.finished) < self.nbest:
+            return False
+        worst = source.best(self.nbest)[-1].score
+        # Totals only fall. So the bound is the score with this total for an end now or as late as possible.
+        ends = (written,) if len(source.finished) >= self.size else (written + 1, self.max_length)
+        return max(self.ranking(best_active, end, source.length) for end in ends) <= worst
+
+    # ------------------------------------------------------------ between two steps
+
+    @property
+    def _followers(self) -> Followers:
+        return (*self.filters, self.allocation)
 
     @property
     def staggered(self) -> bool:
         return self.observer is None and all(map(staggers, self._followers))
 
-    @property
-    def _followers(self) -> tuple[Follower[Any], ...]:
-        return (*self.filters, self.allocation)
-
     @torch.inference_mode()
-    def enter(
-        self, model: Autoregressive[Any], source: Any, keys: Sequence[int], prefix: Padded | None = None
-    ) -> tuple[BeamRows, Finished]:
-        front, begun = begin(model, source, prefix, self._followers, self.max_length)
-        following, front = self._advance(model, front, [begun.tokens_BT.shape[1]])
-        following, front = repeated((following, front), self.size)  # so far, a source's hypotheses are the same
-        named = zip(keys, source_lengths(source), strict=True)
-        sources = [_Source(key, length, begun.tokens_BT.shape[1]) for key, length in named]
-        return self._chosen(
-            BeamRows.start(begun, self.size, self.allocation.first(self.size), sources, front), following, begun
-        )
-
-    @torch.inference_mode()
-    def step(self, model: Autoregressive[Any], group: BeamRows) -> tuple[BeamRows, Finished]:
-        places = [source.written for source in group.sources]
-        following, front = self._advance(model, group.front, places)
-        return self._chosen(replace(group, front=front), following)
-
-    @torch.inference_mode()
-    def leave(self, group: BeamRows) -> BeamRows:
-        stay = remaining([source.searching for source in group.sources])
-        if any(source.written >= self.max_length for source in group.sources):  # the model must not read further
-            stay = [row for row in stay if group.sources[row].searching]
+    def leave(self, group: BeamState[S]) -> BeamState[S]:
+        searching = [source.searching for source in group.sources]
+        stay = remaining(searching)
+        if any(written >= self.max_length for written in group.written):  # the model must not read further
+            stay = [row for row in stay if searching[row]]
         return group.select(stay)
 
     @torch.inference_mode()
-    def join(self, groups: Sequence[BeamRows]) -> BeamRows:
-        groups = [
-            group.select([row for row, source in enumerate(group.sources) if source.searching]) for group in groups
-        ]
-        sources = [source for group in groups for source in group.sources]
-        longest = max(source.written for source in sources)
-        histories = tree.join([group.histories.of_length(longest) for group in groups])
-        return BeamRows(histories, sources, join_fronts([group.front for group in groups], longest))
+    def join(self, groups: Sequence[BeamState[S]]) -> BeamState[S]:
+        searching = [[row for row, source in enumerate(group.sources) if source.searching] for group in groups]
+        states = [group.select(rows) for group, rows in zip(groups, searching, strict=True)]
+        T = max(written for state in states for written in state.written)
+        states = [state.of_length(T) for state in states]
+        hypotheses = tree.join([(state.total_BK, state.tokens_BKT, state.log_probs_BKT) for state in states])
+        sources = tuple(source for state in states for source in state.sources)
+        return BeamState(sources, *hypotheses, join_fronts([state.front for state in states], T))
 
-    def _advance(self, model: Autoregressive[Any], front: Front[Any], places: Sequence[int]) -> tuple[Next, Front[Any]]:
-        return advance(model, self.filters, front, places, self.max_length, self.unknown)
+    # ------------------------------------------------------------ other uses and other options
 
-    def _chosen(self, beam: BeamRows, following: Next, begun: Begun | None = None) -> tuple[BeamRows, Finished]:
-        """Chooses the continuations of each source after the model has read. ``begun`` is given in the first step."""
-        total_BK = beam.histories.total_BK
-        scores_BKV = following.scores_NV.view(*total_BK.shape, -1)
-        candidates = self.allocation(scores_BKV, total_BK, beam.front.memories[-1])
-        extension = extend(beam.histories, candidates, following.log_probs_NV)
-        log_prob_BC = extension.log_prob_BC
-        if self.observer is not None:
-            self.observer(beam.expansion(candidates, log_prob_BC, None if begun is None else begun.tokens_BT))
-        beam.add(candidates, log_prob_BC, _ended(beam.sources, extension.news), self.ranking)
-        finished: Finished = []
-        for source, (best, *_) in zip(beam.sources, extension.news, strict=True):
-            source.written += 1
-            if source.searching and self._is_finished(source, best):
-                source.searching = False
-                finished.append((source.key, source.best(self.nbest)))
-        return (beam.extended(extension, self._followers) if beam.active else beam), finished
-
-    def _is_finished(self, source: _Source, best_active: float) -> bool:
-        """True if the search drops the active hypotheses of a source, because none can still enter its n-best list.
-
-        The best active hypothesis has the total ``best_active``. It is not enough that ``size`` hypotheses have
-        finished. If a model is certain, all continuations except one are improbable. Some improbable continuations end,
-        and would fill the n-best list before the certain one ends.
-        """
-        if best_active == NEVER or source.written == self.max_length:  # no hypothesis is active
-            return True
-        if len(source.found) < self.nbest:
-            return False
-        worst = sorted((h.score for h in source.found.values()), reverse=True)[self.nbest - 1]
-        # Totals only fall. So the bound is the score with this total for an end now or as late as possible.
-        now = source.written
-        ends = (now,) if len(source.found) >= self.size else (now + 1, self.max_length)
-        return max(self.ranking(best_active, end, source.length) for end in ends) <= worst
-
-    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Beam:
@@ -183,125 +300,64 @@ class Beam:
         return replace(self, filters=filters, allocation=constraints.allocation(self.allocation, self.max_length))
 
 
-def _ended(sources: Sequence[_Source], news: list[list[float]]) -> list[tuple[int, int, float]]:
-    """The ended candidates as (row b, candidate c, total), from ``Extension.news``. A finished source that is still in
-    the batch has no ended candidates.
+# ---------------------------------------------------------------- extend
+
+
+def extend(state: BeamState[S], candidates: Continuations, log_probs_NV: Tensor) -> Extension:
+    """Extends the hypotheses by the candidates that stay. ``log_probs_NV`` are the model's."""
+    compiled = choice.extend(state.tokens_BKT, state.log_probs_BKT, candidates.tensors, log_probs_NV)
+    if compiled is not None:
+        return compiled
+    B, K = state.total_BK.shape
+    place_BC = candidates.origin_BC * log_probs_NV.shape[1] + candidates.token_BC  # in K * V
+    log_prob_BC = log_probs_NV.view(B, -1).gather(1, place_BC).double()
+    total_BK = candidates.live_total_BK
+    ended_BC = torch.where(candidates.ended_BC, candidates.total_BC, NEVER)
+    summary_BC = torch.cat([total_BK.amax(1, keepdim=True), ended_BC], 1)
+    # the candidates that stay: place k of the next beam continues hypothesis origin_BK[b, k] of this one
+    columns_BC = candidates.origin_BC, candidates.token_BC, log_prob_BC
+    origin_BK, token_BK, log_prob_BK = (each_BC.gather(1, candidates.live_BK) for each_BC in columns_BC)
+    rows_N = (torch.arange(0, B * K, K, device=origin_BK.device)[:, None] + origin_BK).reshape(-1)
+    tokens_BKT, log_probs_BKT = (
+        torch.cat([before_BKT.flatten(0, 1).index_select(0, rows_N).view(B, K, -1), new_BK[:, :, None]], 2)
+        for before_BKT, new_BK in ((state.tokens_BKT, token_BK), (state.log_probs_BKT, log_prob_BK))
+    )
+    return Extension(total_BK, tokens_BKT, log_probs_BKT, rows_N, log_prob_BC, summary_BC)
+
+
+# ---------------------------------------------------------------- finish
+
+
+def ended(
+    state: BeamState[S], candidates: Continuations, log_prob_BC: Tensor, summary: list[list[float]]
+) -> Iterator[tuple[int, tuple[int, ...], tuple[float, ...], float]]:
+    """Yields the candidates that end: the row b of the source, the tokens, their log-probabilities, and the total. A
+    finished source that is still in the batch has none.
     """
-    return [
-        (b, c, total)
-        for b, (source, (_, *totals)) in enumerate(zip(sources, news, strict=True))
+    places = [
+        (b, c)
+        for b, (source, (_, *totals)) in enumerate(zip(state.sources, summary, strict=True))
         if source.searching and max(totals) > NEVER
         for c, total in enumerate(totals)
         if total > NEVER
     ]
+    if not places:
+        return
+    b_M, c_M = torch.tensor(places, device=log_prob_BC.device).unbind(1)
+    origin_M, token_M, log_prob_M = candidates.origin_BC[b_M, c_M], candidates.token_BC[b_M, c_M], log_prob_BC[b_M, c_M]
+    tokens_MT, log_probs_MT = state.tokens_BKT[b_M, origin_M], state.log_probs_BKT[b_M, origin_M]
+    columns = (each.tolist() for each in (tokens_MT, log_probs_MT, token_M, log_prob_M))
+    for (b, c), tokens, log_probs, token, log_prob in zip(places, *columns, strict=True):
+        begin = state.sources[b].begin
+        yield b, (*tokens[begin:], token), (*log_probs[begin:], log_prob), summary[b][1 + c]
 
 
-@dataclass
-class _Source:
-    """A source in the search. It changes from step to step.
-
-    ``length`` is the source's length for rankings. ``written`` is the number of tokens of its active hypotheses, and
-    ``found`` has its finished hypotheses by their tokens. If it is not ``searching``, it has finished or was dropped.
-    """
-
-    key: int
-    length: int
-    written: int
-    found: dict[tuple[int, ...], Hypothesis] = field(default_factory=dict)
-    searching: bool = True
-
-    def best(self, count: int) -> list[Hypothesis]:
-        return sorted(self.found.values(), key=lambda h: -h.score)[:count]
-
-
-@dataclass(frozen=True)
-class BeamRows:
-    """A ``Group`` of beam search: the active hypotheses of each of B sources.
-
-    Only the last ``written`` tokens of each source count in ``histories``. Totals are sums of scores after the filters,
-    minus infinity at empty places. ``front`` has B * K rows.
-    """
-
-    histories: Histories
-    sources: list[_Source]
-    front: Front[Any]
-
-    @staticmethod
-    def start(begun: Begun, size: int, first: list[int], sources: list[_Source], front: Front[Any]) -> BeamRows:
-        B, K = len(begun.tokens_BT), size
-        total_BK = torch.full((B, K), NEVER, dtype=torch.float64, device=begun.tokens_BT.device)
-        total_BK[:, first] = begun.log_probs_BT.sum(-1, keepdim=True)
-        tokens_BKT, log_probs_BKT = (
-            each_BT[:, None].expand(-1, K, -1) for each_BT in (begun.tokens_BT, begun.log_probs_BT)
-        )
-        return BeamRows(Histories(total_BK, tokens_BKT, log_probs_BKT), sources, front)
-
-    @property
-    def active(self) -> list[int]:
-        return [source.key for source in self.sources if source.searching]
-
-    def without(self, keys: Collection[int]) -> BeamRows:
-        for source in self.sources:
-            source.searching = source.searching and source.key not in keys
-        return self
-
-    def expansion(self, candidates: Continuations, log_prob_BC: Tensor, begun_BT: Tensor | None) -> Expansion:
-        """The step for an observer: its candidates, without the candidates of finished sources."""
-        rows = [b for b, source in enumerate(self.sources) if source.searching]
-        keep_B = torch.tensor(rows, device=log_prob_BC.device)
-        candidates, log_prob_BC = tree.select((candidates, log_prob_BC), keep_B)
-        sources = [self.sources[b] for b in rows]
-        keys = [source.key for source in sources]
-        return Expansion(sources[0].written + 1, keys, candidates, log_prob_BC, begun_BT)
-
-    def add(
-        self, candidates: Continuations, log_prob_BC: Tensor, ended: list[tuple[int, int, float]], ranking: Ranking
-    ) -> None:
-        """Adds the candidates that end at this step to their sources. They are given as (row b, candidate c, total). If
-        two groups of a beam end with the same tokens, the better one stays.
-        """
-        if not ended:
-            return
-        b_M, c_M = torch.tensor([each[:2] for each in ended], device=log_prob_BC.device).unbind(1)
-        origin_M = candidates.origin_BC[b_M, c_M]
-        columns = (
-            self.histories.tokens_BKT[b_M, origin_M],
-            self.histories.log_probs_BKT[b_M, origin_M],
-            candidates.token_BC[b_M, c_M],
-            log_prob_BC[b_M, c_M],
-        )
-        every = zip(ended, *(column.tolist() for column in columns), strict=True)
-        for (b, _, total), before, log_probs_before, token, log_prob in every:
-            source = self.sources[b]
-            first = len(before) - source.written
-            tokens, each = (*before[first:], token), (*log_probs_before[first:], log_prob)
-            score = ranking(total, len(tokens), source.length)
-            other = source.found.get(tokens)
-            if other is None or other.score < score:
-                source.found[tokens] = Hypothesis(tokens, sum(each), score, each)
-
-    def common_prefix(self) -> tuple[int, ...]:
-        """The longest common prefix of the best finished hypothesis, if there is one, and all active hypotheses of the
-        first source. For streaming, which has one source.
-        """
-        possible_K = self.histories.total_BK[0].isfinite()
-        rows = [tuple(tokens) for tokens in self.histories.tokens_BKT[0][possible_K].tolist()]
-        rows += [hypothesis.tokens for hypothesis in self.sources[0].best(1)]
-        places = zip(*rows, strict=False)
-        return tuple(tokens[0] for tokens in takewhile(lambda tokens: len(set(tokens)) == 1, places))
-
-    def extended(self, extension: Extension, followers: Sequence[Follower[Any]]) -> BeamRows:
-        """The hypotheses after this step, one token longer."""
-        histories = extension.histories
-        token_N1 = histories.tokens_BKT[:, :, -1].reshape(-1, 1)
-        return BeamRows(histories, self.sources, self.front.reorder(extension.rows_N).write(token_N1, followers))
-
-    def select(self, rows: list[int]) -> BeamRows:
-        """The group with the given sources only."""
-        if rows == list(range(len(self.sources))):
-            return self
-        rows_B = torch.tensor(rows, device=self.histories.total_BK.device)
-        K = self.histories.total_BK.shape[1]
-        rows_N = (rows_B[:, None] * K + torch.arange(K, device=rows_B.device)).reshape(-1)
-        sources = [self.sources[row] for row in rows]
-        return BeamRows(tree.select(self.histories, rows_B), sources, tree.select(self.front, rows_N, rows_B))
+def expansion(
+    state: BeamState[S], candidates: Continuations, log_prob_BC: Tensor, begun_BT: Tensor | None
+) -> Expansion:
+    """The step for an observer, without finished sources."""
+    rows = [b for b, source in enumerate(state.sources) if source.searching]
+    rows_B = torch.tensor(rows, device=log_prob_BC.device)
+    candidates, log_prob_BC = tree.select((candidates, log_prob_BC), rows_B)
+    keys = [state.sources[b].key for b in rows]
+    return Expansion(state.written[rows[0]] + 1, keys, candidates, log_prob_BC, begun_BT)

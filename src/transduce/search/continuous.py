@@ -10,10 +10,12 @@ from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive
 from transduce.core.types import Hypothesis, Padded
 from transduce.search.base import Continuous, Finished, G
 
-Q = TypeVar("Q")
+Q = TypeVar("Q")  # a source that waits
+S = TypeVar("S")  # a model's state
 SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
 
 
@@ -28,7 +30,7 @@ class ContinuousBatch(Generic[G]):
     states of the length of the oldest source for all sources, and a beam copies its states at each step.
     """
 
-    def __init__(self, search: Continuous[G], model: Any, size: int) -> None:
+    def __init__(self, search: Continuous[G], model: Autoregressive[Any], size: int) -> None:
         if size < 1:
             raise UserError(f"batch_size = {size}: at least one sentence goes in a batch")
         if not search.staggered:
@@ -54,7 +56,7 @@ class ContinuousBatch(Generic[G]):
         """True if few sources are active, so that the entry of new sources is worth its cost."""
         return len(self.active) <= SHARE * self.size
 
-    def enter(self, source: Any, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
+    def enter(self, source: object, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
         """Adds new sources and does their first step. Returns the sources that have finished in this step.
 
         ``source`` has one row for each of ``keys``. ``prefix``, if given, has the tokens that its outputs begin with.
@@ -89,11 +91,11 @@ def _active(groups: Iterable[G]) -> list[G]:
 
 
 def search_continuously(
-    search: Continuous[Any],
-    model: Any,
+    search: Continuous[G],
+    model: Autoregressive[S],
     sources: Iterable[Q],
     size: int,
-    padded: Callable[[list[Q]], tuple[Any, Padded | None]],
+    padded: Callable[[list[Q]], tuple[object, Padded | None]],
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
     """Yields the index of each source in ``sources`` and its hypotheses, best first, as soon as the source is finished.
 

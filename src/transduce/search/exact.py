@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,12 +16,15 @@ from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import EOS, PAD, Hypothesis, Padded
-from transduce.search.base import Filter
+from transduce.search.base import Filters
 from transduce.search.beam import Beam
 from transduce.search.forcing import force
-from transduce.search.normalising import forbid_specials, forbid_unknown
+from transduce.search.front import begin
+from transduce.search.limits import check_length
 from transduce.search.ranking import LogProbability
-from transduce.search.step import begin, capacity, check_length, read
+from transduce.search.reading import capacity, forbid_specials, forbid_unknown, read
+
+S = TypeVar("S")  # a model's state
 
 log = logging.getLogger("transduce")
 
@@ -83,7 +86,9 @@ class Exact:
             if getattr(self, name) < 1:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1 was expected")
 
-    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]]:
         explored = self.explore(model, source, prefix)
         if left := sum(not exploration.finished for exploration in explored):
             log.warning(
@@ -95,12 +100,12 @@ class Exact:
         return [exploration.hypotheses for exploration in explored]
 
     @torch.inference_mode()
-    def explore(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[Exploration]:
+    def explore(self, model: Autoregressive[S], source: object, prefix: Padded | None = None) -> list[Exploration]:
         """Returns for each source, in order, its best hypotheses, the number of expansions, and whether the search was
         exhaustive. It logs no warning.
         """
         descents = enumerate(self._descents(model, source, prefix))
-        active: dict[int, _Descent] = {}
+        active: dict[int, _Descent[S]] = {}
         explored: dict[int, Exploration] = {}
         while True:
             for number in [number for number, descent in active.items() if not descent.open]:
@@ -110,18 +115,18 @@ class Exact:
                 return [explored[number] for number in sorted(explored)]
             _extend(model, [each for descent in active.values() for each in descent.following()])
 
-    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Exact:
         return replace(self, beam=self.beam if size is None else size, nbest=self.nbest if nbest is None else nbest)
 
     @property
-    def filters(self) -> tuple[Filter[Any], ...]:
+    def filters(self) -> Filters:
         """None: this search has no filters."""
         return ()
 
-    def _descents(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Descent]:
+    def _descents(self, model: Autoregressive[S], source: object, prefix: Padded | None) -> Iterator[_Descent[S]]:
         """Yields one descent per source, in order. Up to ``ROWS`` sources start together."""
         beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability(), unknown=self.unknown)
         device = tree.leaves(source)[0].device
@@ -152,7 +157,7 @@ class _Prefix:
 
 
 @dataclass
-class _Branching:
+class _Branching(Generic[S]):
     """A prefix that the model has read, with its unexplored continuations. These may be better than the best outputs at
     the time of reading. ``tokens`` and ``log_probs`` describe them, the most probable one last.
 
@@ -160,7 +165,7 @@ class _Branching:
     """
 
     prefix: _Prefix
-    state: Any
+    state: S | None
     tokens: array[int]
     log_probs: array[float]
 
@@ -176,16 +181,16 @@ class _Branching:
 
 
 @dataclass(frozen=True)
-class _Unread:
+class _Unread(Generic[S]):
     """A prefix to extend. When the model in ``state`` has read ``tokens``, it has read the whole prefix."""
 
-    descent: _Descent
+    descent: _Descent[S]
     prefix: _Prefix
     tokens: tuple[int, ...]
-    state: Any
+    state: S
 
 
-class _Descent:
+class _Descent(Generic[S]):
     """The search for one source: the outputs found, and the prefixes that still have unexplored continuations.
 
     ``root`` are the tokens that ``begin`` wrote, and ``token`` is the last of them, or BOS if there are none. ``first``
@@ -194,7 +199,7 @@ class _Descent:
     """
 
     def __init__(
-        self, search: Exact, found: Sequence[Hypothesis], forced: tuple[int, ...], token: int, root: _Prefix, first: Any
+        self, search: Exact, found: Sequence[Hypothesis], forced: tuple[int, ...], token: int, root: _Prefix, first: S
     ) -> None:
         self.search = search
         self.forced = forced
@@ -202,7 +207,7 @@ class _Descent:
         self.root = root
         self.first = first
         self.found = {h.tokens: replace(h, score=h.log_prob) for h in found}
-        self.branchings: list[_Branching] = []  # the deepest last; branchings of one depth come from a single step
+        self.branchings: list[_Branching[S]] = []  # the deepest last; branchings of one depth come from a single step
         self.expansions = 0
 
     def forced_token(self, place: int) -> int:
@@ -226,14 +231,14 @@ class _Descent:
     def open(self) -> bool:
         return not self.finished and self.expansions < self.search.expansions
 
-    def following(self) -> list[_Unread]:
+    def following(self) -> list[_Unread[S]]:
         """Removes the next prefixes to extend from the deepest branchings, and returns them. Their number is at most
         ``together``, and at most the number of expansions that are left. The most probable prefix of the deepest
         branching comes last. The first call returns only the root.
         """
         if not self.expansions:
             return [self._unread(self.root, None)]
-        found: list[_Unread] = []
+        found: list[_Unread[S]] = []
         bound, room = self.bound, min(self.search.together, self.search.expansions - self.expansions)
         while self.branchings and len(found) < room:
             deepest = self.branchings[-1]
@@ -243,7 +248,7 @@ class _Descent:
                 self.branchings.pop()
         return found[::-1]
 
-    def _unread(self, prefix: _Prefix, state: Any) -> _Unread:
+    def _unread(self, prefix: _Prefix, state: S | None) -> _Unread[S]:
         """The prefix with the tokens that the model must read next.
 
         ``state`` is the model's state before the prefix's last token, so the model reads only that token. It is None
@@ -260,7 +265,7 @@ class _Descent:
             self.found[prefix.tokens] = Hypothesis(prefix.tokens, prefix.total, prefix.total, prefix.log_probs)
             self.found = {hypothesis.tokens: hypothesis for hypothesis in self._best()}
 
-    def branch(self, branching: _Branching) -> None:
+    def branch(self, branching: _Branching[S]) -> None:
         """Adds a prefix that was read. If there are too many states, the state of the shallowest prefix is dropped."""
         self.branchings.append(branching)
         if len(self.branchings) > self.search.states:
@@ -273,7 +278,7 @@ class _Descent:
         return sorted(self.found.values(), key=lambda h: -h.log_prob)[: self.search.nbest]
 
 
-def _extend(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
+def _extend(model: Autoregressive[S], unread: Sequence[_Unread[S]]) -> None:
     """Extends each prefix: the model reads it, and its descent gets the outputs and the continuations.
 
     All prefixes of a batch have the same number of tokens to read. Either all of them are read from a first state, or
@@ -283,12 +288,12 @@ def _extend(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
         _read(model, list(group))
 
 
-def _order(each: _Unread) -> tuple[bool, int]:
+def _order(each: _Unread[S]) -> tuple[bool, int]:
     again = each.state is each.descent.first
     return not again, len(each.tokens)
 
 
-def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
+def _read(model: Autoregressive[S], unread: Sequence[_Unread[S]]) -> None:
     positions = 1 + max(len(each.prefix.tokens) for each in unread)  # with BOS
     state = tree.reserve(tree.join([each.state for each in unread]), capacity(positions))
     device = tree.leaves(state)[0].device
@@ -308,7 +313,7 @@ def _read(model: Autoregressive[Any], unread: Sequence[_Unread]) -> None:
             each.descent.branch(_Branching(each.prefix, alone, tokens, log_probs))
 
 
-def _continuations(unread: Sequence[_Unread], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
+def _continuations(unread: Sequence[_Unread[S]], log_probs_NV: Tensor) -> Iterator[tuple[array[int], array[float]]]:
     """Yields for each prefix the tokens whose continuation exceeds the bound, or misses it by less than ``ROUNDING``.
     Also yields their log-probabilities. The most probable token is last.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -10,11 +10,13 @@ from torch import Tensor
 from transduce.core import tree
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import BOS, EOS, Hypothesis, Padded
-from transduce.search.step import log_probs
+from transduce.search.reading import log_probs
+
+S = TypeVar("S")  # a model's state
 
 
 @torch.inference_mode()
-def force(model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+def force(model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
     """Scores given outputs by teacher forcing: log p(target | source). ``target`` are ids [B, T]; each row ends with
     EOS.
 
@@ -32,7 +34,7 @@ def forced_hypotheses(
     lengths: list[int], target_N: Tensor, log_prob_N: Tensor, best_N: Tensor, right_N: Tensor
 ) -> list[Hypothesis]:
     """One hypothesis for each of the given outputs. ``target_N`` has the tokens of all outputs, one output after the
-    other. ``lengths`` are their numbers of tokens. The other tensors [N] are the results of ``step.log_probs``.
+    other. ``lengths`` are their numbers of tokens. The other tensors [N] are the results of ``reading.log_probs``.
     """
     rows = zip(*(torch.split(each_N, lengths) for each_N in (target_N, log_prob_N, best_N, right_N)), strict=True)
     return [

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 
 from transduce.core import tree
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, Search
 from transduce.core.types import EOS, Hypothesis, Padded
-from transduce.search.base import Filter, Finished, staggers, to_the_end
+from transduce.search.base import Filters, Finished, staggers, to_the_end
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import BatchConstraints
+from transduce.search.exact import Exact
 from transduce.search.forcing import force
-from transduce.search.step import Front, advance_highest, begin, check_length, join_fronts, remaining
+from transduce.search.front import Front, begin, join_fronts, remaining
+from transduce.search.length_beam import LengthBeam
+from transduce.search.limits import check_length
+from transduce.search.next_tokens import advance_highest
+from transduce.search.sampling import Sampling
+
+S = TypeVar("S")  # a model's state
+M = TypeVar("M")  # a model
 
 
 @dataclass(frozen=True)
@@ -28,25 +36,27 @@ class Greedy:
     ends_freely: ClassVar[bool] = True
 
     max_length: int = 200
-    filters: tuple[Filter[Any], ...] = ()
+    filters: Filters = ()
     unknown: bool = False
 
     def __post_init__(self) -> None:
         check_length(self.max_length)
 
-    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]]:
         return to_the_end(self, model, source, prefix)
 
     def stream(
-        self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields the output of one source so far, after each token. It also yields after each token of a prefix."""
-        rows, finished = self.enter(model, source, [0], prefix)
-        begun = rows.outputs[0].tokens
-        yield from (tuple(begun[:length]) for length in range(1, len(begun) + 1))
+        state, finished = self.enter(model, source, [0], prefix)
+        begun = state.sources[0].tokens
+        yield from (begun[:length] for length in range(1, len(begun) + 1))
         while not finished:
-            rows, finished = self.step(model, rows)
-            yield tuple(rows.outputs[0].tokens)
+            state, finished = self.step(model, state)
+            yield state.sources[0].tokens
 
     @property
     def staggered(self) -> bool:
@@ -54,42 +64,40 @@ class Greedy:
 
     @torch.inference_mode()
     def enter(
-        self, model: Autoregressive[Any], source: Any, keys: Sequence[int], prefix: Padded | None = None
-    ) -> tuple[GreedyRows, Finished]:
+        self, model: Autoregressive[S], source: object, keys: Sequence[int], prefix: Padded | None = None
+    ) -> tuple[GreedyState[S], Finished]:
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         written = zip(keys, begun.tokens_BT.tolist(), begun.log_probs_BT.tolist(), strict=True)
-        return self.step(model, GreedyRows(front, [_Output(*each) for each in written]))
+        sources = tuple(GreedySource(key, tuple(tokens), tuple(log_probs)) for key, tokens, log_probs in written)
+        return self.step(model, GreedyState(sources, front))
 
     @torch.inference_mode()
-    def step(self, model: Autoregressive[Any], group: GreedyRows) -> tuple[GreedyRows, Finished]:
-        places = [len(output.tokens) for output in group.outputs]
+    def step(self, model: Autoregressive[S], group: GreedyState[S]) -> tuple[GreedyState[S], Finished]:
+        places = [len(source.tokens) for source in group.sources]
         token_N, read, front = advance_highest(model, self.filters, group.front, places, self.max_length, self.unknown)
-        finished: Finished = []
-        for output, (token, log_prob) in zip(group.outputs, read, strict=True):
-            output.tokens.append(token)
-            output.log_probs.append(log_prob)
-            if output.active and token == EOS:
-                output.active = False
-                finished.append((output.key, [output.hypothesis()]))
-        if any(output.active for output in group.outputs):
+        sources = tuple([source.longer(*each) for source, each in zip(group.sources, read, strict=True)])
+        ends = [each for each, before in zip(sources, group.sources, strict=True) if before.searching > each.searching]
+        if any(source.searching for source in sources):
             front = front.write(token_N[:, None], self.filters)
-        return GreedyRows(front, group.outputs), finished
+        return GreedyState(sources, front), [(source.key, [source.hypothesis()]) for source in ends]
 
     @torch.inference_mode()
-    def leave(self, group: GreedyRows) -> GreedyRows:
-        stay = remaining([output.active for output in group.outputs])
-        if any(len(output.tokens) >= self.max_length for output in group.outputs):  # the model must not read further
-            stay = [row for row in stay if group.outputs[row].active]
+    def leave(self, group: GreedyState[S]) -> GreedyState[S]:
+        searching = [source.searching for source in group.sources]
+        stay = remaining(searching)
+        if any(len(source.tokens) >= self.max_length for source in group.sources):  # the model must not read further
+            stay = [row for row in stay if searching[row]]
         return group.select(stay)
 
     @torch.inference_mode()
-    def join(self, groups: Sequence[GreedyRows]) -> GreedyRows:
-        groups = [group.select([row for row, output in enumerate(group.outputs) if output.active]) for group in groups]
-        outputs = [output for group in groups for output in group.outputs]
-        positions = max(len(output.tokens) for output in outputs)
-        return GreedyRows(join_fronts([group.front for group in groups], positions), outputs)
+    def join(self, groups: Sequence[GreedyState[S]]) -> GreedyState[S]:
+        searching = [[row for row, source in enumerate(group.sources) if source.searching] for group in groups]
+        states = [group.select(rows) for group, rows in zip(groups, searching, strict=True)]
+        sources = tuple(source for state in states for source in state.sources)
+        longest = max(len(source.tokens) for source in sources)
+        return GreedyState(sources, join_fronts([state.front for state in states], longest))
 
-    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Greedy | Beam:
@@ -103,41 +111,66 @@ class Greedy:
         return replace(self, filters=constraints.filters(self.filters, self.max_length))
 
 
-@dataclass
-class _Output:
-    """The tokens of one source so far, and their log-probabilities. It grows step by step. If it is not ``active``, it
-    has ended or was dropped, and later tokens do not count.
+class GreedySource(NamedTuple):
+    """A source of a search: its tokens so far, and their log-probabilities. If it is not ``searching``, it has finished
+    or was dropped, and later tokens do not count.
     """
 
     key: int
-    tokens: list[int]
-    log_probs: list[float]
-    active: bool = True
+    tokens: tuple[int, ...]
+    log_probs: tuple[float, ...]
+    searching: bool = True
+
+    def longer(self, token: int, log_prob: float) -> GreedySource:
+        return GreedySource(
+            self.key, (*self.tokens, token), (*self.log_probs, log_prob), self.searching and token != EOS
+        )
 
     def hypothesis(self) -> Hypothesis:
         total = sum(self.log_probs)
-        return Hypothesis(tuple(self.tokens), total, total, tuple(self.log_probs))
+        return Hypothesis(self.tokens, total, total, self.log_probs)
 
 
 @dataclass(frozen=True)
-class GreedyRows:
-    """A ``Group`` of greedy search: the front and the output of each row."""
+class GreedyState(Generic[S]):
+    """All that greedy search knows between two steps, a ``Group``: a source for each of the N rows of the ``front``."""
 
-    front: Front[Any]
-    outputs: list[_Output]
+    sources: tuple[GreedySource, ...]
+    front: Front[S]
 
     @property
     def active(self) -> list[int]:
-        return [output.key for output in self.outputs if output.active]
+        return [source.key for source in self.sources if source.searching]
 
-    def without(self, keys: Collection[int]) -> GreedyRows:
-        for output in self.outputs:
-            output.active = output.active and output.key not in keys
-        return self
+    def without(self, keys: Collection[int]) -> GreedyState[S]:
+        dropped = (each._replace(searching=False) if each.key in keys else each for each in self.sources)
+        return GreedyState(tuple(dropped), self.front)
 
-    def select(self, rows: list[int]) -> GreedyRows:
-        """The group with the given rows only."""
-        if rows == list(range(len(self.outputs))):
+    def select(self, rows: list[int]) -> GreedyState[S]:
+        """The state of the given sources only."""
+        if rows == list(range(len(self.sources))):
             return self
         rows_N = torch.tensor(rows, device=self.front.token_N.device)
-        return GreedyRows(tree.select(self.front, rows_N), [self.outputs[row] for row in rows])
+        return GreedyState(tuple(self.sources[row] for row in rows), tree.select(self.front, rows_N))
+
+
+# ---------------------------------------------------------------- for validation during training
+
+
+@runtime_checkable
+class Quickened(Protocol):
+    """A search of a wing that knows its own quickest relative."""
+
+    def quick(self) -> Search[Any]: ...
+
+
+def quickest(search: Search[M]) -> Search[M]:
+    """The quickest search with the limits of another search: ``Greedy`` with the same ``max_length`` and ``filters``
+    for a search that goes token by token, one length for a length beam, and ``quick()`` of a search that has it, such
+    as the best path for a search among alignments. Other searches, also a user's own, are returned unchanged.
+    """
+    if isinstance(search, Quickened):
+        return search.quick()
+    if isinstance(search, Beam | Exact | Sampling):
+        return Greedy(search.max_length, search.filters)
+    return search.resized(1) if isinstance(search, LengthBeam) else search

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from transduce.compute.library import optional_library
+from transduce.compute import choice
 from transduce.core.types import BOS
 
 BLOCK = 100  # columns of a block in ``largest`` and ``highest``
@@ -40,20 +40,17 @@ def highest_log_probs(
 
     None if the library was not built, or for other numbers than float32 on the CPU.
     """
-    functions = optional_library()
-    if functions is None or logits_NV.dtype != torch.float32 or logits_NV.device.type != "cpu":
+    found = choice.highest(logits_NV, forced_N, first)
+    if found is None:
         return None
-    logits_NV, forced = logits_NV.contiguous(), None if forced_N is None else forced_N.contiguous().data_ptr()
-    N, V = logits_NV.shape
-    token_N, log_prob_N = torch.empty(N, dtype=torch.long), torch.empty(N, dtype=torch.float64)
-    functions.transduce_highest(logits_NV.data_ptr(), forced, N, V, first, token_N.data_ptr(), log_prob_N.data_ptr())
+    token_N, log_prob_N = found
     if barred is not None and bool((barred_N := token_N == barred).any()):
         rows = (barred_N if forced_N is None else barred_N & (forced_N != barred)).nonzero()[:, 0]
         others = logits_NV[rows]
         others[:, barred] = float("-inf")
-        second = highest_log_probs(others, None, first)
+        second = choice.highest(others, None, first)
         assert second is not None
-        found = highest_log_probs(logits_NV[rows], second[0], first)  # among all tokens, as for other rows
+        found = choice.highest(logits_NV[rows], second[0], first)  # among all tokens, as for other rows
         assert found is not None
         token_N[rows], log_prob_N[rows] = found
     return token_N, log_prob_N

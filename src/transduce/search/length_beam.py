@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,9 +14,10 @@ from transduce.core.protocols import Parallel
 from transduce.core.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 from transduce.search.base import Ranking, resized
 from transduce.search.largest import highest_log_probs
-from transduce.search.normalising import forbid_specials
-from transduce.search.ranking import LogProbability
-from transduce.search.step import POSITIONS, source_lengths
+from transduce.search.ranking import LogProbability, source_lengths
+from transduce.search.reading import POSITIONS, forbid_specials
+
+S = TypeVar("S")  # a model's state
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class LengthBeam:
             raise UserError(f"nbest = {self.nbest}, size = {self.size}: of n lengths come 1 to n hypotheses")
 
     @torch.inference_mode()
-    def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Parallel[S], source: object, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         if prefix is not None:
             raise UserError(
                 "a length-beam writes all tokens at once and cannot go on from a prefix: use a model that writes one "
@@ -58,7 +59,7 @@ class LengthBeam:
         return [sorted(hypotheses, key=lambda h: -h.score)[: self.nbest] for hypotheses in found]
 
     @torch.inference_mode()
-    def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Parallel[S], source: object, target: Padded) -> list[Hypothesis]:
         emission = model.emit(model.start(source), target.lengths - 1)
         mask_BT = emission.mask
         words_N = target.values[:, : mask_BT.shape[1]][mask_BT]
@@ -78,7 +79,7 @@ class LengthBeam:
         return first.length_log_probs.scatter(1, first.lengths[:, None], float("-inf")).topk(K).indices
 
     def _written(
-        self, model: Parallel[Any], emission: Emission, source_lengths: list[int], words_N: Tensor | None = None
+        self, model: Parallel[S], emission: Emission, source_lengths: list[int], words_N: Tensor | None = None
     ) -> list[Hypothesis]:
         """One hypothesis for each row of ``emission``, with EOS at its end. The log-probability of EOS is the
         log-probability of the length. The ``ranking`` gives its ``score``. ``words_N`` are the words of all rows, one
@@ -109,7 +110,7 @@ def _first_lengths(emission: Emission) -> tuple[list[tuple[float, ...]], list[tu
     return [(best,) for best in best_B.tolist()], [(right,) for right in (length_B == emission.lengths).tolist()]
 
 
-def read_words(model: Parallel[Any], output: Any, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
+def read_words(model: Parallel[S], output: object, words_N: Tensor | None = None) -> tuple[Tensor, ...]:
     """Reads out the words at N positions from the model's features ``output`` of these positions: ``words_N`` if given,
     otherwise the most probable words.
 

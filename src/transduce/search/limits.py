@@ -6,15 +6,21 @@ before it.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from transduce.core.protocols import Search
+from transduce.core.errors import UserError
 from transduce.core.types import EOS, UNK, Padded
-from transduce.search.base import Filter
+from transduce.search.base import Filters
 from transduce.search.filters.lengths import LengthLimit
+
+
+def check_length(max_length: int) -> None:
+    """Raises UserError if ``max_length`` is less than 1."""
+    if max_length < 1:
+        raise UserError(f"max_length = {max_length}: an output has at least one token, its end (id {EOS})")
 
 
 @runtime_checkable
@@ -25,7 +31,7 @@ class Limited(Protocol):
     def max_length(self) -> int: ...
 
     @property
-    def filters(self) -> tuple[Filter[Any], ...]: ...
+    def filters(self) -> Filters: ...
 
 
 @runtime_checkable
@@ -37,13 +43,13 @@ class Refusing(Protocol):
     vocabulary.
     """
 
-    def refused(self, source: Any, target: Padded, vocabulary: int) -> list[str]: ...
+    def refused(self, source: object, target: Padded, vocabulary: int) -> list[str]: ...
 
 
 # ---------------------------------------------------------------- targets
 
 
-def refused(search: Search[Any], source: Any, target: Padded, vocabulary: int) -> list[str]:
+def refused(search: object, source: object, target: Padded, vocabulary: int) -> list[str]:
     """For each of the targets, the option of ``search`` that forbids it, as ``Refusing`` describes. A search without
     known limits forbids nothing.
     """
@@ -54,7 +60,7 @@ def refused(search: Search[Any], source: Any, target: Padded, vocabulary: int) -
     return [""] * len(target.lengths)
 
 
-def _forced(search: Limited, source: Any, target: Padded, vocabulary: int) -> list[str]:
+def _forced(search: Limited, source: object, target: Padded, vocabulary: int) -> list[str]:
     """Forces the targets through the filters. As in the search itself, token number ``max_length`` may always be EOS,
     and EOS stays if the filters together forbid every token. It is no fault of a filter if it forbids an id that stands
     for unknown text: <unk>, or one of the filter's ``unknowns``.
@@ -88,7 +94,7 @@ def _possible(scores_BV: Tensor, token_B: Tensor) -> list[bool]:
 # ---------------------------------------------------------------- outputs
 
 
-def longest_output(search: Search[Any], source_length: int) -> int | None:
+def longest_output(search: object, source_length: int) -> int | None:
     """The greatest number of tokens, EOS included, that ``search`` writes for a source of this length. None if it has
     no limit.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ GOLDEN = -7046029254386353131  # the step of the counter: 2^64 / golden ratio, a
 FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multipliers
 
 
-def keys(source: Any, seed: int, size: int) -> Tensor:
+def keys(source: object, seed: int, size: int) -> Tensor:
     """``size`` keys for each row of a source, [B * size], adjacent for each row. Rows with equal values have equal
     keys, in any batch. Padding has no effect.
     """
@@ -53,7 +52,7 @@ def _bits(leaf: Tensor) -> Tensor:
     return leaf.double().view(torch.int64) if leaf.is_floating_point() else leaf.long()
 
 
-def _parts(source: Any) -> Iterator[tuple[Tensor, Tensor]]:
+def _parts(source: object) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields each tensor of a source as integers [B, S, M], and a mask [B, S] of its real positions. A position has M
     numbers. A tensor without lengths is one position (S = 1).
     """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from transduce.core import tree
 from transduce.core.errors import UserError
+from transduce.core.types import Padded
 
 STRONGEST = 10  # the largest alpha; long outputs overflow if it is a few times larger
 
@@ -87,3 +89,8 @@ def check_ratio(length_ratio: float) -> None:
         raise UserError(
             f"length_ratio = {length_ratio}: the tokens of an output for each of its source, more than 0, were expected"
         )
+
+
+def source_lengths(source: object) -> list[int]:
+    """The length of each source in tokens (EOS included) or steps; 0 for a source that is not ``Padded``."""
+    return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)

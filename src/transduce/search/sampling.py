@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,10 +15,14 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import EOS, Hypothesis, Padded
 from transduce.search import random_numbers
-from transduce.search.base import Filter, Truncation, resized
+from transduce.search.base import Filters, Truncation, resized
 from transduce.search.constraints.base import BatchConstraints
 from transduce.search.forcing import force
-from transduce.search.step import Begun, advance, batch_size, begin, check_length, remaining, repeated
+from transduce.search.front import Begun, batch_size, begin, remaining, repeated
+from transduce.search.limits import check_length
+from transduce.search.next_tokens import advance
+
+S = TypeVar("S")  # a model's state
 
 COLDEST, HOTTEST = 1e-30, 1e30  # beyond them, q is greedy or flat, and numbers come close to the limits of float32
 
@@ -41,7 +45,7 @@ class Sampling:
     temperature: float = 1.0
     truncations: tuple[Truncation, ...] = ()
     max_length: int = 200
-    filters: tuple[Filter[Any], ...] = ()
+    filters: Filters = ()
     seed: int = 1
     unknown: bool = False
 
@@ -54,12 +58,14 @@ class Sampling:
                 f"temperature = {self.temperature}: a number above 0 was expected; for its limit 0 take greedy search"
             )
 
-    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]]:
         *_, written = self._steps(model, source, prefix)
         return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in written.hypotheses()]
 
     def stream(
-        self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields the output of one source so far, after each token that is drawn. If ``size`` > 1, it yields only the
         best sample, when all samples have ended.
@@ -70,7 +76,7 @@ class Sampling:
             yield from (written.hypotheses()[0][0].tokens for written in self._steps(model, source, prefix))
 
     @torch.inference_mode()
-    def _steps(self, model: Autoregressive[Any], source: Any, prefix: Padded | None) -> Iterator[_Written]:
+    def _steps(self, model: Autoregressive[S], source: object, prefix: Padded | None) -> Iterator[_Written]:
         """Yields the samples so far after each step. It is always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         place = begun.tokens_BT.shape[1]
@@ -103,7 +109,7 @@ class Sampling:
             q_NV = q_NV / q_NV.sum(1, keepdim=True)
         return q_NV
 
-    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def constrained(self, constraints: BatchConstraints) -> Sampling:
@@ -127,7 +133,7 @@ class _Samples:
     """The rows of the batch: the index of each row among all B * K samples, and whether it is still active.
 
     Every source keeps the same number ``size`` of rows, because its samples share one row of ``tree.Shared`` leaves.
-    Finished rows leave by the rule of ``step.remaining``.
+    Finished rows leave by the rule of ``front.remaining``.
     """
 
     row_N: Tensor

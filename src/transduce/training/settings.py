@@ -20,7 +20,7 @@ from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import TeacherForcing
 from transduce.runs.ancestry import Distillation, Init
 from transduce.search.beam import Beam
-from transduce.search.quickest import quickest
+from transduce.search.greedy import quickest
 from transduce.training.augmentation import Augmentation
 from transduce.training.budget import Budget, Clock
 from transduce.training.counted import Counted

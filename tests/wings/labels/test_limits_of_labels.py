@@ -10,10 +10,9 @@ from transduce.core.types import EOS, UNK, Padded
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact
 from transduce.search.filters.lengths import LengthLimit
-from transduce.search.greedy import Greedy
+from transduce.search.greedy import Greedy, quickest
 from transduce.search.length_beam import LengthBeam
 from transduce.search.limits import longest_output, refused
-from transduce.search.quickest import quickest
 from transduce.search.sampling import Sampling
 from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam

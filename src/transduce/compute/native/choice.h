@@ -26,7 +26,7 @@ TRANSDUCE_PUBLIC int64_t transduce_choose(
     const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
     double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live);
 
-// What a beam makes of C candidates of each of B sources (search/extension.py). `most` is T, the length of the histories.
+// What a beam makes of C candidates of each of B sources (search/beam.py). `most` is T, the length of the histories.
 //
 //     log_probs [B * K, V] float32, of the model; totals, origin, token, ended, live: as above, from any choice
 //     tokens [B, K, T] and token_log_probs [B, K, T] float64, of the hypotheses so far

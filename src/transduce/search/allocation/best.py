@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from transduce.compute.library import optional_library
+from transduce.compute import choice
 from transduce.core.types import EOS
 from transduce.search.base import Continuations, Stateless
 from transduce.search.largest import largest
@@ -26,7 +25,8 @@ class BestContinuations(Stateless):
         return [0]
 
     def __call__(self, scores_BKV: Tensor, total_BK: Tensor, state: None = None) -> Continuations:
-        return _compiled(scores_BKV, total_BK) or self.by_operators(scores_BKV, total_BK)
+        compiled = choice.choose(scores_BKV, total_BK)
+        return self.by_operators(scores_BKV, total_BK) if compiled is None else Continuations(*compiled)
 
     def by_operators(self, scores_BKV: Tensor, total_BK: Tensor) -> Continuations:
         """The choice on every device and for every type of numbers."""
@@ -42,21 +42,3 @@ class BestContinuations(Stateless):
         ended_BC = ends_BC & (total_BC > float("-inf"))
         ended_BC.narrow(1, K, total_BC.shape[1] - K).zero_()
         return Continuations(total_BC, place_BC // C, token_BC, ended_BC, live_BK)
-
-
-def _compiled(scores_BKV: Tensor, total_BK: Tensor) -> Continuations | None:
-    """The same by one call of the compiled library, which takes a third of the time for one source. If totals are
-    equal, it takes the first. None if the library was not built, or for other numbers than float32 on the CPU.
-    """
-    functions = optional_library()
-    if functions is None or scores_BKV.dtype != torch.float32 or scores_BKV.device.type != "cpu":
-        return None
-    B, K, V = scores_BKV.shape
-    C = min(2 * K, K * min(K + 1, V))
-    scores_BKV, total_BK = scores_BKV.contiguous(), total_BK.contiguous()
-    totals_BC, ended_BC = torch.empty(B, C, dtype=torch.float64), torch.empty(B, C, dtype=torch.bool)
-    origin_BC, token_BC = torch.empty(B, C, dtype=torch.long), torch.empty(B, C, dtype=torch.long)
-    live_BK = torch.empty(B, K, dtype=torch.long)
-    written = (each.data_ptr() for each in (totals_BC, origin_BC, token_BC, ended_BC, live_BK))
-    functions.transduce_choose(scores_BKV.data_ptr(), total_BK.data_ptr(), B, K, V, EOS, *written)
-    return Continuations(totals_BC, origin_BC, token_BC, ended_BC, live_BK)

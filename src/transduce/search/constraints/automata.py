@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -65,7 +64,7 @@ class Automata:
             own_BP,
         )
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: object) -> Tensor:
         """A mask [B, Q] of the states that are active before the first token: ``ANYWHERE`` and ``BORDER``. Raises
         UserError if the phrases are for another number of sources.
         """

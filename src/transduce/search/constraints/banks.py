@@ -7,7 +7,6 @@ candidate continuations of a source, G = ``tokens`` + 1 banks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,7 +50,7 @@ class Banks:
     def first(self, size: int) -> list[int]:
         return [0]
 
-    def start(self, source: Any) -> RequiredState:
+    def start(self, source: object) -> RequiredState:
         return RequiredState(self.automata.start(source), tree.Shared(self.automata))
 
     def extend(self, tokens_NT: Tensor, state: RequiredState) -> RequiredState:

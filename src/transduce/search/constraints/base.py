@@ -12,7 +12,7 @@ from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Search
 from transduce.search.allocation.best import BestContinuations
-from transduce.search.base import Allocation, Filter
+from transduce.search.base import AnyAllocation, Filters
 from transduce.search.constraints.automata import Automata, Phrases
 from transduce.search.constraints.banks import Banks
 from transduce.search.constraints.forbidden import Forbidden
@@ -122,12 +122,12 @@ class BatchConstraints:
             max(lengths, default=0),
         )
 
-    def filters(self, usual: Sequence[Filter[Any]], max_length: int) -> tuple[Filter[Any], ...]:
+    def filters(self, usual: Filters, max_length: int) -> Filters:
         """The search's ``usual`` filters. If phrases are forbidden, a filter for them is added. It obeys ``max_length``
         and every ``LengthLimit`` among the ``usual`` filters.
         """
         if self.forbidden is None:
-            return tuple(usual)
+            return usual
         limits = tuple(each for each in usual if isinstance(each, LengthLimit))
         return (*usual, Forbidden(self.forbidden, self.borders, max_length, limits))
 
@@ -137,7 +137,7 @@ class BatchConstraints:
                 f"required phrases need hypotheses to choose among, and {search} search has none: use a beam, --beam 10"
             )
 
-    def allocation(self, usual: Allocation[Any], max_length: int) -> Allocation[Any]:
+    def allocation(self, usual: AnyAllocation, max_length: int) -> AnyAllocation:
         """The allocation for the required phrases, or the search's ``usual`` one if there are none.
 
         Raises UserError if the ``usual`` one is not the default, or if a required phrase and EOS do not fit
@@ -182,7 +182,7 @@ def constrained(
     return held
 
 
-def _check(name: str, lists: Sequence[Any]) -> None:
+def _check(name: str, lists: Sequence[object]) -> None:
     for given in lists:
         if isinstance(given, str) or not isinstance(given, Sequence) or not (given or given is lists[0]):
             raise UserError(f"{name} = {given!r}: a list of phrases was expected")

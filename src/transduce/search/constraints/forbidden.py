@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,7 +40,7 @@ class Forbidden:
     max_length: int
     limits: tuple[LengthLimit, ...] = ()
 
-    def start(self, source: Any) -> ForbiddenState:
+    def start(self, source: object) -> ForbiddenState:
         mosts = [each.most(source, self.max_length) for each in (LengthLimit(), *self.limits)]
         return ForbiddenState(self.automata.start(source), tree.Shared(self.automata), 0, torch.stack(mosts).amin(0))
 

@@ -15,7 +15,7 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import BOS
 from transduce.search.base import loaded_model
-from transduce.search.step import capacity, read
+from transduce.search.reading import capacity, read
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LanguageModelFilter:
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
 
-    def start(self, source: Any) -> Following | None:
+    def start(self, source: object) -> Following | None:
         if not self.weight:  # 0 times minus infinity is not a number
             return None
         model = loaded_model(self.language_model)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ class NoRepeat:
         if self.n < 1:
             raise UserError(f"n = {self.n}: at least 1 token was expected")
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: object) -> Tensor:
         return torch.zeros(tree.rows(source), 0, dtype=torch.long, device=tree.leaves(source)[0].device)
 
     def extend(self, tokens_NT: Tensor, state: Tensor) -> Tensor:

@@ -15,9 +15,9 @@ from transduce.core.types import Hypothesis, Padded
 from transduce.runs.manifest import Manifest
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.beam import Beam
+from transduce.search.front import check_prefix
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import Average, LogProbability
-from transduce.search.step import check_prefix
 from transduce.wings.engines.translation import Options, Translator, open_translator
 
 PENALTIES = {Average: 1.0, LogProbability: 0.0}

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transduce.compute.memory import check_memory
 from transduce.core.errors import UserError
 from transduce.core.protocols import Parallel
 from transduce.core.types import EOS, UNK, Emission, Hypothesis, Padded, widened
-from transduce.search.step import check_memory
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import EOS, SPECIALS, UNK, Padded
+from transduce.search.front import begin, repeated
 from transduce.search.largest import largest
-from transduce.search.step import advance, begin, repeated
+from transduce.search.next_tokens import advance
 
 NEVER = float("-inf")
 

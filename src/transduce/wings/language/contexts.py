@@ -18,7 +18,7 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import BOS, Hypothesis
 from transduce.search.forcing import forced_hypotheses, shifted_text
-from transduce.search.step import log_probs
+from transduce.search.reading import log_probs
 
 CHUNK = 1024  # tokens to score in one call
 

@@ -18,9 +18,9 @@ from transduce.core.protocols import Autoregressive, TextContext
 from transduce.core.types import BOS, EOS
 from transduce.search import random_numbers
 from transduce.search.base import Truncation
-from transduce.search.normalising import forbid_specials
+from transduce.search.front import repeated
+from transduce.search.reading import capacity, forbid_specials, read
 from transduce.search.sampling import Sampling, drawn
-from transduce.search.step import capacity, read, repeated
 from transduce.search.truncation import Nucleus, TopK
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NoReturn
+
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
+from transduce.core.protocols import Aligner
 from transduce.core.types import Factory, Padded
 from transduce.data.pairs import Pairs
 from transduce.wings.counted.alignment.estimation import TwoWayCounts
@@ -56,3 +60,24 @@ class Reverse(nn.Module):
 
     def align(self, source: Padded, target: Padded) -> Tensor:
         return self.ways.align(target, source, turned=True)[0]
+
+
+@dataclass(frozen=True)
+class NoSearch:
+    """No search, because the model aligns two given texts and writes nothing. Each use raises UserError."""
+
+    def __call__(self, model: Aligner, source: object, prefix: Padded | None = None) -> NoReturn:
+        raise UserError(_reason(model))
+
+    def force(self, model: Aligner, source: object, target: Padded) -> NoReturn:
+        raise UserError(_reason(model))
+
+    def resized(self, size: int | None = None, nbest: int | None = None) -> NoReturn:
+        raise UserError("a word aligner has no search: use `transduce align RUN FILE`")
+
+
+def _reason(model: Aligner) -> str:
+    return (
+        "this model aligns two given texts, and neither writes nor scores outputs: use "
+        "`transduce align RUN FILE`, or `transduce predict OTHER-RUN --alignments --aligner RUN`"
+    )

@@ -13,7 +13,7 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import BOS, PAD
 from transduce.search.base import EXCLUDED
-from transduce.search.step import capacity, step
+from transduce.search.reading import capacity, step
 
 
 @dataclass(frozen=True)

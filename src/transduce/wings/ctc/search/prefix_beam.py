@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from transduce.compute.memory import check_memory
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, Framewise
 from transduce.core.types import EOS, PAD, Hypothesis, Padded
 from transduce.search.base import EXCLUDED, loaded_model, resized
 from transduce.search.largest import first_largest
-from transduce.search.step import check_memory
 from transduce.wings.ctc.lattice import NEVER
 from transduce.wings.ctc.search.best_path import BestPath, ended
 from transduce.wings.ctc.search.companion import Companion

@@ -17,7 +17,7 @@ from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
 from transduce.core.types import BOS, EOS, PAD, Padded
-from transduce.search.step import capacity, read
+from transduce.search.reading import capacity, read
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from transduce.compute import choice
 from transduce.core.types import EOS
-from transduce.search import normalising
-from transduce.search.normalising import allowed_log_softmax, log_softmax
+from transduce.search.reading import allowed_log_softmax, log_softmax
 
 NEVER = float("-inf")
 
@@ -31,7 +31,7 @@ def test_the_library_normalises_as_pytorch_does(rows: int, vocabulary: int) -> N
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_operators_do_what_the_library_does_not(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(normalising, "FEW", 0)
+    monkeypatch.setattr(choice, "FEW", 0)
     allowed_NV = allowed_log_softmax(logits(3, 50).to(dtype))
     assert allowed_NV.dtype == dtype
     assert (allowed_NV[:, :EOS] == NEVER).all()
