@@ -21,9 +21,9 @@ from transduce.core.protocols import Model
 from transduce.core.types import EOS, Batch, Padded
 from transduce.models.weights import load_weights, save_weights
 from transduce.training.settings import read_settings
-from transduce.wings.counted.alignment.objective import AlignmentLikelihood
 from transduce.wings.counted.alignment.training import RECIPES, learn_aligner
 from transduce.wings.counted.models.aligner import WordAligner
+from transduce.wings.counted.objectives import AlignmentLikelihood
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -21,7 +21,6 @@ from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import BOS, EOS, SPECIALS, UNK, Padded
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
-from transduce.data.tokenizers.sentencepiece import SentencePiece, SentencePieceTokenizer
 from transduce.wings.engines.foreign import marian
 from transduce.wings.engines.foreign.original import Original
 from transduce.wings.engines.importing import hugging_face, npz
@@ -29,6 +28,7 @@ from transduce.wings.engines.importing import run as importing
 from transduce.wings.engines.importing.agreement import logits
 from transduce.wings.engines.importing.building import build
 from transduce.wings.engines.importing.run import import_run
+from transduce.wings.engines.sentencepiece import SentencePiece, SentencePieceTokenizer
 
 TEXTS = ["ein hund läuft", "eine katze schläft", "zwei hunde spielen im schnee", "der mann liest ein buch"]
 LANGUAGE = ">>deu<<"

@@ -21,10 +21,10 @@ from torch.testing import assert_close
 import transduce
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, SPECIALS, Padded
-from transduce.data.tokenizers.sentencepiece import SentencePiece
 from transduce.wings.engines.importing import joeynmt
 from transduce.wings.engines.importing.joeynmt_files import read
 from transduce.wings.engines.importing.run import import_run
+from transduce.wings.engines.sentencepiece import SentencePiece
 
 WIDTH, HEADS, LAYERS, HIDDEN = 8, 2, 2, 12
 Kind = tuple[str, bool, bool]  # norm, scaled embeddings, tied tables

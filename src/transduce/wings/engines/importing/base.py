@@ -12,8 +12,8 @@ from torch import Tensor
 
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, PAD, SPECIALS, UNK
-from transduce.data.tokenizers.sentencepiece import SentencePieceTokenizer
 from transduce.wings.engines.foreign.marian import HUGGING_FACE, Numerics
+from transduce.wings.engines.sentencepiece import SentencePieceTokenizer
 
 
 @dataclass(frozen=True)

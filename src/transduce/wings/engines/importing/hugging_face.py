@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.data.tokenizers.sentencepiece import read_vocabulary
 from transduce.models.weights import load_tensors
 from transduce.wings.engines.foreign.marian import ACTIVATIONS
 from transduce.wings.engines.importing.base import Foreign, Side, read_json
 from transduce.wings.engines.importing.refusals import Kind, check_kinds
+from transduce.wings.engines.sentencepiece import read_vocabulary
 
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 COUNTS = ("d_model", *(f"{side}_{of}" for side in ("encoder", "decoder") for of in ("layers", "attention_heads")))

@@ -14,11 +14,11 @@ from torch import Tensor
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
-from transduce.data.tokenizers.sentencepiece import SentencePieceTokenizer, spoken
 from transduce.wings.engines.foreign.marian import tensor
 from transduce.wings.engines.importing.base import Numbering
 from transduce.wings.engines.importing.building import SILENT, Built, assembled
 from transduce.wings.engines.importing.joeynmt_files import ACTIVATIONS, SIDES, Checkpoint, table
+from transduce.wings.engines.sentencepiece import SentencePieceTokenizer, spoken
 
 EPS = 1e-6  # of every norm of JoeyNMT
 NOTE = (
