@@ -120,6 +120,28 @@ def test_a_source_that_is_dropped_is_not_told(model: Any) -> None:
         assert batch.step() == []
 
 
+def _to_the_end(search: Any, model: Any, state: Any) -> Any:
+    found = []
+    while state.active:
+        state, finished = search.step(model, search.leave(state))
+        found += finished
+    return found
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_a_state_does_not_change(model: Any, search: Any) -> None:
+    """A search goes on from an old state as it did before, also after others have dropped sources and joined it."""
+    state, _ = search.enter(model, sources(LENGTHS[:7]), range(7))
+    for _ in range(2):
+        state, _ = search.step(model, state)
+    expected = _to_the_end(search, model, state)
+    assert expected
+    other, _ = search.enter(model, sources(LENGTHS[7:10]), range(7, 10))
+    _to_the_end(search, model, search.join([state, other]))
+    assert state.without(state.active).active == []
+    assert _to_the_end(search, model, state) == expected
+
+
 def test_old_rows_do_not_read_past_the_last_position() -> None:
     """Learned positions end at ``max_length``. Finished rows leave before they would read a later position."""
     table = transformer()

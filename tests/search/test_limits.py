@@ -14,12 +14,14 @@ import transduce
 from transduce import api
 from transduce.answers.cuts import cut_at
 from transduce.core import config, recipes
+from transduce.core.config.user_data import Merged
 from transduce.core.types import EOS, UNK, Example, Hypothesis, Padded
 from transduce.metrics.base import metric
 from transduce.search.beam import Beam
 from transduce.search.limits import refused
 from transduce.training import begin
 from transduce.training.callbacks import Callback, Started, Validated
+from transduce.training.job import Job
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -99,7 +101,7 @@ def test_a_filter_that_forbids_many_targets_stops_training(tiny: dict[str, Any],
     own = {key: value for key, value in tiny.items() if not key.startswith(("data.origin", "search", "training.valid"))}
     table = recipes.merged("reverse", own | filters | {"data.train.path": str(lines)}).table
     with pytest.raises(config.ConfigError, match=r"search\.filters \(no-repeat\): the search can never write .* train"):
-        begin.train(table, tmp_path / "recipe")
+        begin.train(Job(tmp_path / "recipe", Merged(table)))
     told = train(tiny, tmp_path / "run", pairs, search__filters=[{"type": "no-repeat", "n": 1}])
     assert any("warning: search.filters (no-repeat): the search can never write" in line for line in told.report)
 

@@ -20,6 +20,8 @@ from transduce.core.protocols import Autoregressive, Search
 from transduce.core.types import EOS, Hypothesis, Padded
 
 S = TypeVar("S")
+M = TypeVar("M")  # a model
+M_contra = TypeVar("M_contra", contravariant=True)
 R = TypeVar("R", bound=Any)  # a search: a dataclass with the fields size and nbest
 
 
@@ -169,7 +171,8 @@ G = TypeVar("G", bound="Group")
 
 @runtime_checkable
 class Group(Protocol):
-    """Sources of a running search, and their hypotheses so far. ``Continuous`` returns such groups.
+    """The state of a running search between two steps: a batch of sources, and their hypotheses so far. It is a value
+    that does not change; ``Continuous`` returns the next one.
 
     ``active`` has the keys of the sources that are not finished. ``without`` returns the group after the sources with
     these keys were dropped.
@@ -189,8 +192,8 @@ class Continuous(Protocol[G]):
     available. ``enter`` begins with the sources and does the first step. A source's key is a number that no other
     source in the batch has. ``prefix`` is the same as in ``Search``. ``step`` does the next step. Both return the group
     and the sources that have finished. ``leave`` removes finished sources from the batch if that saves more than it
-    costs. ``join`` removes all finished sources and joins several batches into one. A call consumes its group. A group
-    without active sources cannot be stepped or joined.
+    costs. ``join`` removes all finished sources and joins several batches into one. A call consumes the model's state
+    in its group (``Autoregressive.extend``). A group without active sources cannot be stepped or joined.
 
     The hypotheses of a source do not depend on the other sources, up to rounding.
     """
@@ -228,17 +231,17 @@ class Observer(Protocol):
 
 
 @runtime_checkable
-class Streaming(Protocol):
+class Streaming(Protocol[M_contra]):
     """A search that knows the first tokens of an output before the rest.
 
     ``stream`` takes one source. It yields tuples of tokens: the beginning of the best output that no later step can
     change. Each tuple starts with the one before, and the last tuple is the whole output.
     """
 
-    def stream(self, model: Any, source: Any, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]: ...
+    def stream(self, model: M_contra, source: object, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]: ...
 
 
-def stream(search: Search[Any], model: Any, source: Any, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]:
+def stream(search: Search[M], model: M, source: object, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]:
     """Yields the growing beginning of one source's best output that cannot change any more, like ``Streaming``. If the
     search cannot stream, yields the whole output once.
     """
@@ -290,7 +293,7 @@ class Decoding(Protocol):
     @property
     def entries(self) -> tuple[Hashable, ...]: ...
 
-    def decode(self, ids: Sequence[Any]) -> str: ...
+    def decode(self, ids: Sequence[int]) -> str: ...
 
 
 @runtime_checkable
@@ -330,10 +333,10 @@ def with_run(part: R, load: Callable[[Path], Autoregressive[Any]], source: Decod
         return cast("R", part.with_vocabularies(source, target))
     if not is_dataclass(part):
         return part
-    changes = dict[str, Any]()
+    changes = dict[str, object]()
     for each in fields(part):
         value = getattr(part, each.name)
-        found: Any = value
+        found: object = value
         if each.name == "language_model" and isinstance(value, Path):
             found = load(value)
         elif isinstance(value, tuple):

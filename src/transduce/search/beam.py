@@ -105,6 +105,10 @@ class BeamState(Generic[S]):
         return [T - source.begin for source in self.sources]
 
     @property
+    def searching(self) -> list[bool]:
+        return [source.searching for source in self.sources]
+
+    @property
     def active(self) -> list[int]:
         return [source.key for source in self.sources if source.searching]
 
@@ -218,7 +222,7 @@ class Beam:
         scores_BKV = following.scores_NV.view(B, K, -1)
         candidates = self.allocation(scores_BKV, state.total_BK, state.front.memories[-1])
 
-        # Extend: the next beam, and a summary, which is all that a step copies from the device.
+        # Extend: the next beam, one token longer; and a summary, the numbers that each step reads from the device.
         after = extend(state, candidates, following.log_probs_NV)
         summary = after.summary_BC.tolist()
         if self.observer is not None:
@@ -230,14 +234,14 @@ class Beam:
             score = self.ranking(total, len(tokens), sources[b].length)
             sources[b] = sources[b].with_finished(Hypothesis(tokens, sum(log_probs), score, log_probs))
 
-        # Stop: a source without active hypotheses that can win.
+        # Stop: a source has finished if none of its active hypotheses can still win.
         finished: Finished = []
         for b, (source, written, (best_active, *_)) in enumerate(zip(sources, state.written, summary, strict=True)):
             if source.searching and self._is_finished(source, written + 1, best_active):
                 sources[b] = replace(source, searching=False)
                 finished.append((source.key, source.best(self.nbest)))
 
-        # Write: row n of the next beam continues row rows_N[n] of this one. It is needless after the last step.
+        # Write: row n of the next beam continues row rows_N[n] of this one. Not after the last step of all.
         front = state.front
         if any(source.searching for source in sources):
             front = front.reorder(after.rows_N).write(after.tokens_BKT[:, :, -1].reshape(-1, 1), self._followers)
@@ -271,16 +275,11 @@ class Beam:
 
     @torch.inference_mode()
     def leave(self, group: BeamState[S]) -> BeamState[S]:
-        searching = [source.searching for source in group.sources]
-        stay = remaining(searching)
-        if any(written >= self.max_length for written in group.written):  # the model must not read further
-            stay = [row for row in stay if searching[row]]
-        return group.select(stay)
+        return group.select(remaining(group.searching, full=max(group.written) >= self.max_length))
 
     @torch.inference_mode()
     def join(self, groups: Sequence[BeamState[S]]) -> BeamState[S]:
-        searching = [[row for row, source in enumerate(group.sources) if source.searching] for group in groups]
-        states = [group.select(rows) for group, rows in zip(groups, searching, strict=True)]
+        states = [group.select(remaining(group.searching, full=True)) for group in groups]
         T = max(written for state in states for written in state.written)
         states = [state.of_length(T) for state in states]
         hypotheses = tree.join([(state.total_BK, state.tokens_BKT, state.log_probs_BKT) for state in states])

@@ -6,7 +6,7 @@ In a fixed batch, a step costs almost as much for the last few sources as for al
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from transduce.core.errors import UserError
@@ -26,8 +26,9 @@ class ContinuousBatch(Generic[G]):
     returns the source's key. The hypotheses of a source do not depend on the other sources, up to rounding. Raises
     UserError if ``size`` is less than 1, or if sources of different ages cannot share a batch of this search.
 
-    If many sources enter, they form their own group, and both groups are stepped separately. A single group would need
-    states of the length of the oldest source for all sources, and a beam copies its states at each step.
+    A group is a state of the search, such as ``beam.BeamState``, and each step replaces it by the next one. If many
+    sources enter, they form their own group, and both groups are stepped separately. A single group would need states
+    of the length of the oldest source for all sources, and a beam copies its states at each step.
     """
 
     def __init__(self, search: Continuous[G], model: Autoregressive[Any], size: int) -> None:
@@ -66,8 +67,10 @@ class ContinuousBatch(Generic[G]):
             raise UserError(f"{len(keys)} sources cannot enter a batch with {self.free} free places")
         many = len(keys) > len(self.active)
         entered, finished = self.search.enter(self.model, source, keys, prefix)
-        groups = [self._joined(self._groups), [entered]] if many else [self._joined([*self._groups, entered])]
-        self._groups = _active(chain.from_iterable(groups))
+        if many:  # a group of their own, beside one group of all older sources
+            self._groups = _active([*self._joined(self._groups), entered])
+        else:
+            self._groups = self._joined([*self._groups, entered])
         return finished
 
     def step(self) -> Finished:

@@ -146,10 +146,14 @@ def batch_size(active: int) -> int:
     return 1 << (active - 1).bit_length() if active else 0
 
 
-def remaining(active: Sequence[bool]) -> list[int]:
+def remaining(active: Sequence[bool], full: bool = False) -> list[int]:
     """The rows that stay in the batch. If there are at most ``batch_size`` rows, all stay, in order. Otherwise the
     active rows come first. Then finished rows follow until there are ``batch_size`` rows.
+
+    If a row is ``full``, the model must not read its next token. It has finished, so only the active rows stay.
     """
+    if full:
+        return [row for row, each in enumerate(active) if each]
     size = batch_size(sum(active))
     if size >= len(active):
         return list(range(len(active)))

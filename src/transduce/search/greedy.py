@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 
@@ -24,6 +24,7 @@ from transduce.search.sampling import Sampling
 
 S = TypeVar("S")  # a model's state
 M = TypeVar("M")  # a model
+M_contra = TypeVar("M_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ class Greedy:
 
     @torch.inference_mode()
     def step(self, model: Autoregressive[S], group: GreedyState[S]) -> tuple[GreedyState[S], Finished]:
-        places = [len(source.tokens) for source in group.sources]
-        token_N, read, front = advance_highest(model, self.filters, group.front, places, self.max_length, self.unknown)
+        token_N, read, front = advance_highest(
+            model, self.filters, group.front, group.written, self.max_length, self.unknown
+        )
         sources = tuple([source.longer(*each) for source, each in zip(group.sources, read, strict=True)])
         ends = [each for each, before in zip(sources, group.sources, strict=True) if before.searching > each.searching]
         if any(source.searching for source in sources):
@@ -83,19 +85,14 @@ class Greedy:
 
     @torch.inference_mode()
     def leave(self, group: GreedyState[S]) -> GreedyState[S]:
-        searching = [source.searching for source in group.sources]
-        stay = remaining(searching)
-        if any(len(source.tokens) >= self.max_length for source in group.sources):  # the model must not read further
-            stay = [row for row in stay if searching[row]]
-        return group.select(stay)
+        return group.select(remaining(group.searching, full=max(group.written) >= self.max_length))
 
     @torch.inference_mode()
     def join(self, groups: Sequence[GreedyState[S]]) -> GreedyState[S]:
-        searching = [[row for row, source in enumerate(group.sources) if source.searching] for group in groups]
-        states = [group.select(rows) for group, rows in zip(groups, searching, strict=True)]
+        states = [group.select(remaining(group.searching, full=True)) for group in groups]
         sources = tuple(source for state in states for source in state.sources)
-        longest = max(len(source.tokens) for source in sources)
-        return GreedyState(sources, join_fronts([state.front for state in states], longest))
+        T = max(written for state in states for written in state.written)
+        return GreedyState(sources, join_fronts([state.front for state in states], T))
 
     def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
@@ -139,6 +136,15 @@ class GreedyState(Generic[S]):
     front: Front[S]
 
     @property
+    def written(self) -> list[int]:
+        """The number of tokens of each source."""
+        return [len(source.tokens) for source in self.sources]
+
+    @property
+    def searching(self) -> list[bool]:
+        return [source.searching for source in self.sources]
+
+    @property
     def active(self) -> list[int]:
         return [source.key for source in self.sources if source.searching]
 
@@ -158,10 +164,10 @@ class GreedyState(Generic[S]):
 
 
 @runtime_checkable
-class Quickened(Protocol):
+class Quickened(Protocol[M_contra]):
     """A search of a wing that knows its own quickest relative."""
 
-    def quick(self) -> Search[Any]: ...
+    def quick(self) -> Search[M_contra]: ...
 
 
 def quickest(search: Search[M]) -> Search[M]:

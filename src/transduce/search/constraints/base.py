@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 
@@ -19,6 +19,7 @@ from transduce.search.constraints.forbidden import Forbidden
 from transduce.search.constraints.lexicon import Borders, Lexicon, Pattern
 from transduce.search.filters.lengths import LengthLimit
 
+M = TypeVar("M")  # a model
 S_co = TypeVar("S_co", covariant=True)
 
 
@@ -166,8 +167,8 @@ class Constrainable(Protocol[S_co]):
 
 
 def constrained(
-    search: Search[Any], sources: Sequence[Tokenized | None], lexicon: Lexicon, device: torch.device
-) -> Search[Any]:
+    search: Search[M], sources: Sequence[Tokenized | None], lexicon: Lexicon, device: torch.device
+) -> Search[M]:
     """The search for a batch of ``sources``, given the constraints of each (None: no constraints). Raises UserError if
     the search cannot obey phrases of this kind.
     """
@@ -176,7 +177,7 @@ def constrained(
             f"{type(search).__name__} cannot obey phrases: use a beam without a shortlist, or, if no phrase is "
             "required, greedy search or sampling"
         )
-    held: Search[Any] = search.constrained(
+    held: Search[M] = search.constrained(
         BatchConstraints.of([each or Tokenized() for each in sources], lexicon.borders(), device)
     )
     return held

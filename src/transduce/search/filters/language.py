@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from transduce.core.protocols import Autoregressive
 from transduce.core.types import BOS
 from transduce.search.base import loaded_model
 from transduce.search.reading import capacity, read
+
+S = TypeVar("S")  # the language model's state
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class LanguageModelFilter:
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
 
-    def start(self, source: object) -> Following | None:
+    def start(self, source: object) -> Following[object] | None:
         if not self.weight:  # 0 times minus infinity is not a number
             return None
         model = loaded_model(self.language_model)
@@ -43,7 +45,7 @@ class LanguageModelFilter:
         next_NV, state = read(model, torch.full((rows, 1), BOS, device=device), model.start(source))
         return Following(state, next_NV, 1)
 
-    def extend(self, tokens_NT: Tensor, state: Following | None) -> Following | None:
+    def extend(self, tokens_NT: Tensor, state: Following[object] | None) -> Following[object] | None:
         if state is None or not tokens_NT.shape[1]:
             return state
         length = state.length + tokens_NT.shape[1]
@@ -51,7 +53,7 @@ class LanguageModelFilter:
         next_NV, after = read(loaded_model(self.language_model), tokens_NT, reserved)
         return Following(after, next_NV, length)
 
-    def __call__(self, scores_NV: Tensor, state: Following | None) -> Tensor:
+    def __call__(self, scores_NV: Tensor, state: Following[object] | None) -> Tensor:
         if state is None:
             return scores_NV
         if scores_NV.shape[1] != state.next_NV.shape[1]:
@@ -63,11 +65,11 @@ class LanguageModelFilter:
 
 
 @dataclass(frozen=True)
-class Following:
+class Following(Generic[S]):
     """A language model's ``state`` after the tokens of each row, and its log-probabilities [N, V] of the next token.
     ``length`` counts the tokens that it has read, with BOS.
     """
 
-    state: Any
+    state: S
     next_NV: Tensor
     length: int
