@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peers.programs.translator import translate
@@ -134,7 +134,7 @@ def text_to_text(transducer: Transducer) -> Decode:
 
 def own_api(transducer: Transducer) -> Decode:
     """CTranslate2's ``translate_batch`` alone, with the options that the engine gives it. ``sources`` are tokens."""
-    translator = transducer.model.translator.engine
+    translator = cast(Any, transducer.model).translator.engine
 
     def decode(sources: Sequence[Any], search: Any, batch: int) -> list[str]:
         translate(translator, sources, getattr(search, "size", 1), batch, LONGEST)

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from report import Report, machine, parse
@@ -35,6 +35,7 @@ from transduce import api
 from transduce.answers.transducer import Transducer
 from transduce.compute.precision import Precision, autocast
 from transduce.core import config
+from transduce.core.protocols import Autoregressive
 from transduce.core.types import Batch, Padded
 from transduce.data.batching import Batches
 from transduce.objectives.base import Trainable
@@ -135,7 +136,7 @@ def laws(trial: Trial) -> Iterator[str]:
     source = transducer.padded(transducer.source_tokenizer.encode(sources))
     target = transducer.padded([output.ids for output in together])
     with torch.no_grad(), autocast(trial.precision, trial.device)():
-        forced = force(transducer.model, source, target)
+        forced = force(cast(Autoregressive[Any], transducer.model), source, target)
         most = max(abs(row.log_prob - float(out.log_prob or 0)) for row, out in zip(forced, together, strict=True))
         yield f"| {trial.precision} | score | {most:.1e} |"
         yield f"| {trial.precision} | chunk | {chunked(transducer.model, source, target):.1e} |"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -21,7 +21,7 @@ from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
 from transduce.core import names
 from transduce.core.errors import RequestError, UserError
-from transduce.core.protocols import Search, TextContext
+from transduce.core.protocols import Deriving, Search, Searching, TextContext
 from transduce.core.types import EOS, Derivation, Hypothesis
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import encoded
@@ -37,16 +37,16 @@ Scored = tuple[Any, Any]  # the rows of a source and of a target
 Found = Sequence[Hypothesis | Derivation]  # for one source, best first
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Pipeline(TextModel):
-    """Answers requests in their order. ``search`` is the search that is used unless a call gives another.
+    """Answers requests in their order.
 
     ``workers`` are processes that share the batches. If None, this process does all the work. ``context`` is the text
     before a line that evaluation lets a language model read; None for none.
     """
 
-    search: Search[Any]
-    workers: Workers[Any] | None
-    context: TextContext | None
+    workers: Workers[Any] | None = field(default=None, kw_only=True)
+    context: TextContext | None = field(default=None, kw_only=True)
 
     def answer(
         self,
@@ -188,7 +188,7 @@ class Pipeline(TextModel):
         with self.computing():
             source, target = self.padded(sources), self.padded(targets)
             if self.searching:
-                return [[found] for found in self.model.force(source, target)]
+                return [[found] for found in cast(Searching, self.model).force(source, target)]
             return [[found] for found in search.force(self.model, source, target)]
 
     def _search(
@@ -265,9 +265,9 @@ class Pipeline(TextModel):
     def output(self, hypothesis: Hypothesis | Derivation, source: str) -> Output:
         """A hypothesis for a source as text, with its tokens and log-probabilities. Extras are not added."""
         if isinstance(hypothesis, Derivation):
-            ids, weights = hypothesis.tokens, self.model.weights.tolist()
+            ids, deriving = hypothesis.tokens, cast(Deriving, self.model)
             read = Tokenizers(self.source_tokenizer, self.target_tokenizer)
-            derived = Derived(read, self.model.feature_names, weights, source, hypothesis)
+            derived = Derived(read, deriving.feature_names, deriving.weights.tolist(), source, hypothesis)
             names = tuple(self.target_tokenizer.tokens(ids))
             return Output(derived.text, names, None, hypothesis.score, (), ids=ids, derived=derived)
         if self.scaled_target is not None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from transduce.core import config, names
 from transduce.core.errors import UserError
 from transduce.core.names import model_name
@@ -22,7 +24,7 @@ Changes = Mapping[str, Any] | Sequence[str]
 class OtherModel:
     """The model of another run, for a search, with its tokenizers."""
 
-    model: Any
+    model: nn.Module
     tokenizers: Tokenizers
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
+from torch import nn
 
 from transduce.answers.answer import Truncation
 from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
@@ -45,8 +47,9 @@ class SourceRow(NamedTuple):
         return len(self.row) if self.truncated is None else self.truncated.length
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class TextModel:
-    """A model with its tokenizers.
+    """A model with its tokenizers. ``search`` is the search that is used unless a call gives another.
 
     A source longer than ``max_source_length`` tokens (EOS included) or steps is cut; a series of numbers is refused
     instead. If the model's targets are ``token_for_token``, such as labels, a scored target is cut with its source.
@@ -56,12 +59,13 @@ class TextModel:
     (``compute.precision.hold_matrices``).
     """
 
-    model: Any  # a Model that is an nn.Module: there is no type for both
+    model: nn.Module
+    search: Search[Any]
     tokenizers: Tokenizers
-    max_source_length: int
-    token_for_token: bool
-    keeps_empty: bool
-    precision: Precision
+    max_source_length: int = field(default=1000, kw_only=True)
+    token_for_token: bool = field(default=False, kw_only=True)
+    keeps_empty: bool = field(default=False, kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
 
     @cached_property
     def source_tokenizer(self) -> Tokenizer:
@@ -134,8 +138,7 @@ class TextModel:
         """
         with self.computing():
             if self.searching:
-                own: list[list[Hypothesis]] = self.model.search(search, source, prefix)
-                return own
+                return cast(Searching, self.model).search(search, source, prefix)
             return search(self.model, source, prefix)
 
     def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:

@@ -20,14 +20,11 @@ from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request, requests_for
 from transduce.answers.search_settings import Changes, LoadOther, changed_search, search_of_run
 from transduce.answers.text_model import UNFINISHED
-from transduce.compute.precision import Precision
-from transduce.compute.workers import Workers
 from transduce.core import config
 from transduce.core.errors import RequestError
 from transduce.core.names import model_name, service
-from transduce.core.protocols import Metric, Search, TextContext
+from transduce.core.protocols import Metric, Search
 from transduce.core.types import Example
-from transduce.data.preparation import Tokenizers
 from transduce.search.base import stream
 from transduce.search.constraints.base import Constraints
 from transduce.search.limits import longest_output
@@ -40,22 +37,12 @@ class Transducer(Pipeline):
     """A trained model that can be called: ``transducer("knowledge")`` returns a text, and a list gives a list.
 
     It is a value: ``changed`` and ``dataclasses.replace`` return another one with the same model. ``settings`` are the
-    settings of its run. ``workers`` are processes that share the work of long inputs. ``load_other`` loads the runs
-    that a search names, such as a language model; None if it may name none. ``context`` is the text before a line that
-    ``evaluate`` lets a language model read; None for none. ``TextModel`` describes the other fields.
+    settings of its run. ``load_other`` loads the runs that a search names, such as a language model; None if it may
+    name none. ``Pipeline`` and ``TextModel`` have the other fields and describe them.
     """
 
-    model: Any
-    search: Search[Any]
-    tokenizers: Tokenizers
     settings: config.Table = field(default_factory=dict)
-    max_source_length: int = 1000
-    token_for_token: bool = False
-    keeps_empty: bool = False
-    precision: Precision = "float32"
-    workers: Workers[Any] | None = None
-    load_other: LoadOther | None = None
-    context: TextContext | None = None
+    load_other: LoadOther | None = field(default=None, kw_only=True)
 
     def changed(self, settings: Changes, size: int | None = None) -> Transducer:
         """The same model with another search: ``{"search.size": 10}``, or ``["search.size=10"]`` as for ``--set``.

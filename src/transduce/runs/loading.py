@@ -171,14 +171,12 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
         kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
     table = {**kind, "models": [each.settings["model"] for each in loaded]}
-    return Transducer(
-        mixture.eval(),
-        first.search,
-        Tokenizers(loaded[reader].source_tokenizer, first.target_tokenizer),
-        {**first.settings, "model": table},
-        loaded[reader].max_source_length,
-        loaded[reader].token_for_token,
-        loaded[reader].keeps_empty,
+    return replace(
+        loaded[reader],
+        model=mixture.eval(),
+        search=first.search,
+        tokenizers=Tokenizers(loaded[reader].source_tokenizer, first.target_tokenizer),
+        settings={**first.settings, "model": table},
         load_other=first.load_other,
         context=first.context,
     )

@@ -233,12 +233,21 @@ class Run:
         """Text to text: a model on ``device``, such as an exported one, with the run's own search and tokenizers."""
         search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
-        limits = lines.max_source_length, lines.token_for_token, lines.empty == "keep"
         other = partial(language_model, run=self, device=device)
         context: TextContext | None = None
         if "context" in self.settings:
             context = config.build(self.settings["context"], TextContext, path="context")
-        return Transducer(model, search, self.tokenizers, self.settings, *limits, load_other=other, context=context)
+        return Transducer(
+            model,
+            search,
+            self.tokenizers,
+            self.settings,
+            max_source_length=lines.max_source_length,
+            token_for_token=lines.token_for_token,
+            keeps_empty=lines.empty == "keep",
+            load_other=other,
+            context=context,
+        )
 
 
 def language_model(path: Path, run: Run | None, device: torch.device | str) -> OtherModel:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
@@ -15,7 +15,7 @@ from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
 from transduce.core.names import model_name
-from transduce.core.protocols import Aligner, can
+from transduce.core.protocols import Aligner, TwoWayAligner, can
 from transduce.core.types import Padded
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.wings.alignment.attention_weights import AttentionChoice, attention_weights, check_attends
@@ -149,8 +149,8 @@ def _by_attention(
 def _by_posterior(model: TextModel, turned: bool, pairs: Sequence[EncodedPair]) -> list[list[TokenAlignment]]:
     parts = parts_of_words(model.source_tokenizer)
     ids = [Padded.of([pair[side] for pair in pairs], torch.long).to(model.device) for side in (1, 2)]
-    aligner: Any = model.model.reverse() if turned else model.model
-    posterior_BTI = aligner.align(*(reversed(ids) if turned else ids)).float().cpu()
+    aligner = cast(TwoWayAligner, model.model).reverse() if turned else cast(Aligner, model.model)
+    posterior_BTI = aligner.align(*(ids[::-1] if turned else ids)).float().cpu()
     found = []
     for pair, posterior_TI in zip(pairs, posterior_BTI, strict=True):
         size = len(pair.source_ids)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -130,7 +130,7 @@ def attention_weights(
     model = text_model.model
     check_attends(model)
     read = _padded(sources).to(text_model.device)
-    reaches = [int(module.reach) for module in model.modules() if hasattr(module, "reach")]
+    reaches = [int(cast(Any, module).reach) for module in model.modules() if hasattr(module, "reach")]
     boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if text_model.source_tokenizer.signal else None
     counts = [_columns(text_model.source_tokenizer, len(ids), reaches) for ids in sources]
     if boxes_BS4 is not None:
@@ -141,9 +141,10 @@ def attention_weights(
     # the target's own tokens. Padding after a target does not change it.
     written = _padded(targets, max(widths) + 1).to(text_model.device)
     with text_model.computing():
-        state = model.start(read)
+        stepwise = cast(Autoregressive[Any], model)
+        state = stepwise.start(read)
         with recorded(model) as seen:
-            model.extend(shifted(written), state)
+            stepwise.extend(shifted(written), state)
     found = {name: parts for name, parts in seen.items() if parts and parts[0].shape[-1] in widths}
     if not found:
         raise NoAttentionError(model)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -109,7 +109,7 @@ def _batch_alignments(model: TextModel, batch: Sequence[tuple[Any, Output]]) -> 
 def _lattice(model: TextModel, sources: Sequence[Any], outputs: Sequence[Output]) -> Lattice:
     """All alignments of outputs with the frames of their sources, in float64. Output b is row b of the lattice."""
     with model.computing():
-        frames = model.model.frames(model.padded(sources))
+        frames = cast(Framewise, model.model).frames(model.padded(sources))
     target = model.padded([list(output.ids) for output in outputs], torch.long)
     return Lattice.of(Padded(frames.values.double(), frames.lengths), Padded(target.values[:, :-1], target.lengths - 1))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from transduce.answers.text_model import UNFINISHED, TextModel
 from transduce.core.errors import RequestError
-from transduce.core.protocols import TextContext
+from transduce.core.protocols import Autoregressive, TextContext
 from transduce.core.types import EOS
 from transduce.wings.language.generation_search import Drawn, Generation
 
@@ -89,7 +89,8 @@ class Writer:
         text_model = self.text_model
         (source,) = text_model.read([""])
         prompt_M: Tensor = torch.tensor(ids, dtype=torch.long, device=text_model.device)
-        return self.generation(text_model.model, text_model.padded([source.row]), prompt_M, self.context)
+        model = cast(Autoregressive[Any], text_model.model)
+        return self.generation(model, text_model.padded([source.row]), prompt_M, self.context)
 
     def _ids(self, prompt: str) -> list[int]:
         """The ids of the prompt. Each of its lines but the last ends with EOS."""

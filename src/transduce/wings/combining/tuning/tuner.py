@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import requests_for
 from transduce.answers.transducer import Transducer
 from transduce.core.config.errors import ConfigError
+from transduce.core.protocols import Deriving
 from transduce.core.types import Example
 from transduce.data.preparation import Prepared, examples
 from transduce.metrics.base import metric
@@ -46,7 +48,7 @@ class Tuner:
         tuning, measure = self.tuning, metric(self.tuning.metric)
         merged, results, random = Merged(measure, self.examples), list[Tuned](), np.random.default_rng(self.seed)
         for iteration in range(tuning.iterations + 1):
-            weights_F = self.transducer.model.weights.double().cpu().numpy()
+            weights_F = self._weights.double().cpu().numpy()
             answers = self._answers()
             new = merged.add(answers)
             score = measure.score(merged.best(answers).sum(0).tolist())
@@ -67,8 +69,12 @@ class Tuner:
         return list(self.transducer.answer(requests_for(sources), search, BATCH))
 
     def _set(self, weights_F: Numbers) -> None:
-        weights = self.transducer.model.weights
+        weights = self._weights
         weights.data = torch.from_numpy(weights_F).to(weights)
+
+    @property
+    def _weights(self) -> Tensor:
+        return cast(Deriving, self.transducer.model).weights
 
 
 def tuner_of(model: Any, settings: Settings, prepared: Prepared, cache: Path) -> Tuner:

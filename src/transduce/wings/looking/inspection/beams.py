@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -47,7 +47,7 @@ def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = 
     ids = transducer.read_prefix(prefix)
     forced = transducer.padded([ids], torch.long) if ids else None
     with transducer.computing():
-        (found,) = replace(beam, observer=recorder)(transducer.model, padded, forced)
+        (found,) = replace(beam, observer=recorder)(cast(Autoregressive[Any], transducer.model), padded, forced)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
     return SearchTree(source, recorder.tree(transducer, found), tuple(found), texts)
 

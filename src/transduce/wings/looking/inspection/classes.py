@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -101,7 +101,7 @@ def read_classes(transducer: Transducer, source: str, label: str | None = None) 
 def _log_probs(transducer: Transducer, sources: list[str]) -> Tensor:
     """Log-probabilities [N, V] of the labels of the sources, among labels alone."""
     batch = transducer.padded([each.row for each in transducer.read(sources)])
-    model = transducer.model
+    model = cast(Parallel[Any], transducer.model)
     with transducer.computing():
         log_probs_BTV = label_log_probs(model, model.emit(model.start(batch)))
     return only_labels(log_probs_BTV[:, 0].double()).log_softmax(-1).cpu()

@@ -7,7 +7,7 @@ T places of the source, L labels without special tokens.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -93,7 +93,7 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
     Raises UserError if the model gives no labels, if it runs in another engine, or if ``target`` has another number of
     labels than the source has places.
     """
-    kind, model = type(transducer.model), transducer.model
+    kind = type(transducer.model)
     if can(kind, Searching) or not (can(kind, Chain) or can(kind, Parallel)):
         raise UserError(f'this {model_name(kind)} model gives no labels; a model that does has model.type = "tagger"')
     search: Any = Viterbi() if can(kind, Chain) else LabelSearch()
@@ -101,9 +101,10 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
     row = transducer.read([source])[0].row
     with transducer.computing():
         if can(kind, Chain):
-            trellis = model.trellis(transducer.padded([row]))
+            trellis = cast(Chain, transducer.model).trellis(transducer.padded([row]))
             log_posterior_TL, count = trellis.posteriors()[0], int(trellis.lengths[0])
         else:
+            model = cast(Parallel[Any], transducer.model)
             emission = model.emit(model.start(transducer.padded([row])))
             log_posterior_TL, count = label_log_probs(model, emission)[0], int(emission.lengths[0])
     posterior_TL = log_posterior_TL[:count].double().exp().cpu()

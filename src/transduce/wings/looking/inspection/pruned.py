@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
@@ -50,7 +51,8 @@ def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head
             "each of its models before you join them"
         )
     model = copy.deepcopy(transducer.model)
-    sizes = {name.rpartition(".")[0]: model.get_submodule(name.rpartition(".")[0]).count for name, _ in removed}
+    attentions = dict.fromkeys(name.rpartition(".")[0] for name, _ in removed)
+    sizes = {name: int(cast(Any, model.get_submodule(name)).count) for name in attentions}
     gone = {(name.rpartition(".")[0], head) for name, head in removed}
     kept = {name: [head for head in range(count) if (name, head) not in gone] for name, count in sizes.items()}
     keep_heads(model, kept)

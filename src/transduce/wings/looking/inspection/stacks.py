@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from transduce.answers.derivations import Derived
 from transduce.answers.transducer import Transducer
@@ -40,8 +41,9 @@ def stack_tree(transducer: Transducer, source: str) -> SearchTree:
     recorder = _Recorder()
     padded = transducer.padded([transducer.read_one(source)])
     with transducer.computing():
-        (found,) = replace(search, observer=recorder)(transducer.model, padded)
-    model, read = transducer.model, Tokenizers(transducer.source_tokenizer, transducer.target_tokenizer)
+        model = cast(Deriving, transducer.model)
+        (found,) = replace(search, observer=recorder)(model, padded)
+    read = Tokenizers(transducer.source_tokenizer, transducer.target_tokenizer)
     derived = [Derived(read, model.feature_names, model.weights.tolist(), source, each) for each in found]
     return SearchTree(source, recorder.tree(derived), tuple(found), tuple(each.text for each in derived))
 
