@@ -114,14 +114,14 @@ class LoadingOptions:
         self.prepare()
         transducer = load(
             run,
-            self.checkpoint,  # type: ignore[arg-type]
-            self.device,
-            weights,
-            self.settings or (),
-            self.precision,  # type: ignore[arg-type]
-            beam,
-            self.engine,
-            mapped,
+            checkpoint=self.checkpoint,  # type: ignore[arg-type]
+            device=self.device,
+            fusion=weights,
+            settings=self.settings or (),
+            precision=self.precision,  # type: ignore[arg-type]
+            size=beam,
+            engine=self.engine,
+            mapped=mapped,
         )
         if self.shortlist:
             transducer = replace(

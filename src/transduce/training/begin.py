@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from transduce.compute.cluster import plain_workers
 from transduce.compute.crew import ALONE, Crew
@@ -25,7 +26,7 @@ from transduce.data.pairs import Pairs
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.objectives.base import Trainable
 from transduce.runs.ancestry import check_parents, parents
-from transduce.runs.checkpoints import best_rank
+from transduce.runs.checkpoints import Rank, best_rank
 from transduce.runs.layout import CHECKPOINTS, CONFIG, METRICS, STATE
 from transduce.runs.lock import locked
 from transduce.runs.optimizer_state import kept_statistics
@@ -86,7 +87,7 @@ def train(job: Job, callbacks: Sequence[Callback] = (), device: str = "auto", cr
             plan = plan_run(job.with_table(table), read_settings(table), point, where)
         check_crew(plan.settings, crew)
         torch.manual_seed(plan.settings.training.seed)
-        model: Any = plan.settings.model()
+        model = cast(nn.Module, plan.settings.model())
         every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks] if crew.first else []
         if can(type(model), Counted):
             done = point is not None and not plan.data_change and not changed_settings(point, plan.table)
@@ -125,7 +126,9 @@ def check_crew(settings: Settings, crew: Crew) -> None:
         raise UserError("training.streams: one process reads a text as one document; train without torchrun")
 
 
-def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list[Callback], crew: Crew = ALONE) -> Loop:
+def _loop(
+    model: nn.Module, run: Path, plan: Plan, point: Path | None, callbacks: list[Callback], crew: Crew = ALONE
+) -> Loop:
     """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the training loop. The caller starts
     the loop.
 
@@ -141,21 +144,11 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
     model.to(plan.where)
     trainable = Trainable(model, plan.objective)
     optimizer = training.optimizer(p for p in model.parameters() if p.is_floating_point())  # counts are integers
-    kept = kept_statistics(training.optimizer, model)
-    state = State() if point is None else load_training(point, model, optimizer, kept)
-    measure = () if point is None else other_measure(point, plan.table)
-    changed = frozenset() if plan.data_change is None else plan.data_change.splits
-    other_judge = bool(measure) or "valid" in changed
-    if other_judge:
-        state = replace(state, best=None, validations=(), curve=(), stale=0)
-    carry = None if point is None else load_carry(point, plan.where)
-    if "train" in changed or (point is not None and reorders(point, plan.table)):
-        state, carry = replace(state, place=Place(state.place.epoch + 1)), None
-        measure = (*measure, f"epoch {state.place.epoch + 1} begins: the order of the examples is another")
+    start = NEW if point is None else _resumed(point, plan, model, optimizer)
     splits = {"train": plan.prepared.train} | ({"valid": plan.prepared.valid} if plan.prepared.valid else {})
     own: Any = plan.settings.objective
     left_out = own.check(model, splits) if isinstance(own, ChecksPairs) else ()
-    origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *measure)
+    origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *start.report)
     computing = autocast(plan.chosen.precision, plan.where)
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing, crew)
     changes = changed_settings(point, plan.table)
@@ -171,17 +164,46 @@ def _loop(model: Any, run: Path, plan: Plan, point: Path | None, callbacks: list
         sharded = ShardedTrainable(trainable, optimizer, crew)
     # only after the checkpoint and the metrics were checked, so that a mistake does not spoil the run's own settings
     if crew.first:
-        plan.create(run, state.step, inherited)
-    _start(callbacks, Started(run, parameters, state.step, str(plan.where), training.precision, report, state.events))
-    course = Course(training, feed, state, callbacks, crew.clock(CLOCKS[training.clock]))
-    course.callbacks = (*callbacks, PaceAdvice(training.budget, course.state.seconds, course.notice))
-    updater = Updater(trainable, optimizer, computing, training.clip, carry, crew, sharded)
-    best = None if other_judge or not state.step else best_rank(run / CHECKPOINTS)  # of the same validations
-    keeper = Keeper(run, course, updater, plan.texts, best)
+        plan.create(run, start.state.step, inherited)
+    started = start.state.step, str(plan.where), training.precision, report, start.state.events
+    _start(callbacks, Started(run, parameters, *started))
+    course = Course(training, feed, start.state, callbacks, crew.clock(CLOCKS[training.clock]))
+    course.callbacks = (*callbacks, PaceAdvice(training.budget, start.state.seconds, course.notice))
+    updater = Updater(trainable, optimizer, computing, training.clip, start.carry, crew, sharded)
+    keeper = Keeper(run, course, updater, plan.texts, start.best)
     return Loop(course, updater, keeper, Validations(course, keeper, judge))
 
 
-def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> Counting:
+@dataclass(frozen=True)
+class Start:
+    """Where training begins: its ``state``, the value that the objective carries, and the rank of the checkpoint best.
+    ``report`` are lines for people about what does not go on.
+    """
+
+    state: State = field(default_factory=State)
+    carry: Any = None
+    best: Rank | None = None
+    report: tuple[str, ...] = ()
+
+
+NEW = Start()
+
+
+def _resumed(point: Path, plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer) -> Start:
+    """Where training goes on from the checkpoint ``point``. Loads its weights and moments, in place."""
+    state = load_training(point, model, optimizer, kept_statistics(plan.settings.training.optimizer, model))
+    carry, report = load_carry(point, plan.where), other_measure(point, plan.table)
+    changed = frozenset() if plan.data_change is None else plan.data_change.splits
+    best = best_rank(point.parent)
+    if report or "valid" in changed:  # ranks of other validations cannot be compared
+        state, best = replace(state, best=None, validations=(), curve=(), stale=0), None
+    if "train" in changed or reorders(point, plan.table):
+        state, carry = replace(state, place=Place(state.place.epoch + 1)), None
+        report = (*report, f"epoch {state.place.epoch + 1} begins: the order of the examples is another")
+    return Start(state, carry, best if state.step else None, report)
+
+
+def _counting(model: nn.Module, run: Path, plan: Plan, callbacks: list[Callback]) -> Counting:
     """Makes the directory a run, calls ``on_start`` of the callbacks, and returns the ``Counting``. The caller starts
     it. Counting always begins at pass 0, also on a resume.
     """
@@ -190,7 +212,7 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     judge = judge_of(Trainable(model, plan.objective), plan.settings, plan.prepared, plan.cache, exactly)
     tuned = plan.settings.tuning is not None
     tuner = service("tuning")(model, plan.settings, plan.prepared, plan.cache) if tuned else None
-    counts, here = _counts(model, pairs, plan.settings.data.cluster)
+    counts, here = _counts(cast(Counted, model), pairs, plan.settings.data.cluster)
     init = plan.settings.init
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
@@ -199,14 +221,14 @@ def _counting(model: Any, run: Path, plan: Plan, callbacks: list[Callback]) -> C
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, plan.texts)
 
 
-def _counts(model: Any, pairs: Pairs, cluster: str | None) -> tuple[Counts, tuple[str, ...]]:
+def _counts(model: Counted, pairs: Pairs, cluster: str | None) -> tuple[Counts, tuple[str, ...]]:
     """The counts of the pairs, by the workers of the ``cluster`` if the counting can be divided. If not, a line for
     people says so.
     """
     if cluster is None:
         return model.counts(pairs), ()
     if can(type(model), CountedInParts):
-        divided: Counts | None = model.counts_in_parts(pairs, partial(plain_workers, cluster))
+        divided = cast(CountedInParts, model).counts_in_parts(pairs, partial(plain_workers, cluster))
         if divided is not None:
             return divided, ()
     return model.counts(pairs), (f"counted on this machine: {cluster} only encodes the data",)
@@ -230,9 +252,10 @@ def _start(callbacks: list[Callback], started: Started) -> None:
         callback.on_start(started)
 
 
-def fill_tables(model: Any, tokenizer: Tokenizer) -> tuple[str, ...]:
+def fill_tables(model: nn.Module, tokenizer: Tokenizer) -> tuple[str, ...]:
     """Fills the embeddings that take word vectors from a file. Returns a line for people for each file."""
-    if not any(can(type(module), TakesVectors) and module.file is not None for module in model.modules()):
+    tables = [cast(TakesVectors, module) for module in model.modules() if can(type(module), TakesVectors)]
+    if not any(table.file is not None for table in tables):
         return ()
     lines: tuple[str, ...] = service("word vectors")(model, tokenizer)
     return lines

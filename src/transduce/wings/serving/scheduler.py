@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -16,7 +16,7 @@ from transduce.answers.answer import Answer
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
-from transduce.core.protocols import Search, Searching, can
+from transduce.core.protocols import Autoregressive, Search, Searching, can
 from transduce.search.base import Continuous, Finished
 from transduce.search.continuous import ContinuousBatch
 from transduce.wings.serving.lanes import Lane, Turns, Waiting
@@ -162,7 +162,8 @@ class Scheduler:
     def _running_batch(self, search: Any) -> ContinuousBatch[Any]:
         """An empty batch. It has fewer sources if each has more outputs than the pipeline's own search finds."""
         own, size = (max(1, getattr(each, "size", 1)) for each in (self._search, search))
-        return ContinuousBatch(search, self._pipeline.model, max(1, self._batch_size * own // max(own, size)))
+        model = cast(Autoregressive[Any], self._pipeline.model)
+        return ContinuousBatch(search, model, max(1, self._batch_size * own // max(own, size)))
 
     def _busy(self) -> list[Lane]:
         return [lane for lane in self._lanes.values() if lane.busy]
