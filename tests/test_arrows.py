@@ -198,7 +198,24 @@ def test_users_mistakes_have_a_type_of_their_own() -> None:
     assert not broken, "\n".join(broken)
 
 
+def skipping(text: str) -> list[str]:
+    """The calls ``Other.__init__(self, ...)`` of a source: a class that skips the constructor of its own parent."""
+    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    inits = [call for call in calls if isinstance(call, ast.Attribute) and call.attr == "__init__"]
+    return [ast.unparse(call) for call in inits if ast.unparse(call.value) != "super()"]
+
+
+def test_no_class_skips_its_parents_constructor() -> None:
+    found = {name: skipping(file.read_text(encoding="utf-8")) for name, file in MODULES.items()}
+    assert not {name: calls for name, calls in found.items() if calls}
+
+
 # ------------------------------------------------------------------ the reader of imports, and the rules, can fail
+
+
+def test_a_skipped_constructor_is_found() -> None:
+    text = "class A(B):\n    def __init__(self):\n        super().__init__()\n        Module.__init__(self)"
+    assert skipping(text) == ["Module.__init__"]
 
 
 def test_what_is_raised_is_found() -> None:

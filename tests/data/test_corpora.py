@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import pickle
 import re
 import tracemalloc
 from pathlib import Path
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from transduce.data import encoding
 from transduce.data.cleaning import Account
-from transduce.data.corpora import ColumnNames, DataError, Files, lines
+from transduce.data.corpora import ColumnNames, DataError, Files, LineError, lines
 from transduce.data.rows import CorpusRow, check, read
 from transduce.data.settings import Lines
+from transduce.data.tokenizers.signal import SignalError
 from transduce.data.tokenizers.text import Characters
 
 
@@ -278,3 +280,9 @@ def test_long_lines_are_encoded_in_small_chunks(monkeypatch) -> None:
     letters = Characters().learn(["xy"])
     account = Account(Files(path="a.tsv"), Lines())
     assert [len(chunk.rows) for chunk in encoding.chunks(rows, (letters, letters), account)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("error", [LineError("a b", "has no label"), SignalError("a.wav", "is empty")], ids=str)
+def test_a_worker_process_raises_the_same_error_here(error: LineError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.line, again.problem) == (type(error), str(error), error.line, error.problem)

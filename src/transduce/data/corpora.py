@@ -36,15 +36,15 @@ FORMATS: dict[str, Format] = {
 
 class LineError(DataError):
     """One side of a line does not have the labels, features, factors or numbers that its unit expects. ``line`` is the
-    whole text of that side; the message has its first 60 characters.
+    whole text of that side; the message has its first 60 characters, or the name that is ``shown`` instead.
     """
 
-    def __init__(self, line: str, problem: str) -> None:
-        super().__init__(f"{line[:60]!r} {problem}")
+    def __init__(self, line: str, problem: str, shown: str | None = None) -> None:
+        super().__init__(f"{repr(line[:60]) if shown is None else shown} {problem}")
         self.line, self.problem = line, problem
 
     def __reduce__(self) -> tuple[type[LineError], tuple[str, str]]:
-        return LineError, (self.line, self.problem)  # a worker process raises it in this one
+        return type(self), (self.line, self.problem)  # a worker process raises it in this one
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,7 @@ class SignalError(LineError):
     """
 
     def __init__(self, path: str, problem: str) -> None:
-        DataError.__init__(self, f"{path} {problem}")
-        self.line = path
+        super().__init__(path, problem, shown=path)
 
 
 def regular(path: str) -> Path:
