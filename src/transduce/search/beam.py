@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -60,8 +60,7 @@ NEVER = float("-inf")  # the total of an empty place of a beam
 S = TypeVar("S")  # a model's state
 
 
-@dataclass(frozen=True)
-class BeamSource:
+class BeamSource(NamedTuple):
     """A source of a search. Its tokens begin in column ``begin`` of T; earlier columns have no meaning, because older
     sources share the batch. ``finished`` has its finished hypotheses by their tokens. If it is not ``searching``, it
     has finished or was dropped. ``length`` is its own length, for rankings.
@@ -72,13 +71,6 @@ class BeamSource:
     begin: int
     finished: Mapping[tuple[int, ...], Hypothesis]
     searching: bool = True
-
-    def with_finished(self, hypothesis: Hypothesis) -> BeamSource:
-        """If two groups of a beam end with the same tokens, the better one stays."""
-        other = self.finished.get(hypothesis.tokens)
-        if other is None or other.score < hypothesis.score:
-            return replace(self, finished={**self.finished, hypothesis.tokens: hypothesis})
-        return self
 
     def best(self, count: int) -> list[Hypothesis]:
         return sorted(self.finished.values(), key=lambda hypothesis: -hypothesis.score)[:count]
@@ -113,7 +105,7 @@ class BeamState(Generic[S]):
         return [source.key for source in self.sources if source.searching]
 
     def without(self, keys: Collection[int]) -> BeamState[S]:
-        dropped = (replace(each, searching=False) if each.key in keys else each for each in self.sources)
+        dropped = (each._replace(searching=False) if each.key in keys else each for each in self.sources)
         return replace(self, sources=tuple(dropped))
 
     def select(self, rows: list[int]) -> BeamState[S]:
@@ -129,7 +121,7 @@ class BeamState(Generic[S]):
     def of_length(self, length: int) -> BeamState[S]:
         """The state with T = ``length``. Columns are added or removed before the tokens."""
         more = length - self.tokens_BKT.shape[2]
-        sources = tuple(replace(source, begin=source.begin + more) for source in self.sources)
+        sources = tuple(source._replace(begin=source.begin + more) for source in self.sources)
         tokens_BKT, log_probs_BKT = (pad(each, (more, 0)) for each in (self.tokens_BKT, self.log_probs_BKT))
         return replace(self, sources=sources, tokens_BKT=tokens_BKT, log_probs_BKT=log_probs_BKT)
 
@@ -229,16 +221,13 @@ class Beam:
             self.observer(expansion(state, candidates, after.log_prob_BC, begun_BT))
 
         # Finish: each candidate that ends becomes a hypothesis of its source.
-        sources = list(state.sources)
-        for b, tokens, log_probs, total in ended(state, candidates, after.log_prob_BC, summary):
-            score = self.ranking(total, len(tokens), sources[b].length)
-            sources[b] = sources[b].with_finished(Hypothesis(tokens, sum(log_probs), score, log_probs))
+        sources = finish(state, candidates, after.log_prob_BC, summary, self.ranking)
 
         # Stop: a source has finished if none of its active hypotheses can still win.
         finished: Finished = []
         for b, (source, written, (best_active, *_)) in enumerate(zip(sources, state.written, summary, strict=True)):
             if source.searching and self._is_finished(source, written + 1, best_active):
-                sources[b] = replace(source, searching=False)
+                sources[b] = source._replace(searching=False)
                 finished.append((source.key, source.best(self.nbest)))
 
         # Write: row n of the next beam continues row rows_N[n] of this one. Not after the last step of all.
@@ -258,7 +247,7 @@ class Beam:
             return True
         if len(source.finished) < self.nbest:
             return False
-        worst = source.best(self.nbest)[-1].score
+        worst = sorted((hypothesis.score for hypothesis in source.finished.values()), reverse=True)[self.nbest - 1]
         # Totals only fall. So the bound is the score with this total for an end now or as late as possible.
         ends = (written,) if len(source.finished) >= self.size else (written + 1, self.max_length)
         return max(self.ranking(best_active, end, source.length) for end in ends) <= worst
@@ -327,28 +316,35 @@ def extend(state: BeamState[S], candidates: Continuations, log_probs_NV: Tensor)
 # ---------------------------------------------------------------- finish
 
 
-def ended(
-    state: BeamState[S], candidates: Continuations, log_prob_BC: Tensor, summary: list[list[float]]
-) -> Iterator[tuple[int, tuple[int, ...], tuple[float, ...], float]]:
-    """Yields the candidates that end: the row b of the source, the tokens, their log-probabilities, and the total. A
-    finished source that is still in the batch has none.
+def finish(
+    state: BeamState[S], candidates: Continuations, log_prob_BC: Tensor, summary: list[list[float]], ranking: Ranking
+) -> list[BeamSource]:
+    """The sources with the hypotheses that end in this step. If two groups of a beam end with the same tokens, the
+    better one stays. A finished source that is still in the batch gets none.
     """
-    places = [
+    sources = list(state.sources)
+    ended = [
         (b, c)
-        for b, (source, (_, *totals)) in enumerate(zip(state.sources, summary, strict=True))
+        for b, (source, (_, *totals)) in enumerate(zip(sources, summary, strict=True))
         if source.searching and max(totals) > NEVER
         for c, total in enumerate(totals)
         if total > NEVER
     ]
-    if not places:
-        return
-    b_M, c_M = torch.tensor(places, device=log_prob_BC.device).unbind(1)
+    if not ended:
+        return sources
+    b_M, c_M = torch.tensor(ended, device=log_prob_BC.device).unbind(1)
     origin_M, token_M, log_prob_M = candidates.origin_BC[b_M, c_M], candidates.token_BC[b_M, c_M], log_prob_BC[b_M, c_M]
     tokens_MT, log_probs_MT = state.tokens_BKT[b_M, origin_M], state.log_probs_BKT[b_M, origin_M]
     columns = (each.tolist() for each in (tokens_MT, log_probs_MT, token_M, log_prob_M))
-    for (b, c), tokens, log_probs, token, log_prob in zip(places, *columns, strict=True):
-        begin = state.sources[b].begin
-        yield b, (*tokens[begin:], token), (*log_probs[begin:], log_prob), summary[b][1 + c]
+    found = {b: dict(sources[b].finished) for b in {b for b, _ in ended}}
+    for (b, c), tokens_before, log_probs_before, token, log_prob in zip(ended, *columns, strict=True):
+        begin, length = sources[b].begin, sources[b].length
+        tokens, log_probs = (*tokens_before[begin:], token), (*log_probs_before[begin:], log_prob)
+        score = ranking(summary[b][1 + c], len(tokens), length)
+        other = found[b].get(tokens)
+        if other is None or other.score < score:
+            found[b][tokens] = Hypothesis(tokens, sum(log_probs), score, log_probs)
+    return [source._replace(finished=found[b]) if b in found else source for b, source in enumerate(sources)]
 
 
 def expansion(
