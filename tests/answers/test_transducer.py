@@ -14,10 +14,12 @@ import torch
 
 import transduce
 from transduce.answers.answer import Truncation
+from transduce.answers.batches import sorted_batches, window_size, windows
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
 from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.core.types import Example, Facts
 from transduce.metrics.base import metric
@@ -341,3 +343,17 @@ def test_gpus_beyond_the_last_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_device("cuda:1") == torch.device("cuda:1")
     with pytest.raises(ValueError, match="device 'cuda:7' is not on this machine; cuda devices are numbered 0 to 1"):
         choose_device("cuda:7")
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, 10**6 + 1, 10**400])
+def test_batches_have_a_size_that_memory_holds(model: Transducer, batch_size: int) -> None:
+    with pytest.raises(UserError, match=r"batch_size = .*: 1 to 1,000,000 sentences go in a batch"):
+        list(model.predict(LINES, batch_size=batch_size))
+    with pytest.raises(UserError, match=r"batch_size = .*: 1 to 1,000,000 sentences go in a batch"):
+        sorted_batches([(1, "a")], batch_size, lambda batches: batches)
+    with pytest.raises(UserError, match=r"window = .*: 1 to 1,000,000 lines go in a window"):
+        list(windows("abc", batch_size))
+
+
+def test_large_batches_read_no_more_ahead_than_one_batch() -> None:
+    assert [window_size(size) for size in (1, 64, 1024, 2000, 10**6)] == [1, 4096, 65_536, 65_536, 10**6]

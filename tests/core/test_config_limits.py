@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import re
 from pathlib import Path
@@ -9,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from transduce.core import config, recipes
+from transduce.core import config, names, recipes
+from transduce.core.config.checking import check_value
+from transduce.core.config.spec import parameters_of
 from transduce.training.settings import read_settings
 
 
@@ -55,3 +59,15 @@ def test_long_values_are_read_in_no_time() -> None:
 def test_integers_of_thousands_of_digits_are_refused_in_a_line(text: str) -> None:
     setting = f"training.batching.tokens={text}"
     refused(lambda: read_settings(recipes.change(recipes.read("reverse"), [setting])))
+
+
+def test_no_number_of_a_configuration_is_infinite() -> None:
+    taken = set()
+    for protocol, name in [(table, name) for table in names.NAMES for name in names.NAMES[table]]:
+        for key, parameter in parameters_of(names.find(protocol, name)).items():
+            for value in (math.inf, -math.inf, 1e300, math.nan):
+                with contextlib.suppress(config.ConfigError):
+                    check_value(value, parameter.annotation, key, {})
+                    taken.add((key, value))
+    assert {key for key, _ in taken} <= {"beam", "threshold"}  # infinity removes no hypothesis
+    assert {value for _, value in taken} <= {math.inf, 1e300}

@@ -616,3 +616,24 @@ def test_a_batch_has_a_largest_size(trained: Path) -> None:
     transducer = transduce.load(trained, device="cpu")
     with pytest.raises(transduce.UserError, match=r"batch_size = 10000000: 1 to 1,000,000 sentences go in a batch"):
         next(transducer.answer([transduce.Request("ab")], batch_size=10**7))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--limit=2147483648", "--limit 2147483648: at most 2,147,483,647 was expected"),
+        ("--limit=1" + "0" * 500, "--limit an integer of 1,661 bits: at most 2,147,483,647 was expected"),
+        ("--seed=9223372036854775808", "--seed 9223372036854775808: at most 9,223,372,036,854,775,807 was expected"),
+        ("--share=inf", "--share inf: a finite number was expected"),
+        ("--share=nan", "--share nan: a finite number was expected"),
+    ],
+)
+def test_numbers_of_options_are_bounded_for_every_command(option: str, message: str) -> None:
+    def command(limit: int = 1, seed: int = 2**63 - 1, share: float = 1e300) -> None:
+        pass
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(with_option_groups(command))
+    app([], standalone_mode=False)
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        app([option], standalone_mode=False)

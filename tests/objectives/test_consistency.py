@@ -191,7 +191,7 @@ def test_a_model_learns_to_agree_with_itself(tiny: dict[str, Any], own_run: Path
     ("settings", "message"),
     [
         ({"objective.weight": -1}, r"weight = -1\.0: the weight of the divergence was expected, 0 or more"),
-        ({"objective.weight": float("nan")}, r"weight: nan is not a number"),
+        ({"objective.weight": float("nan")}, r"weight: nan is not a finite number"),
         ({"objective.smoothing": 1.0}, r"smoothing = 1\.0: a share"),
         ({"distillation.teacher": "elsewhere"}, r"the objective cross-entropy, not RDrop: leave out one"),
     ],

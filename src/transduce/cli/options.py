@@ -15,7 +15,7 @@ import typer
 
 from transduce.cli.outputs import check_outputs
 from transduce.core.errors import UserError
-from transduce.core.finite import finite_number
+from transduce.core.finite import check_options, finite_number
 from transduce.core.names import find, service
 from transduce.core.plugins import load_plugins
 
@@ -268,7 +268,8 @@ def numbers(text: str, option: str) -> list[float]:
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Lets a command take groups of options: returns the command with each parameter that is a dataclass replaced by
-    the dataclass's fields. Its outputs are checked before it begins (``check_outputs``).
+    the dataclass's fields. Its outputs and its numbers are checked before it begins (``check_outputs``,
+    ``check_options``).
 
     typer reads the signature of one function and knows no groups. The order of the new parameters is: required fields
     of the groups, the command's other parameters, optional fields of the groups.
@@ -289,6 +290,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
             name: group(**{field.name: arguments.pop(field.name) for field in fields[name]})
             for name, group in groups.items()
         }
+        check_options(given)
         check_outputs(given, defaults)
         command(**made, **arguments)
 

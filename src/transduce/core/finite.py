@@ -1,8 +1,11 @@
-"""The checks of numbers where they enter the program: each is finite, and so small that no product overflows."""
+"""The checks of numbers where they enter the program: each is finite, and so small that no product overflows and every
+library can hold it.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from transduce.core.errors import UserError
@@ -11,6 +14,8 @@ if TYPE_CHECKING:  # options of commands are read without NumPy
     from numpy.typing import NDArray
 
 LARGEST: Final = 1e15  # sums of squares of it fit into float32
+COUNT: Final = 2**31 - 1  # libraries hold counts in 32 bits
+SEED: Final = 2**63 - 1
 
 
 def finite_number(text: str | bytes) -> float:
@@ -21,6 +26,21 @@ def finite_number(text: str | bytes) -> float:
     if not abs(number) <= LARGEST:  # False for NaN
         raise UserError(f"{number} is not finite, or too large: at most {LARGEST:g} was expected")
     return number
+
+
+def check_options(arguments: Mapping[str, Any]) -> None:
+    """Raises UserError, which names the option, for a number among a command's arguments that is not finite, for an
+    integer above ``COUNT`` in size, and for a seed above ``SEED``.
+    """
+    from transduce.core.config.errors import shown
+
+    for name, value in arguments.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{option} {value}: a finite number was expected")
+        limit = SEED if name == "seed" else COUNT
+        if isinstance(value, int) and abs(value) > limit:
+            raise UserError(f"{option} {shown(value)}: at most {limit:,} was expected")
 
 
 def first_wrong(x: NDArray[Any], largest: float = LARGEST) -> int | None:

@@ -18,6 +18,7 @@ from transduce.core.errors import UserError
 from transduce.metrics.statistics import Floats, Statistics
 
 LEVEL = 0.05
+MOST = 10_000_000  # resamples or trials
 BLOCK = 1 << 22  # counts per block
 
 
@@ -46,7 +47,7 @@ class Difference:
 @dataclass(frozen=True)
 class Resampling:
     """The settings of the tests: bootstrap ``resamples``, ``trials`` of approximate randomisation, and the ``seed``.
-    Raises UserError if one of the first two is below 1.
+    Raises UserError if one of the first two is not 1 to ``MOST``.
     """
 
     resamples: int = 1000
@@ -55,8 +56,8 @@ class Resampling:
 
     def __post_init__(self) -> None:
         for name in ("resamples", "trials"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} = {getattr(self, name)}: at least 1, and some thousands for a p near 0.05")
+            if not 1 <= getattr(self, name) <= MOST:
+                raise UserError(f"{name} = {getattr(self, name)}: 1 to {MOST:,}, some thousands for a p near 0.05")
 
     @property
     def signature(self) -> str:

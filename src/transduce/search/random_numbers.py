@@ -12,6 +12,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from transduce.core.config.errors import shown
+from transduce.core.errors import UserError
+from transduce.core.finite import SEED
 from transduce.core.types import Padded
 
 GOLDEN = -7046029254386353131  # the step of the counter: 2^64 / golden ratio, as a signed integer
@@ -20,8 +23,10 @@ FIRST, SECOND = -4658895280553007687, -7723592293110705685  # SplitMix64's multi
 
 def keys(source: object, seed: int, size: int) -> Tensor:
     """``size`` keys for each row of a source, [B * size], adjacent for each row. Rows with equal values have equal
-    keys, in any batch. Padding has no effect.
+    keys, in any batch. Padding has no effect. Raises UserError for a ``seed`` of more than 64 bits.
     """
+    if not -SEED <= seed <= SEED:
+        raise UserError(f"seed = {shown(seed)}: a number from -{SEED:,} to {SEED:,} was expected")
     key_B = torch.tensor(seed)
     for bits_BSM, real_BS in _parts(source):
         places_SM = torch.arange(bits_BSM[0].numel(), device=bits_BSM.device).view(bits_BSM.shape[1:])

@@ -288,7 +288,7 @@ def test_numbers_that_cannot_be_read() -> None:
         config.build({"type": "hmm", "emission": "gaussian"}, Model, Facts(9, 7), "model")
     for options, expected in (
         ({"states": 0}, "states = 0: at least 1"),
-        ({"prior": math.nan}, "prior: nan is not a number"),
+        ({"prior": math.nan}, "prior: nan is not a finite number"),
     ):
         with pytest.raises(ValueError, match=expected):
             gaussian(series_of(PARTLY, signal=True), "hmm-classifier", **options)

@@ -257,7 +257,7 @@ def test_options_of_words_that_cannot_be(options: dict[str, Any], expected: str)
         ({"order": 0}, "order = 0: at least 1"),
         ({"order": 9}, "order = 9 with 11 labels: .* set model.order = 8, or use fewer labels"),
         ({"prior": 0.0}, "prior = 0.0: a number of more than 0"),
-        ({"unlabelled": math.nan}, "unlabelled: nan is not a number"),
+        ({"unlabelled": math.nan}, "unlabelled: nan is not a finite number"),
     ],
     ids=str,
 )

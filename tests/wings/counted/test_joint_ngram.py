@@ -303,7 +303,7 @@ def test_numbers_and_factors_are_refused() -> None:
     [
         ({"order": 0}, "order = 0: at least 1 was expected"),
         ({"beam": -1.0}, "beam = -1.0: at least 0 was expected"),
-        ({"beam": math.nan}, "beam: nan is not a number"),
+        ({"beam": math.nan}, "beam: nan is not a finite number"),
         ({"width": 0}, "width = 0"),
         ({"escape": 0.0}, "escape = 0.0: more than 0 and less than 1"),
         ({"escape": 1.0}, "escape = 1.0"),

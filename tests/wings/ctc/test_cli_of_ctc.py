@@ -15,3 +15,4 @@ def test_lattice_lists_alignments_or_draws_them(call: Call, tmp_path: Path) -> N
     assert call("lattice", "Hi", "--frames=9", "--most=0")[1].splitlines()[1] == "... and 330 more"
     assert call("lattice", "Hi", "--frames=5", "--out", tmp_path / "hi.svg")[:2] == (0, "")
     assert (tmp_path / "hi.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert call("lattice", "Hi", "--frames=1001")[0] == 2

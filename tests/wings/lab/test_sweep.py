@@ -23,6 +23,7 @@ from filelock import FileLock
 
 from transduce import api
 from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.metrics.bins import Bin
 from transduce.metrics.significance import Interval
 from transduce.runs.layout import ASKED, MEASURED, foreign_files
@@ -30,7 +31,7 @@ from transduce.runs.lock import locked, wait_until_free
 from transduce.wings.lab.sweeps import measurement, picture, processes, table
 from transduce.wings.lab.sweeps.grid import SweepCell, SweepGrid, Variant, shared, values
 from transduce.wings.lab.sweeps.measurement import Conditions, Measurement
-from transduce.wings.lab.sweeps.question import OtherQuestionError, Question
+from transduce.wings.lab.sweeps.question import OtherQuestionError, Question, ask
 from transduce.wings.lab.sweeps.recording import record_sweep
 from transduce.wings.lab.sweeps.results import SweepResults, collect
 from transduce.wings.lab.sweeps.sweep import sweep
@@ -838,3 +839,8 @@ def test_two_sweeps_do_not_share_a_directory(tmp_path):
     with FileLock(out / ".lock"), pytest.raises(ValueError, match="another sweep is at work there"):
         sweep("reverse", seeds=1, settings={"training.steps": 1}, out=out)
     assert not (out / "cells").exists()
+
+
+def test_a_number_of_seeds_is_bounded() -> None:
+    with pytest.raises(UserError, match="seeds = 1000000: at most 10,000 were expected"):
+        ask("reverse", {}, 10**6, ())

@@ -186,5 +186,7 @@ def test_a_closed_scheduler_has_answered_all_and_takes_no_more(alone: Transducer
 
 
 def test_there_is_room_for_a_request(alone: Transducer) -> None:
-    with pytest.raises(UserError, match="batch_size = 0, queue = 5"):
+    with pytest.raises(UserError, match="batch_size = 0: 1 to 1,000,000 sentences go in a batch"):
         Scheduler(alone, batch_size=0, queue=5)
+    with pytest.raises(UserError, match="queue = 0: at least one request"):
+        Scheduler(alone, queue=0)

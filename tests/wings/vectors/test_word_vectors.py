@@ -370,7 +370,13 @@ def test_a_corpus_without_words_is_told(text: str, message: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"method": "glove"}, "method = 'glove'"), ({"width": 0}, "width = 0: a number above 0")]
+    ("settings", "message"),
+    [
+        ({"method": "glove"}, "method = 'glove'"),
+        ({"width": 0}, "width = 0: a number above 0"),
+        ({"window": 2**31}, "window = 2147483648: a number above 0, at most 10,000, was expected"),
+        ({"rate": float("nan")}, "rate = nan: a number above 0"),
+    ],
 )
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):

@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from transduce.core.config.errors import ConfigError, shown
+from transduce.core.finite import LARGEST
 
 FILE_BYTES: Final = 1_000_000
 DEPTH: Final = 100  # tables and arrays inside each other, or parts of a key
@@ -16,6 +17,7 @@ LONG_KEY: Final = re.compile(
 INTEGER: Final = 2**63 - 1  # what TOML and tensors can hold
 SIZES: Final[dict[str, int]] = {"layers": 1_000, "width": 1_000_000, "heads": 10_000, "channels": 1_000_000}
 """The largest integer by the last word of a parameter's name: ``width`` also limits ``embedding_width``."""
+UNLIMITED: Final = frozenset({"beam", "threshold"})  # parameters that limit a search: infinity removes nothing
 
 
 def check_integer(value: int, path: str) -> None:
@@ -28,9 +30,14 @@ def check_integer(value: int, path: str) -> None:
 
 
 def check_number(value: float, path: str) -> None:
-    """Raises ConfigError for NaN and for infinite numbers, which no parameter takes."""
-    if not math.isfinite(value):
+    """Raises ConfigError for NaN, infinity, and a number above ``LARGEST`` in size. A parameter of ``UNLIMITED`` takes
+    infinity, too.
+    """
+    unlimited = value > 0 and path.rpartition(".")[2] in UNLIMITED
+    if not (math.isfinite(value) or unlimited):
         raise ConfigError(path, f"{value} is not a finite number; a finite number was expected")
+    if abs(value) > LARGEST and not unlimited:
+        raise ConfigError(path, f"{value} is out of range; a number from {-LARGEST:g} to {LARGEST:g} was expected")
 
 
 def check_depth(value: object, where: str) -> None:

@@ -5,6 +5,7 @@ B sources, K hypotheses of each, K / G in each group, V vocabulary, C candidates
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import torch
@@ -30,7 +31,7 @@ class Groups(Stateless):
     penalty: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.groups < 1 or self.penalty < 0:
+        if self.groups < 1 or not 0 <= self.penalty < math.inf:
             raise UserError(
                 f"groups = {self.groups}, penalty = {self.penalty}: at least one group, and a penalty of 0 or more"
             )

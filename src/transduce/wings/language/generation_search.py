@@ -78,9 +78,9 @@ class Generation:
         """
         sampling, reader = self.sampling, _Reader(model, source, context)
         begun_1T = torch.cat([prompt_M.new_tensor([BOS]), prompt_M])[None]
-        key_K = random_numbers.keys((source, begun_1T), self.seed, self.samples)
         log_probs_1V = reader.read(begun_1T)
-        log_probs_KV = reader.repeat(log_probs_1V, self.samples)
+        log_probs_KV = reader.repeat(log_probs_1V, self.samples)  # too many samples end here
+        key_K = random_numbers.keys((source, begun_1T), self.seed, self.samples)
         active_K = torch.ones(self.samples, dtype=torch.bool, device=prompt_M.device)
         for place in range(self.length):
             scores_KV = forbid_specials(log_probs_KV)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 
 from transduce.answers.answer import Answer
+from transduce.answers.batches import check_batch_size
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
@@ -37,8 +38,8 @@ class Scheduler:
     client with much work delays a short request by no more than a step of a batch, and by the same time again as its
     own search needs. In each lane, the clients take turns. ``clock`` returns seconds.
 
-    It is a context manager; at its end it calls ``close``. Raises UserError if ``batch_size`` or ``queue`` is less than
-    1.
+    It is a context manager; at its end it calls ``close``. Raises UserError for a ``batch_size`` that no batch has, or
+    a ``queue`` below 1.
     """
 
     def __init__(
@@ -49,8 +50,9 @@ class Scheduler:
         queue: int = 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if batch_size < 1 or queue < 1:
-            raise UserError(f"batch_size = {batch_size}, queue = {queue}: at least one of each was expected")
+        check_batch_size(batch_size)
+        if queue < 1:
+            raise UserError(f"queue = {queue}: at least one request was expected")
         self._pipeline, self._search = pipeline, search or pipeline.search
         self._batch_size, self._queue, self._clock = batch_size, queue, clock
         self._lanes: dict[tuple[bool, bool, int | None], Lane] = {}

@@ -16,6 +16,15 @@ from transduce.wings.vectors.corpus import Corpus
 from transduce.wings.vectors.table import Vectors
 
 Method = Literal["skip-gram", "cbow"]
+MOST = {
+    "width": 100_000,
+    "window": 10_000,
+    "minimum_count": 2**31 - 1,
+    "epochs": 1_000_000,
+    "negative": 10_000,
+    "rate": 100.0,
+}
+"""The largest value of each number. gensim waits for ever for threads that a larger one has ended."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,8 @@ class VectorTraining:
     ``negative`` noise words. If ``subwords`` is True, a word's vector is the sum of the vectors of its character
     n-grams of 3 to 6 characters (Bojanowski et al. 2017), so every word has a vector. Words rarer than
     ``minimum_count`` have no vector of their own. ``rate`` is the first learning rate; it falls linearly to nearly 0
-    over the ``epochs``. Raises UserError for an unknown method, or a number that is not positive.
+    over the ``epochs``. Raises UserError for an unknown method, and for a number that is not positive or is larger
+    than ``MOST`` says.
     """
 
     method: Method = "skip-gram"
@@ -43,9 +53,9 @@ class VectorTraining:
     def __post_init__(self) -> None:
         if self.method not in ("skip-gram", "cbow"):
             raise UserError(f'method = {self.method!r}: expected "skip-gram" or "cbow"')
-        for name in ("width", "window", "minimum_count", "epochs", "negative", "rate"):
-            if getattr(self, name) <= 0:
-                raise UserError(f"{name} = {getattr(self, name)}: a number above 0 was expected")
+        for name, most in MOST.items():
+            if not 0 < getattr(self, name) <= most:  # True for NaN
+                raise UserError(f"{name} = {getattr(self, name)}: a number above 0, at most {most:,}, was expected")
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from transduce.core.errors import UserError
 
 BLANK = "-"
 LISTED = 20
+LONGEST = 1000  # frames: an alignment has one symbol for each
 
 
 def lattice(
     output: Annotated[str, typer.Argument(help="A text; each letter is a symbol.", metavar="TEXT")],
-    frames: Annotated[int, typer.Option(min=1, max=1_000, help="Frames of the source.")],
+    frames: Annotated[int, typer.Option(min=1, max=LONGEST, help="Frames of the source.")],
     most: Annotated[int | None, typer.Option(min=0, help="The most alignments to list; by default 20.")] = None,
     out: Annotated[Path | None, typer.Option(help="Draw all of them (.svg) instead.")] = None,
 ) -> None:

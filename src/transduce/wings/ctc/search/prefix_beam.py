@@ -50,6 +50,8 @@ class PrefixBeam:
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
+        if not math.isfinite(self.bonus):
+            raise UserError(f"bonus = {self.bonus}: a finite number for each token was expected")
         if not 1 <= self.nbest <= self.size:
             raise UserError(f"nbest = {self.nbest}, size = {self.size}: a beam of n has room for 1 to n hypotheses")
 

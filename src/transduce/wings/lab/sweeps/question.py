@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.core import config
+from transduce.core.config.errors import shown
 from transduce.core.errors import UserError
 from transduce.core.files import write_text
 from transduce.wings.lab.sweeps.grid import SEED, SweepCell, SweepGrid, Vary
@@ -17,6 +18,7 @@ from transduce.wings.records.changes import PLACES
 FILE = "sweep.toml"
 SPLITS = ("test", "valid")
 SEEDS = 3
+MOST_SEEDS = 10_000
 
 
 class OtherQuestionError(UserError):
@@ -134,6 +136,8 @@ def ask(
     if (seed := config.flatten(given).get(SEED)) is not None:
         raise UserError(f"set {SEED}: seeds have an option of their own, --seeds {seed}, with the comma for that one")
     counted = SEEDS if seeds is None else seeds
+    if isinstance(counted, int) and counted > MOST_SEEDS:
+        raise UserError(f"seeds = {shown(counted)}: at most {MOST_SEEDS:,} were expected; list them as 1,5,7")
     listed = tuple(range(1, counted + 1)) if isinstance(counted, int) else tuple(counted)
     return Question(None if recipe is None else str(recipe), given, (SweepGrid(_lists(vary), listed),))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class TextLines:
         if self.height < 8:
             raise DataError(f"height = {self.height}: letters cannot be told on fewer than 8 pixels")
         for name in ("tilt", "blur", "noise"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise DataError(f"{name} = {getattr(self, name)}: expected 0, for none, or more")
 
     def prepare(self, folder: Path) -> Splits:
