@@ -261,7 +261,7 @@ def test_what_is_no_ngram_model(run: Path, trained: Path, call: Call, tmp_path: 
         ([trained], "an n-gram language model was expected"),
         ([run, "--like", trained], "is a run with its own: leave it out"),
         ([tmp_path / "nothing.arpa"], "there is no such file"),
-        ([run, "--prune", "nan"], "prune = nan"),
+        ([run, "--prune", "nan"], "--prune nan: a finite number was expected"),
     ):
         status, _, err = call("ngram", *arguments)
         assert status == 2

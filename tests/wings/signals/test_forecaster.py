@@ -25,6 +25,7 @@ from transduce.models.compatibility import check_fit
 from transduce.models.mixtures import Ensemble
 from transduce.objectives.cross_entropy import CrossEntropy, ParallelCrossEntropy
 from transduce.runs.loading import load
+from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.wings.looking.inspection.attention import attention
 from transduce.wings.signals.series.forecaster import Forecaster
@@ -323,7 +324,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_metric_that_needs_longer_sources_is_refused_before_training(run: Path, tmp_path: Path) -> None:
-    settings = {**api.Run.read(run).settings, "metrics": ["mae", "mase-12"]}
+    settings = {**Run.read(run).settings, "metrics": ["mae", "mase-12"]}
     (tmp_path / "longer.toml").write_text(config.write(settings), encoding="utf-8")
     with pytest.raises(ValueError, match="mase-12 needs sources of more than 12 steps"):
         api.train(tmp_path / "longer.toml", tmp_path / "run", device="cpu", progress=False)
