@@ -20,7 +20,7 @@ import torch
 from report import Report, machine, parse
 from torch import Tensor, nn
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.layers.modules.cells.looped import LoopedCell, recurrence
 from transduce.layers.modules.cells.lstm import LoopedLSTM
 
@@ -59,8 +59,8 @@ class Projection(LoopedCell[Tensor]):
 def cells() -> dict[str, Any]:
     """Every named cell by its name, and the two above for comparison."""
     made: dict[str, Any] = {"an LSTM as a LoopedCell": PlainLSTM(WIDTH, WIDTH)}
-    for name in names.NAMES["Cell"]:
-        constructor: Any = names.find("Cell", name)
+    for name in registry.NAMES["Cell"]:
+        constructor: Any = registry.find("Cell", name)
         for gate in OPTIONS.get(name, [""]):
             options = {"gate": gate} if gate else {}
             made[f"{name} {gate}".strip()] = constructor(WIDTH, WIDTH, **options)

@@ -16,7 +16,7 @@ import torch
 
 from transduce import api
 from transduce.cli import app as cli
-from transduce.core import names
+from transduce.core import registry
 from transduce.runs import code
 from transduce.runs.code import Code
 
@@ -115,8 +115,8 @@ def own_run(trained: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def names_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undoes the registrations of a test. A registration holds for the whole process."""
-    monkeypatch.setattr(names, "NAMES", {protocol: dict(known) for protocol, known in names.NAMES.items()})
-    monkeypatch.setattr(names, "_registered", dict(names._registered))
+    monkeypatch.setattr(registry, "NAMES", {protocol: dict(known) for protocol, known in registry.NAMES.items()})
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def _wrong_place(importer: str, target: str) -> str | None:
     wing, other = (name.removeprefix("wings.") if "." in name else None for name in (importer, target))
     if other is not None:
         if wing is None:
-            return "the hall imports no wing: core/names.py has the table of services, and finds them"
+            return "the hall imports no wing: core/registry.py has the table of services, and finds them"
         return (
             None if other in WINGS[wing] else f"the wing {wing} may import {', '.join(sorted(WINGS[wing])) or 'none'}"
         )

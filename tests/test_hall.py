@@ -17,6 +17,7 @@ REFUSED = {
     "train --set model.type=hmm": "model 'hmm' belongs to the wing 'counted'",
     "train --set data.units.source.type=sound": "unit 'sound' belongs to the wing 'signals'",
     'train --set metrics=["rouge1"]': "metric 'rouge1' belongs to the wing 'summaries'",
+    "train g2p": "the recipe 'g2p' belongs to the wing 'recipes'",
     "inspect RUN": "the command 'inspect' belongs to the wing 'looking'",
     "serve RUN": "the command 'serve' belongs to the wing 'serving'",
     "predict RUN --engine native": "the service 'native engine' belongs to the wing 'engines'",
@@ -60,7 +61,7 @@ def test_what_a_wing_had_brought_is_refused_with_its_name(copy: Path, trained: P
     assert "serve" in where.stdout
     for command, told in REFUSED.items():
         verb, *options = command.replace("RUN", str(trained)).split()
-        recipe = ["reverse", f"--out={copy / 'run'}"] if verb == "train" else []
+        recipe = ["reverse", f"--out={copy / 'run'}"] if options[0] == "--set" else []
         done = run(copy, "transduce", verb, *recipe, *options)
         assert done.returncode == 2, done.stdout
         assert done.stderr.startswith(f"transduce: {told}, which this installation of transduce does not have"), told

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.config.errors import shown
 from transduce.core.protocols import can
 from transduce.training.counted import Counted
@@ -177,7 +177,7 @@ def effort_in_words(model: TrainedModel, tokens: bool = True) -> str:
     effort = model.effort
     if effort is None:
         return "not known"
-    counted = can(names.find("Model", model.configuration["model"]["type"]), Counted)
+    counted = can(registry.find("Model", model.configuration["model"]["type"]), Counted)
     unit = ("pass" if effort.updates == 1 else "passes") if counted else "updates"
     read = "" if effort.tokens is None or not tokens else f", {_count(effort.tokens)} target tokens"
     return f"{effort.updates:,} {unit}{read}, {effort.minutes:.1f} minutes"

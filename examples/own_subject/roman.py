@@ -4,7 +4,7 @@
     transduce evaluate runs/roman --plugin examples/own_subject/roman.py
 
 A wing of the package has the same parts: classes that fulfil protocols, and a name for each. Here ``register`` gives
-the names; a wing has them in src/transduce/core/names.py.
+the names; a wing has them in src/transduce/core/registry.py.
 """
 
 from __future__ import annotations

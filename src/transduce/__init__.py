@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transduce.compute.workers import Workers
     from transduce.core import recipes
     from transduce.core.errors import RequestError, UserError
-    from transduce.core.names import register
+    from transduce.core.registry import register
     from transduce.metrics.edit_distance import distance
     from transduce.runs.loading import load
     from transduce.search.constraints.base import Constraints
@@ -63,7 +63,7 @@ _PLACES = {
     "Workers": "transduce.compute.workers",
     "distance": "transduce.metrics.edit_distance",
     "load": "transduce.runs.loading",
-    "register": "transduce.core.names",
+    "register": "transduce.core.registry",
     "sweep": "transduce.wings.lab.sweeps.sweep",
     "train": "transduce.api",
 }
@@ -75,7 +75,7 @@ _PACKAGES = {
 
 
 def __getattr__(name: str) -> Any:
-    from transduce.core.names import imported
+    from transduce.core.registry import imported
 
     if name in _PACKAGES:
         return imported(_PACKAGES[name], f"transduce.{name}")

@@ -10,7 +10,7 @@ from transduce.answers.transducer import Transducer
 from transduce.cli.progress import ProgressBar
 from transduce.compute.crew import join
 from transduce.compute.threads import use_threads
-from transduce.core import names
+from transduce.core import registry
 from transduce.runs.layout import TENSORBOARD
 from transduce.runs.loading import trained
 from transduce.training import begin
@@ -92,7 +92,7 @@ def dry_run(order: Order, device: str = "auto", threads: int | None = None) -> l
     """
     use_threads(threads)
     job = order.new()
-    lines: list[str] = names.service("dry run")(job, device).lines()
+    lines: list[str] = registry.service("dry run")(job, device).lines()
     return [*job.merged.notes, *lines]
 
 

@@ -13,7 +13,7 @@ import torch
 
 import test_laws
 from families import build
-from transduce.core import config, names
+from transduce.core import config, registry
 from transduce.core.plugins import load_plugins
 from transduce.core.types import Memory, Padded
 
@@ -31,9 +31,9 @@ def block(page: str, language: str) -> str:
 @pytest.fixture(params=PAGES)
 def model(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The page's model, made by the page's class; the names are as before afterwards."""
-    for protocol, table in names.NAMES.items():
-        monkeypatch.setitem(names.NAMES, protocol, dict(table))
-    monkeypatch.setattr(names, "_registered", dict(names._registered))
+    for protocol, table in registry.NAMES.items():
+        monkeypatch.setitem(registry.NAMES, protocol, dict(table))
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
     plugin = tmp_path / "plugin.py"
     plugin.write_text(block(request.param, "python"), encoding="utf-8")
     load_plugins([str(plugin)])

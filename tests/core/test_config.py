@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transduce.core import config, names
+from transduce.core import config, registry
 from transduce.core.config import ConfigError
 from transduce.core.config.annotations import members, protocol_of
 from transduce.core.config.spec import REQUIRED, Parameter, parameters_of
@@ -112,13 +112,13 @@ class Holder(Generic[S]):
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "NAMES", {**names.NAMES, "Shape": {}, "Colour": {}})
-    monkeypatch.setattr(names, "_registered", {})
-    names.register("Shape", "polygon", Polygon)
-    names.register("Shape", "circle", Circle)
-    names.register("Shape", "bare", Bare)
-    names.register("Colour", "named", Named)
-    names.register("Colour", "mixed", Mixed)
+    monkeypatch.setattr(registry, "NAMES", {**registry.NAMES, "Shape": {}, "Colour": {}})
+    monkeypatch.setattr(registry, "_registered", {})
+    registry.register("Shape", "polygon", Polygon)
+    registry.register("Shape", "circle", Circle)
+    registry.register("Shape", "bare", Bare)
+    registry.register("Colour", "named", Named)
+    registry.register("Colour", "mixed", Mixed)
 
 
 FACTS = Facts(source_vocabulary=11, target_vocabulary=12)
@@ -540,13 +540,13 @@ def test_law_spec_with_facts_for_classes_that_are_no_dataclasses() -> None:
 
 def test_registering_never_shadows_in_silence() -> None:
     with pytest.raises(ValueError, match=r"Colour 'named' is already .*:Named; register .*:Mixed under another name"):
-        names.register("Colour", "named", Mixed)
+        registry.register("Colour", "named", Mixed)
     with pytest.raises(ValueError, match=r"no protocol 'Color' .*did you mean \"Colour\"\?"):
-        names.register("Color", "named", Named)
+        registry.register("Color", "named", Named)
     with pytest.raises(TypeError, match="must be a class"):
-        names.register("Colour", "other", lambda: None)  # type: ignore[arg-type]
-    names.register("Colour", "named", Named)  # a second time, as when a notebook cell runs twice
-    assert names.find("Colour", "named") is Named
+        registry.register("Colour", "other", lambda: None)  # type: ignore[arg-type]
+    registry.register("Colour", "named", Named)  # a second time, as when a notebook cell runs twice
+    assert registry.find("Colour", "named") is Named
 
 
 def test_a_class_that_no_import_finds_can_be_registered() -> None:
@@ -554,25 +554,25 @@ def test_a_class_that_no_import_finds_can_be_registered() -> None:
     class Local:
         name: str = "local"
 
-    names.register("Colour", "local", Local)
+    registry.register("Colour", "local", Local)
     assert config.build("local", Colour) == Local()
-    assert names.name_of("Colour", Local) == "local"
-    assert names.name_of("Shape", Local) is None
+    assert registry.name_of("Colour", Local) == "local"
+    assert registry.name_of("Shape", Local) is None
 
 
 def test_every_place_is_inside_the_package() -> None:
-    own = {p: n for p, n in names.NAMES.items() if p not in ("Shape", "Colour")}
+    own = {p: n for p, n in registry.NAMES.items() if p not in ("Shape", "Colour")}
     places = [place for table in own.values() for place in table.values()]
     assert len(places) > 30
     assert all(re.fullmatch(r"transduce(\.[a-z0-9_]+)+:[A-Z]\w+", place) for place in places)
 
 
 def test_names_are_unambiguous() -> None:
-    for protocol, table in names.NAMES.items():
+    for protocol, table in registry.NAMES.items():
         assert len(set(table.values())) == len(table), protocol
 
 
-INSTALLED = [(protocol, name) for protocol in names.NAMES for name in names.installed(protocol)]
+INSTALLED = [(protocol, name) for protocol in registry.NAMES for name in registry.installed(protocol)]
 
 
 @pytest.mark.parametrize(("protocol", "name"), INSTALLED)
@@ -588,7 +588,7 @@ def least(protocol: str, name: str) -> config.Table:
     table: config.Table = {"type": name}
     for key, parameter in required(protocol, name).items():
         for part in filter(None, map(protocol_of, members(parameter.annotation))):
-            table[key] = least(part, min(names.installed(part), key=partial(size, part)))
+            table[key] = least(part, min(registry.installed(part), key=partial(size, part)))
     return table
 
 
@@ -600,7 +600,7 @@ def size(protocol: str, name: str) -> tuple[int, int]:
 
 
 def required(protocol: str, name: str) -> dict[str, Parameter]:
-    parameters = parameters_of(names.find(protocol, name))
+    parameters = parameters_of(registry.find(protocol, name))
     return {key: parameter for key, parameter in parameters.items() if parameter.default is REQUIRED}
 
 

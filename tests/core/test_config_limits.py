@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from transduce.core import config, names, recipes
+from transduce.core import config, recipes, registry
 from transduce.core.config.checking import check_value
 from transduce.core.config.spec import parameters_of
 from transduce.training.settings import read_settings
@@ -63,8 +63,8 @@ def test_integers_of_thousands_of_digits_are_refused_in_a_line(text: str) -> Non
 
 def test_no_number_of_a_configuration_is_infinite() -> None:
     taken = set()
-    for protocol, name in [(table, name) for table in names.NAMES for name in names.installed(table)]:
-        for key, parameter in parameters_of(names.find(protocol, name)).items():
+    for protocol, name in [(table, name) for table in registry.NAMES for name in registry.installed(table)]:
+        for key, parameter in parameters_of(registry.find(protocol, name)).items():
             for value in (math.inf, -math.inf, 1e300, math.nan):
                 with contextlib.suppress(config.ConfigError):
                     check_value(value, parameter.annotation, key, {})

@@ -124,9 +124,10 @@ def test_labels_of_json_may_be_numbers_and_cannot_break_the_form(tmp_path):
     assert "a label must be a string or a number, not list" in rows[2].problem.detail
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=9)))
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), max_size=9)))
 def test_only_newlines_end_lines(tmp_path_factory, lines):
     folder = tmp_path_factory.mktemp("lines")
+    # A file with a zero byte is refused: it is no text.
     lines = [f".{line}" for line in lines]  # a byte order mark at the beginning of a file is not text
     split = files(folder, source="".join(f"{line}\n" for line in lines).encode())
     assert texts(split) == [(line, None) for line in lines]

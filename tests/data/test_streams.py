@@ -17,7 +17,7 @@ from torch.testing import assert_close
 from families import build, convs2s, language, recurrent, stacked, targets, transformer
 from transduce import api
 from transduce.core import config
-from transduce.core.names import NAMES
+from transduce.core.registry import NAMES
 from transduce.core.types import BOS, EOS, Batch
 from transduce.data.batching import Place
 from transduce.data.corpora import DataError

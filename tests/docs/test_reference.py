@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from transduce.core import names
+from transduce.core import registry
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "reference"
 
@@ -34,14 +34,14 @@ def test_the_page_is_current(script: ModuleType) -> None:
 
 def test_every_name_and_table_is_there(script: ModuleType) -> None:
     text = script.reference()
-    for protocol, known in names.NAMES.items():
+    for protocol, known in registry.NAMES.items():
         if protocol == "Metric":
             continue
         assert f"\n### {protocol}\n" in text
         assert all(f'**`type = "{name}"`**' in text for name in known)
     for tables in ("`[data]`", "`[data.train]`, `[data.valid]`, `[data.test]`", "`[training.validation]`"):
         assert f"\n### {tables}\n" in text
-    assert all(f"\n- `{metric}` — " in text for metric in names.NAMES["Metric"])
+    assert all(f"\n- `{metric}` — " in text for metric in registry.NAMES["Metric"])
 
 
 def test_what_holders_hand_is_not_asked_of_people(script: ModuleType) -> None:

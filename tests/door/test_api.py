@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import transduce
-from transduce.core import config, names, recipes
+from transduce.core import config, recipes, registry
 from transduce.core.errors import MissingPackageError
 from transduce.core.plugins import load_plugins
 from transduce.core.types import Example
@@ -236,7 +236,7 @@ def test_a_plugin_registers_and_stands_in_for_no_module(tmp_path: Path) -> None:
         'transduce.register("Cell", "mine", Mine)\n'
     )
     load_plugins([str(plugin)])
-    assert names.find("Cell", "mine").__name__ == "Mine"
+    assert registry.find("Cell", "mine").__name__ == "Mine"
     assert sys.modules["json"] is json
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.base import Metric as SacreBleuMetric
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import UserError
 from transduce.core.types import Example, Prediction
 from transduce.data.tokenizers.text import Characters
@@ -42,7 +42,7 @@ ELSEWHERE = (
     *("nats_per_step", "kept_melody"),  # test_music.py
     *("distinct", "mean_length"),  # test_diversity.py
 )
-INSTALLED = names.installed("Metric")
+INSTALLED = registry.installed("Metric")
 OF_TEXT = [name for name in INSTALLED if not name.startswith(ELSEWHERE)]
 WITHOUT_FORCING = [name for name in OF_TEXT if not name.startswith(("perplexity", "token_", "bits_"))]
 

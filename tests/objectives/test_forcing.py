@@ -16,8 +16,8 @@ from torch.testing import assert_close
 
 from families import FAMILIES, build, sources, targets
 from transduce.core import config
-from transduce.core.names import NAMES
 from transduce.core.protocols import Objective
+from transduce.core.registry import NAMES
 from transduce.core.schedules import Constant, Exponential, InverseSigmoid, Linear, Probability
 from transduce.core.types import BOS, EOS, PAD, UNK, Batch, Padded
 from transduce.objectives import readout

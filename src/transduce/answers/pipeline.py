@@ -19,7 +19,7 @@ from transduce.answers.problems import HOPELESS, in_windows, settled
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import RequestError, UserError
 from transduce.core.protocols import Deriving, Search, Searching, TextContext
 from transduce.core.types import EOS, Derivation, Hypothesis
@@ -113,7 +113,7 @@ class Pipeline(TextModel):
         if not any(answer.request.extras for answer in answers):
             return answers
         rows = [source.row for source in sources]
-        completed: list[Answer] = names.service("extras")(self, answers, rows, batch_size)
+        completed: list[Answer] = registry.service("extras")(self, answers, rows, batch_size)
         return completed
 
     def _hypotheses(

@@ -9,10 +9,10 @@ from typing import Any
 
 from torch import nn
 
-from transduce.core import config, names
+from transduce.core import config, registry
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, Search, lacking_verbs
+from transduce.core.registry import model_name
 from transduce.data.preparation import Tokenizers
 from transduce.models.compatibility import check_fit
 from transduce.search.base import with_run
@@ -96,7 +96,7 @@ def _with_numbers_of(search: Search[Any], settings: config.Table) -> config.Tabl
     """The settings with the type and the numbers of a search that was resized. Resizing turns greedy search into a
     beam.
     """
-    kind = names.name_of("Search", type(search))
+    kind = registry.name_of("Search", type(search))
     if kind is None or "search" not in settings or not is_dataclass(search):
         return settings
     before = config.resolve(settings["search"], Search, path="search")

@@ -16,8 +16,8 @@ from transduce.answers.answer import Truncation
 from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
 from transduce.compute.precision import Precision, autocast
 from transduce.core.errors import RequestError, UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, Deriving, Search, Searching, can
+from transduce.core.registry import model_name
 from transduce.core.types import Derivation, Hypothesis, Padded
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers

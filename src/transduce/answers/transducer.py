@@ -22,8 +22,8 @@ from transduce.answers.search_settings import Changes, LoadOther, changed_search
 from transduce.answers.text_model import UNFINISHED
 from transduce.core import config
 from transduce.core.errors import RequestError
-from transduce.core.names import model_name, service
 from transduce.core.protocols import Metric, Search
+from transduce.core.registry import model_name, service
 from transduce.core.types import Example
 from transduce.search.base import stream
 from transduce.search.constraints.base import Constraints

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from transduce.core.names import COMMANDS
-from transduce.core.names import imported as found
+from transduce.core.registry import COMMANDS
+from transduce.core.registry import imported as found
 
 # Each command's line in the list: the first paragraph of its function's docstring.
 SUMMARIES = {

@@ -15,7 +15,7 @@ from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import MetricOptions, RecordOptions, Report, ResamplingOptions, RunOptions
 from transduce.cli.shards import ShardOptions, answer_on_cluster, shards_of
 from transduce.core.errors import UserError
-from transduce.core.names import service
+from transduce.core.registry import service
 
 if TYPE_CHECKING:
     from transduce.answers.transducer import Transducer

@@ -16,8 +16,8 @@ import typer
 from transduce.cli.outputs import check_outputs
 from transduce.core.errors import UserError
 from transduce.core.finite import check_options, finite_number
-from transduce.core.names import find, service
 from transduce.core.plugins import load_plugins
+from transduce.core.registry import find, service
 
 if TYPE_CHECKING:
     from transduce.answers.answer import LightModel

@@ -15,7 +15,7 @@ from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.cli.shards import answer_on_cluster, shards_of
 from transduce.cli.unanswered import Unanswered
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import UserError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def predict(
 
     extras = extra_options.extras(trained.another, inputs.longest_line(transducer))
     if extras:
-        names.service("check extras")(transducer, extras)
+        registry.service("check extras")(transducer, extras)
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     window = window or transducer.window_size(batch_size)
 

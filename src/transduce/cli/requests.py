@@ -13,7 +13,7 @@ import typer
 from transduce.cli import inputs
 from transduce.cli.options import AfterWord, AttentionHead, AttentionName
 from transduce.core.errors import UserError
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 
 if TYPE_CHECKING:
     from transduce.answers.request import Extras, Request

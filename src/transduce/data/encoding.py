@@ -13,7 +13,7 @@ from typing import Any
 
 from transduce.compute.cluster import AnyWorkers, ClusterWorkers, connect
 from transduce.compute.workers import Workers
-from transduce.core.names import service
+from transduce.core.registry import service
 from transduce.data.cleaning import SIDES, Account, Tally, fitting
 from transduce.data.corpora import Files
 from transduce.data.pairs import Flat, RowType, flattened

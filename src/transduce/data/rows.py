@@ -15,7 +15,7 @@ from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from transduce.core.errors import UserError
-from transduce.core.names import service
+from transduce.core.registry import service
 from transduce.core.text_files import undecodable
 from transduce.data import conll, parquet
 from transduce.data.addresses import Stored, stored

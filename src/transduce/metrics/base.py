@@ -6,7 +6,7 @@ import difflib
 import inspect
 from collections.abc import Sequence
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import UserError
 from transduce.core.protocols import Metric
 from transduce.core.types import Example, Prediction
@@ -23,9 +23,9 @@ def metric(name: str) -> Metric:
     tokenizer needs a package that is not installed.
     """
     own, colon, tokenizer = name.partition(":")
-    known = names.NAMES["Metric"]
+    known = registry.NAMES["Metric"]
     if name in known:
-        found: Metric = names.find("Metric", name)()
+        found: Metric = registry.find("Metric", name)()
         return found
     if own not in known:
         close = difflib.get_close_matches(own.lower(), known, n=1, cutoff=0.5)

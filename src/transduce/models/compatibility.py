@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.config.errors import ConfigError, Table
 from transduce.core.protocols import lacking_for
 from transduce.core.types import Facts
@@ -15,12 +15,14 @@ def check_fit(path: str, protocol: str, user: type, model: type) -> None:
     """Raises ConfigError if the class ``model`` lacks a method that the class ``user``, a search or an objective, calls
     (``lacking_for``).
 
-    ``path`` is the configuration's key for the user, and ``protocol`` the user's protocol in ``names.NAMES``. The error
-    lists the names of this protocol that fit the model.
+    ``path`` is the configuration's key for the user, and ``protocol`` the user's protocol in ``registry.NAMES``. The
+    error lists the names of this protocol that fit the model.
     """
     lacking = lacking_for(user, model)
     if lacking:
-        fitting = [name for name in names.installed(protocol) if not lacking_for(names.find(protocol, name), model)]
+        fitting = [
+            name for name in registry.installed(protocol) if not lacking_for(registry.find(protocol, name), model)
+        ]
         raise ConfigError(
             path,
             f"{user.__name__} asks its model to {' and '.join(lacking)}, which {model.__name__} does not; "

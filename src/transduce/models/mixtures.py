@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, Model, Several, can, lacking_verbs
+from transduce.core.registry import model_name
 from transduce.core.types import PAD, Factory, widened
 from transduce.layers.modules import module_list
 

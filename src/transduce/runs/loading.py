@@ -10,7 +10,7 @@ from typing import Any
 from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import UserError
 from transduce.core.protocols import Chain, Model, can
 from transduce.data.preparation import Tokenizers
@@ -104,7 +104,7 @@ def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:
                 f"{run} has other weights than when it was exported: repeat `transduce export {run} --to "
                 f"{manifest.engine}`"
             )
-    return Run.read(folder).around(names.service("exported model")(folder, manifest))
+    return Run.read(folder).around(registry.service("exported model")(folder, manifest))
 
 
 def converted(run: Path, checkpoint: Checkpoint, precision: Precision) -> Transducer:
@@ -115,7 +115,7 @@ def converted(run: Path, checkpoint: Checkpoint, precision: Precision) -> Transd
     """
     opened = Run.open(run)
     return opened.around(
-        names.service("native engine")(opened.model(checkpoint), opened.complete("model", Model), precision)
+        registry.service("native engine")(opened.model(checkpoint), opened.complete("model", Model), precision)
     )
 
 
@@ -165,7 +165,7 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     models = [each.model for each in loaded]
     mixture: Any
     if all(can(type(model), Chain) for model in models):
-        mixture = names.find("Model", "chain-fusion")(models, fusion)
+        mixture = registry.find("Model", "chain-fusion")(models, fusion)
         kind: dict[str, Any] = {"type": "chain-fusion", "weights": list(mixture.weights)}
     else:
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)

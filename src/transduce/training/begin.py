@@ -18,8 +18,8 @@ from transduce.compute.device import choose_device
 from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import autocast, bound_kernel_cache
 from transduce.core.errors import UserError
-from transduce.core.names import model_name, service
 from transduce.core.protocols import ChecksPairs, TakesVectors, can
+from transduce.core.registry import model_name, service
 from transduce.core.text_files import read_json
 from transduce.data.batching import Place
 from transduce.data.pairs import Pairs

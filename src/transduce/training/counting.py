@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import can
+from transduce.core.registry import model_name
 from transduce.data.pairs import Pairs
 from transduce.runs.checkpoints import save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint

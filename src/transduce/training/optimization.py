@@ -14,7 +14,7 @@ from torch import nn
 from transduce.core import schedules
 from transduce.core.config import ConfigError
 from transduce.core.errors import UserError
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 from transduce.core.schedules import check_share
 from transduce.models.weights import prefixes, summarise
 

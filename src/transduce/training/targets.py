@@ -13,8 +13,8 @@ import torch
 
 from transduce.answers.search_settings import search_of_run
 from transduce.core import config
-from transduce.core.names import name_of
 from transduce.core.protocols import Search
+from transduce.core.registry import name_of
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared
 from transduce.runs.run import language_model

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from transduce.core import config
 from transduce.core.errors import UserError
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer

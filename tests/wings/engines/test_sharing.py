@@ -25,11 +25,11 @@ from transduce.core.errors import UserError
 from transduce.data.corpora import DataError
 from transduce.data.preparation import origin_folder
 from transduce.models.weights import load_tensors
+from transduce.runs.from_model import write_run
 from transduce.runs.hub import Address
 from transduce.runs.packed import MOST_FILES, PACK, check_folder, check_names, digest
 from transduce.runs.received import received
 from transduce.runs.run import Run
-from transduce.runs.writing import write_run
 from transduce.wings.engines.sharing import exchange
 from transduce.wings.engines.sharing.card import Card, Score, parameters_of
 from transduce.wings.engines.sharing.exchange import pull

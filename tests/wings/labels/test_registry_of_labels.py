@@ -10,7 +10,7 @@ import pytest
 from test_api import PAIRS
 
 import transduce
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.plugins import load_plugins
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.storage import from_record, load, record_of
@@ -96,7 +96,7 @@ def test_a_users_own_unit_trains_saves_loads_and_predicts(tiny: dict[str, Any], 
     assert loaded.target_tokenizer.decode(loaded.target_tokenizer.encode(["ab"])[0]) == "ab"
     assert [loaded(source) for source, _ in pairs[:3]] == [trained(source) for source, _ in pairs[:3]]
     target = next((tmp_path / "run").rglob("target.json"))
-    names._registered.clear()
-    del names.NAMES["Unit"]["shifted"]
+    registry._registered.clear()
+    del registry.NAMES["Unit"]["shifted"]
     with pytest.raises(DataError, match=r"no registered unit has tokenizers of kind 'shifted'.*--plugin"):
         load(target)

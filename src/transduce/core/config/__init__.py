@@ -1,7 +1,7 @@
 """A run is a constructor call written down: nested TOML tables, checked against the constructors themselves.
 
 The keys of a table are the keyword arguments of a constructor. If a parameter's annotation is a protocol of
-``names.NAMES``, ``type = "name"`` chooses the class. There, a bare ``"name"`` is short for a table with the key
+``registry.NAMES``, ``type = "name"`` chooses the class. There, a bare ``"name"`` is short for a table with the key
 ``type`` alone. A parameter annotated ``Factory[T]`` receives a partial call instead of an instance. ``facts``, which
 only the data know, fill required parameters of the same name. There is no other schema.
 

@@ -8,7 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any, Final, Literal, Union
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.config.errors import KindError, kind, shown
 
 _WORDS: Final[dict[Any, str]] = {
@@ -42,7 +42,7 @@ def chosen_by_type(annotation: Any) -> bool:
 
 def protocol_of(annotation: Any) -> str | None:
     name = getattr(typing.get_origin(annotation) or annotation, "__name__", None)
-    return name if name in names.NAMES else None
+    return name if name in registry.NAMES else None
 
 
 def is_factory(origin: Any) -> bool:  # by name: types.py would import torch
@@ -52,7 +52,9 @@ def is_factory(origin: Any) -> bool:  # by name: types.py would import torch
 def is_constructor(origin: Any) -> bool:
     if not isinstance(origin, type) or origin.__module__ in ("builtins", "collections.abc", "pathlib"):
         return False
-    return origin.__name__ in names.NAMES or not getattr(origin, "_is_protocol", False)  # other protocols have no class
+    return origin.__name__ in registry.NAMES or not getattr(
+        origin, "_is_protocol", False
+    )  # other protocols have no class
 
 
 def mismatch(value: Any, annotation: Any, path: str) -> KindError:
@@ -80,5 +82,5 @@ def described(annotation: Any) -> str:
     if is_factory(origin):
         return described(inner[0])
     if (protocol := protocol_of(annotation)) is not None:
-        return "a table with type = " + " or ".join(f'"{name}"' for name in names.NAMES[protocol])
+        return "a table with type = " + " or ".join(f'"{name}"' for name in registry.NAMES[protocol])
     return f"a table ({origin.__name__})" if is_constructor(origin) else f"{annotation}, {UNWRITTEN}"

@@ -8,7 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any, Final, Literal, Union
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.config.annotations import (
     chosen_by_type,
     described,
@@ -100,7 +100,7 @@ def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table,
         if key not in parameters:
             what = f"{constructor.__name__} takes no such key"
             known = [*parameters] if name is None else [*parameters, "type"]
-            raise ConfigError(join(path, key), what + names.alternatives(key, known))
+            raise ConfigError(join(path, key), what + registry.alternatives(key, known))
     arguments = {}
     for key, parameter in parameters.items():
         fact = facts.get(key, UNKNOWN)
@@ -134,9 +134,9 @@ def _choose(value: Any, annotation: Any, path: str) -> tuple[type, str | None, T
     if "type" not in given:
         raise ConfigError(join(path, "type"), f"missing; expected {described(annotation)}")
     name = given["type"]
-    if not isinstance(name, str) or name not in names.NAMES[protocol]:
+    if not isinstance(name, str) or name not in registry.NAMES[protocol]:
         raise ConfigError(
             path if isinstance(value, str) else join(path, "type"),
-            f"{shown(name)} is no {protocol}{names.alternatives(str(name), names.NAMES[protocol])}",
+            f"{shown(name)} is no {protocol}{registry.alternatives(str(name), registry.NAMES[protocol])}",
         )
-    return names.find(protocol, name), name, {key: one for key, one in given.items() if key != "type"}
+    return registry.find(protocol, name), name, {key: one for key, one in given.items() if key != "type"}

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.config.annotations import described, members, protocol_of
 from transduce.core.config.errors import ConfigError, Table, join, shown
 from transduce.core.errors import out_of_memory
@@ -176,7 +176,7 @@ def as_spec(value: Any, annotation: Any) -> Any:
     for member in members(annotation):
         if constructor is tuple and typing.get_origin(member) is tuple:
             return tuple(as_spec(item, typing.get_args(member)[0]) for item in value)
-        name = names.name_of(protocol_of(member) or "", constructor)
+        name = registry.name_of(protocol_of(member) or "", constructor)
         if name or member is constructor:
             if isinstance(value, type):
                 return Spec(constructor, {}, name, deferred=True)

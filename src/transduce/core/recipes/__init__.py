@@ -9,6 +9,7 @@ the folder of its own file. It can leave its settings to other recipes if there 
 
 from __future__ import annotations
 
+import difflib
 import functools
 import itertools
 import os
@@ -23,7 +24,7 @@ from transduce.core import config
 from transduce.core.config.errors import kind, shown
 from transduce.core.config.user_data import ABOUT_DATA, SPLITS, Merged, without_own_data
 from transduce.core.errors import MissingWingError
-from transduce.core.names import RECIPES, alternatives, imported
+from transduce.core.registry import RECIPES, alternatives, imported
 from transduce.core.text_files import kind_of
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def read(recipe: str | Path) -> config.Table:
     ``about_data`` are left out, because they are no settings of a run. If a user's .toml file brings data, what the
     package's recipes say about their own data is left out too (``config.user_data``).
 
-    Raises ConfigError for an unknown name (with the nearest one), for
-    a missing base, for circular bases, and for a file that is not TOML. Raises OSError if the .toml file itself cannot
-    be read.
+    Raises ConfigError for an unknown name (with the nearest one), for a missing base, for circular bases, and for a
+    file that is not TOML. Raises MissingWingError for a name that may belong to recipes that are not installed. Raises
+    OSError if the .toml file itself cannot be read.
     """
     return merged(recipe).table
 
@@ -255,6 +256,10 @@ def _bytes(name: str) -> bytes:
             raise config.ConfigError("", f"{name} is {(found := kind_of(path)).name}, and not a recipe: {found.remedy}")
         if path.suffix:
             raise config.ConfigError("", f"there is no file {name}, and no recipe of this name: check the path")
+        if not difflib.get_close_matches(name, names(), n=1, cutoff=0.5):
+            imported(
+                RECIPES, f"the recipe {name!r}"
+            )  # raises MissingWingError if only the recipes of the hall are there
         raise config.ConfigError("", f"no recipe {name!r}{alternatives(name, names())}; or give a path to a .toml file")
     return place(name).read_bytes()
 

@@ -1,4 +1,4 @@
-"""Saves and loads tokenizers of any kind. ``names.NAMES["Unit"]`` is the table of units; each unit names its
+"""Saves and loads tokenizers of any kind. ``registry.NAMES["Unit"]`` is the table of units; each unit names its
 tokenizer's class.
 
 A user's own unit is loaded like the others: its class has ``tokenizer = MyTokenizer``, and ``transduce.register`` puts
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import MissingWingError
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer
@@ -67,7 +67,7 @@ def from_record(record: Any) -> Tokenizer:
     if cls is None:
         known = {str(each.kind) for each in _classes()}
         raise DataError(
-            f"no registered unit has tokenizers of kind {kind!r}{names.alternatives(str(kind), known)}; if "
+            f"no registered unit has tokenizers of kind {kind!r}{registry.alternatives(str(kind), known)}; if "
             "it is your own, load the plug-in that registers its unit (--plugin)"
         )
     found: Tokenizer = cls.from_json({key: value for key, value in record.items() if key != "kind"})
@@ -88,9 +88,9 @@ def _classes(kind: str | None = None) -> Iterator[Any]:
     if there is no other.
     """
     missing: list[MissingWingError] = []
-    for name in sorted(names.NAMES["Unit"], key=lambda name: name == kind):
+    for name in sorted(registry.NAMES["Unit"], key=lambda name: name == kind):
         try:
-            unit: Any = names.find("Unit", name)
+            unit: Any = registry.find("Unit", name)
         except MissingWingError as error:
             missing += [error] if name == kind else []
             continue

@@ -14,8 +14,8 @@ import torch
 from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Aligner, TwoWayAligner, can
+from transduce.core.registry import model_name
 from transduce.core.types import Padded
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.wings.alignment.attention_weights import AttentionChoice, attention_weights, check_attends

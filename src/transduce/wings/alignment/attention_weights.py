@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
-from transduce.core.names import model_name, name_of
 from transduce.core.protocols import Autoregressive, can
+from transduce.core.registry import model_name, name_of
 from transduce.core.types import PAD, Padded
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.search.forcing import shifted

@@ -12,9 +12,9 @@ from transduce.core.types import UNK
 from transduce.data.preparation import NOTHING, Tokenizers
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import Symbols, TextTokenizer
+from transduce.runs.from_model import write_run
 from transduce.runs.layout import CONFIG, Checkpoint
 from transduce.runs.run import Run
-from transduce.runs.writing import write_run
 from transduce.training.begin import RunExistsError
 from transduce.training.settings import Settings
 from transduce.wings.counted import arpa

@@ -17,8 +17,8 @@ from transduce.answers.answer import Answer, Output
 from transduce.answers.batches import sorted_batches
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Framewise, can
+from transduce.core.registry import model_name
 from transduce.core.types import Padded
 from transduce.wings.ctc.lattice import Lattice, Span
 

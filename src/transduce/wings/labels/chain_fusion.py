@@ -12,8 +12,8 @@ from torch import nn
 
 from transduce.core.chain import Trellis
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Chain, Model, lacking_verbs
+from transduce.core.registry import model_name
 from transduce.layers.modules import module_list
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import RequestError, UserError
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.service import Service
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from transduce.answers.answer_values import json_text
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 from transduce.wings.serving.catalogue import UnknownModelError
 
 log = logging.getLogger("transduce.wings.serving")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.core.errors import UserError
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 
 Floats = NDArray[np.floating[Any]]
 Subwords = Callable[[str], Floats]  # a word to its vector [D], from its character n-grams

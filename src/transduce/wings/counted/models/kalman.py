@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from transduce.core import names
+from transduce.core import registry
 from transduce.core.errors import UserError
 from transduce.core.types import Forecasts, Padded
 from transduce.data.pairs import Pairs
@@ -53,7 +53,7 @@ class KalmanFilter(nn.Module):
         super().__init__()
         _check(source_vocabulary, target_vocabulary, components, steps, estimation, start)
         self.steps, self.channels, self.estimation, self.start = steps, target_vocabulary, estimation, start
-        self.component_names = [names.name_of("Component", type(each)) or type(each).__name__ for each in components]
+        self.component_names = [registry.name_of("Component", type(each)) or type(each).__name__ for each in components]
         self.sizes = [len(each.block(self.channels).transition) for each in components]
         block = joined([each.block(self.channels) for each in components])
         states = len(block.transition)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import (
     Aligner,
     Autoregressive,
@@ -26,6 +25,7 @@ from transduce.core.protocols import (
     Regressor,
     can,
 )
+from transduce.core.registry import model_name
 from transduce.core.types import BOS, Padded
 from transduce.training.counted import Counted, PartlyCounted
 from transduce.wings.ctc.prefixes import Prefixes

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from transduce.core.errors import MissingPackageError, UserError
-from transduce.core.names import model_name
+from transduce.core.registry import model_name
 from transduce.core.types import Padded
 from transduce.wings.engines.export.graphs import Graph, graphs_of
 from transduce.wings.engines.export.quantisation import quantise

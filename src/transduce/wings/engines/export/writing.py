@@ -13,8 +13,8 @@ from transduce.answers.transducer import Transducer
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.files import replace_folder
-from transduce.core.names import model_name
 from transduce.core.protocols import Model, Search
+from transduce.core.registry import model_name
 from transduce.core.types import Example, Padded
 from transduce.data.corpora import DataError
 from transduce.metrics.base import metric

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.core.errors import MissingPackageError, UserError
-from transduce.runs.writing import check_empty, write_run
+from transduce.runs.from_model import check_empty, write_run
 from transduce.wings.engines.foreign.original import Original
 from transduce.wings.engines.foreign.writing import write_original
 from transduce.wings.engines.importing import hugging_face, joeynmt, joeynmt_files, npz

@@ -12,9 +12,9 @@ from typing import Any
 from transduce.core import config
 from transduce.core.config.user_data import Merged
 from transduce.core.errors import UserError
-from transduce.core.names import find
 from transduce.core.protocols import can
 from transduce.core.recipes import BUDGET
+from transduce.core.registry import find
 from transduce.runs.run import Run
 from transduce.training.begin import train
 from transduce.training.callbacks import Callback, Started, Update

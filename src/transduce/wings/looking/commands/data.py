@@ -30,7 +30,7 @@ def data(
     from transduce.core import config
     from transduce.core import recipes as package
     from transduce.core.config.user_data import Merged, borrowed
-    from transduce.core.names import alternatives
+    from transduce.core.registry import alternatives
     from transduce.data.settings import Data
     from transduce.training.settings import Settings
     from transduce.wings.looking.survey import survey

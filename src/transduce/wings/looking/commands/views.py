@@ -12,7 +12,7 @@ import typer
 from transduce.cli import formats
 from transduce.cli.options import BeamSize, RunOptions
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
+from transduce.core.registry import model_name
 from transduce.core.text_files import read_text
 from transduce.wings.pages.page import write
 

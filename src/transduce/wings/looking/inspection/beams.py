@@ -14,8 +14,8 @@ import torch
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, Search, can
+from transduce.core.registry import model_name
 from transduce.core.types import BOS, SPECIALS, Hypothesis
 from transduce.search.base import Expansion
 from transduce.search.beam import Beam

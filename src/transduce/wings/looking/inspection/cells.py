@@ -17,8 +17,8 @@ from torch import Tensor
 from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, can
+from transduce.core.registry import model_name
 from transduce.core.types import BOS, EOS
 from transduce.wings.looking.inspection.attention import SHADES
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Parallel, can
+from transduce.core.registry import model_name
 from transduce.core.types import UNK
 from transduce.metrics.units import columns, padded, shown
 from transduce.wings.labels.search import label_log_probs, only_labels

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, can
+from transduce.core.registry import model_name
 from transduce.search.forcing import shifted
 from transduce.wings.pages.palette import FAINT, HUES, INK, RULE
 from transduce.wings.pages.plots import figure, save

@@ -18,8 +18,8 @@ from torch import Tensor
 from transduce.answers.batches import windows
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, can
+from transduce.core.registry import model_name
 from transduce.core.types import Padded
 from transduce.search.forcing import shifted
 from transduce.wings.alignment.attention_weights import recorded

@@ -16,8 +16,8 @@ from transduce.answers.answer import Output, with_warnings
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Chain, Parallel, Searching, can
+from transduce.core.registry import model_name
 from transduce.core.types import UNK
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.metrics.units import columns, padded, shown

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Aligner, can
+from transduce.core.registry import model_name
 from transduce.metrics.units import columns, padded
 from transduce.wings.alignment.attention_weights import AttentionChoice
 from transduce.wings.alignment.corpus import CorpusAlignment

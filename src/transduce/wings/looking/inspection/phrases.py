@@ -11,8 +11,8 @@ from transduce.answers.derivations import Derived, Phrase
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.core.files import write_text
-from transduce.core.names import model_name
 from transduce.core.protocols import Deriving, can
+from transduce.core.registry import model_name
 from transduce.metrics.units import columns, padded
 from transduce.wings.looking.inspection.tree import SearchTree
 

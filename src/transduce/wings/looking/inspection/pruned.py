@@ -11,8 +11,8 @@ from typing import Any, cast
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.layers.modules.attention.pruning import keep_heads
+from transduce.runs.from_model import check_empty, write_run
 from transduce.runs.run import Run
-from transduce.runs.writing import check_empty, write_run
 from transduce.wings.looking.inspection.pruning import Head
 
 TYPES = ("encoder-decoder", "language-model")  # types of models with the setting kept_heads

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
+from transduce.core.registry import model_name
 from transduce.search.forcing import shifted
 from transduce.wings.looking.inspection.untrained import untrained
 from transduce.wings.pages.palette import FAINT, HUES, INK, RULE

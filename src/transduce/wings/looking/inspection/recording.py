@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
+from transduce.core.registry import model_name
 from transduce.wings.alignment.attention_weights import recorded
 
 Arrays = dict[str, list[NDArray[np.float32]]]

@@ -16,8 +16,8 @@ from torch import Tensor
 from transduce.answers.transducer import Transducer
 from transduce.core import tree as trees
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Autoregressive, Mixed, Parallel, can
+from transduce.core.registry import model_name
 from transduce.metrics.units import aligned, shown
 from transduce.search.forcing import shifted
 from transduce.wings.alignment.alignments import pair_alignments

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Density, can
+from transduce.core.registry import model_name
 from transduce.core.types import EOS, Forecasts, Hypothesis, Padded
 from transduce.data.tokenizers.base import Scaled
 from transduce.wings.pages.palette import FAINT, HUES, INK, RULE

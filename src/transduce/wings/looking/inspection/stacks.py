@@ -9,8 +9,8 @@ from typing import cast
 from transduce.answers.derivations import Derived
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Deriving, can
+from transduce.core.registry import model_name
 from transduce.core.types import SPECIALS, UNK, Derivation
 from transduce.data.preparation import Tokenizers
 from transduce.wings.counted.phrases.search.stack import StackSearch

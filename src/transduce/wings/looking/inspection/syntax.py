@@ -19,7 +19,7 @@ from torch import Tensor
 from transduce.answers.batches import windows
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
+from transduce.core.registry import model_name
 from transduce.data import conll
 from transduce.data.corpora import text_lines
 from transduce.wings.alignment.sides import parts_of_words, read_side

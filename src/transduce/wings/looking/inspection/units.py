@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from transduce.answers.answer import Output
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import Mixed, Model, can
+from transduce.core.registry import model_name
 from transduce.metrics.units import columns, padded
 from transduce.wings.counted.cut import Cut
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
 from transduce.data.origins import tsv_splits

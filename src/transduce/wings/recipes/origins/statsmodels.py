@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from transduce.core.names import alternatives
+from transduce.core.registry import alternatives
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
 from transduce.data.origins import package, tsv_splits

@@ -116,7 +116,7 @@ def _start(transducer: Transducer, labels: tuple[str, ...], turns: int | None) -
         )
     for given, column in zip(labels, known, strict=True):
         if given not in column:
-            from transduce.core.names import alternatives
+            from transduce.core.registry import alternatives
 
             raise UserError(f"--label {given!r}: no such label{alternatives(given, column)}")
     return Conversation(most, labels)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from transduce.core import config, names
+from transduce.core import config, registry
 from transduce.core.finite import first_wrong
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
@@ -94,7 +94,7 @@ class SignalTokenizer(RecordedNumbers):
         unit: Any = self._unit
         options = {key: value for key, value in asdict(unit).items() if value is not None}
         return {
-            "signal": {"type": names.name_of("Unit", type(unit)), **options},
+            "signal": {"type": registry.name_of("Unit", type(unit)), **options},
             "mean": list(self._mean),
             "scale": list(self._scale),
         }

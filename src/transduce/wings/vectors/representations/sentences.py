@@ -14,8 +14,8 @@ from transduce.answers.shares import telling
 from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.errors import RequestError, UserError
-from transduce.core.names import model_name
 from transduce.core.protocols import ComparesSentences, can
+from transduce.core.registry import model_name
 from transduce.core.types import Memory, Padded
 from transduce.data.tokenizers.base import cut
 from transduce.layers.modules.pooling import pool
