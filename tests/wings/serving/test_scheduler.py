@@ -15,7 +15,7 @@ from transduce import Constraints, Extras, Request, Transducer
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
-from transduce.wings.serving.lanes import FairQueue, Lane, Turns, Waiting
+from transduce.wings.serving.lanes import TURN, FairQueue, Lane, Turns, Waiting
 from transduce.wings.serving.scheduler import Scheduler
 
 PATIENCE = 60  # seconds, for a machine that is busy
@@ -133,9 +133,9 @@ def test_a_client_with_much_work_delays_nobody(alone: Transducer, gate: Gate) ->
 
 def test_clients_take_turns() -> None:
     queue = FairQueue()
-    for client, source in zip("aaabbc", "123456", strict=True):
-        queue.add(Waiting(Request(source), None, client))
-    assert "".join(queue.pop().request.source for _ in range(len(queue))) == "146253"
+    for client in "a" * (2 * TURN) + "b" * 3 + "c":
+        queue.add(Waiting(Request(client), None, client))
+    assert "".join(queue.pop().request.source for _ in range(len(queue))) == "a" * TURN + "bbbc" + "a" * TURN
 
 
 def test_time_is_shared_between_express_and_other_lanes() -> None:

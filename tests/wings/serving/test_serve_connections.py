@@ -236,6 +236,13 @@ def test_a_client_that_has_gone_leaves_its_place(started: Started, gate: Gate) -
     assert 'transduce_requests_total{route="/predict",status="499"} 2.0' in text
 
 
+def test_answers_are_sent_at_once() -> None:
+    with bound("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_connections_are_limited(started: Started) -> None:
     others = [connected(started) for _ in range(LIMITS.connections)]
     assert b" 503 " in ask(started, {"source": "abc"})

@@ -15,6 +15,7 @@ from transduce.search.continuous import ContinuousBatch
 
 SLICE = 0.1  # seconds that a fixed batch should take, because nothing interrupts it
 FIRST = 4  # requests of a lane's first fixed batch, before its time is known
+TURN = 16  # requests of one client in a row: with single ones, equal clients would all wait until all are answered
 
 
 @dataclass(eq=False)
@@ -31,10 +32,11 @@ class Waiting:
 
 
 class FairQueue:
-    """Waiting requests. The clients take turns; the requests of one client keep their order."""
+    """Waiting requests. The clients take turns of at most ``TURN`` requests; those of one client keep their order."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[Hashable, deque[Waiting]] = OrderedDict()
+        self._taken = 0  # in this turn
 
     def add(self, each: Waiting) -> None:
         self._of.setdefault(each.client, deque()).append(each)
@@ -43,16 +45,20 @@ class FairQueue:
         """Removes and returns the oldest request of the client whose turn it is."""
         client, own = next(iter(self._of.items()))
         each = own.popleft()
-        if own:
-            self._of.move_to_end(client)
-        else:
+        self._taken += 1
+        if not own:
             del self._of[client]
+            self._taken = 0
+        elif self._taken == TURN:
+            self._of.move_to_end(client)
+            self._taken = 0
         return each
 
     def forget_cancelled(self) -> None:
         """Removes the requests whose futures were cancelled."""
         left = {client: deque(each for each in own if not each.future.cancelled()) for client, own in self._of.items()}
         self._of = OrderedDict((client, own) for client, own in left.items() if own)
+        self._taken = 0
 
     def __iter__(self) -> Iterator[Waiting]:
         return (each for own in self._of.values() for each in own)

@@ -19,12 +19,18 @@ KEEP_ALIVE = 30  # seconds that a connection may be idle between two requests
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that is bound to ``host`` and ``port``. Port 0 takes any free port. Raises UserError if that fails."""
+    """A socket that is bound to ``host`` and ``port``. Port 0 takes any free port. Raises UserError if that fails.
+
+    Its connections send each part of an answer at once. Without TCP_NODELAY the second part would wait for the client's
+    acknowledgement, 40 ms; asyncio sets it only for sockets whose protocol is given by number.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         raise UserError(f"--host {host} --port {port}: {error}; name another address or port") from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def address(listening: socket.socket) -> str:
