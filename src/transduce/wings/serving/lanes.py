@@ -15,6 +15,7 @@ from transduce.search.continuous import ContinuousBatch
 
 SLICE = 0.1  # seconds that a fixed batch should take, because nothing interrupts it
 FIRST = 4  # requests of a lane's first fixed batch, before its time is known
+SHARES = {True: 3, False: 1}  # of the time, for express lanes and for all others
 TURN = 16  # requests of one client in a row: with single ones, equal clients would all wait until all are answered
 
 
@@ -54,6 +55,10 @@ class FairQueue:
             self._taken = 0
         return each
 
+    @property
+    def clients(self) -> set[Hashable]:
+        return set(self._of)
+
     def forget_cancelled(self) -> None:
         """Removes the requests whose futures were cancelled."""
         left = {client: deque(each for each in own if not each.future.cancelled()) for client, own in self._of.items()}
@@ -71,7 +76,7 @@ class Lane:
     """Requests that are searched together: in a running ``batch``, or in fixed batches if it is None.
 
     ``express`` is True for the requests of clients that have asked for little. ``nbest`` is the number of outputs for
-    each request; None is the search's own. ``seconds`` is the time that the lane has used.
+    each request; None is the search's own. ``seconds`` is the time that each of its clients has used.
     """
 
     def __init__(self, express: bool, nbest: int | None, batch: ContinuousBatch[Any] | None) -> None:
@@ -82,6 +87,10 @@ class Lane:
     @property
     def busy(self) -> bool:
         return bool(self.active or len(self.waiting))
+
+    @property
+    def clients(self) -> int:
+        return len(self.waiting.clients | {each.client for each in self.active.values()})
 
     @property
     def room(self) -> int:
@@ -96,28 +105,30 @@ class Lane:
 
 
 class Turns:
-    """Chooses the lane that is next. Express lanes together get as much time as all others together; within each of the
-    two halves, the lane that has used the least time is next.
+    """Chooses the lane that is next. There are two classes, the express lanes and all others. If both have work, the
+    express lanes get three quarters of the time. Within a class, each client has an equal part, and a lane the parts of
+    its clients.
     """
 
     def __init__(self) -> None:
-        self._used = {True: 0.0, False: 0.0}
+        self._used = {True: 0.0, False: 0.0}  # seconds of each class, divided by its share
 
     def join(self, lane: Lane, busy: Sequence[Lane]) -> None:
         """Call it before an idle lane gets its first request, with the lanes that are ``busy``. Time without work earns
         no turns.
         """
-        half = [each.seconds for each in busy if each.express == lane.express]
-        lane.seconds = max([lane.seconds, *([min(half)] if half else [])])
-        if not half:
+        same = [each.seconds for each in busy if each.express == lane.express]
+        lane.seconds = max([lane.seconds, *([min(same)] if same else [])])
+        if not same:
             self._used[lane.express] = max(self._used.values())
 
     def next(self, busy: Sequence[Lane]) -> Lane:
         """The lane whose turn it is."""
-        halves = {each.express for each in busy}
-        half = min(halves, key=lambda express: (self._used[express], not express))
-        return min((each for each in busy if each.express == half), key=lambda each: each.seconds)
+        classes = {each.express for each in busy}
+        chosen = min(classes, key=lambda express: (self._used[express], not express))
+        return min((each for each in busy if each.express == chosen), key=lambda each: each.seconds)
 
-    def charge(self, lane: Lane, seconds: float) -> None:
-        lane.seconds += seconds
-        self._used[lane.express] += seconds
+    def charge(self, lane: Lane, seconds: float, clients: int) -> None:
+        """Call it after a lane has worked for this many clients."""
+        lane.seconds += seconds / max(1, clients)
+        self._used[lane.express] += seconds / SHARES[lane.express]

@@ -34,9 +34,9 @@ class Scheduler:
 
     Requests with the same ``nbest`` share a lane. Requests that cannot share a running batch (constraints, a given
     target, replaced unknowns, an empty source, or a search or an engine without continuous batching) have a lane of
-    short fixed batches. Clients with little work have lanes of their own, with a queue and half of the time. So a
-    client with much work delays a short request by no more than a step of a batch, and by the same time again as its
-    own search needs. In each lane, the clients take turns. ``clock`` returns seconds.
+    short fixed batches. Clients with little work have lanes of their own, with a queue and three quarters of the time.
+    So a client with much work delays a short request by no more than a step of a batch, and by a third of the time that
+    its own search needs. In each lane, the clients take turns. ``clock`` returns seconds.
 
     It is a context manager; at its end it calls ``close``. Raises UserError for a ``batch_size`` that no batch has, or
     a ``queue`` below 1.
@@ -180,7 +180,7 @@ class Scheduler:
 
     def _work(self) -> None:
         while (lane := self._wait()) is not None:
-            begun = time.perf_counter()
+            begun, clients = time.perf_counter(), lane.clients
             try:
                 self._give_up()
                 self._advance(lane)
@@ -191,7 +191,7 @@ class Scheduler:
                 if lane.batch is not None:
                     lane.batch = self._running_batch(lane.batch.search)
             with self._changed:
-                self._turns.charge(lane, time.perf_counter() - begun)
+                self._turns.charge(lane, time.perf_counter() - begun, clients)
 
     def _wait(self) -> Lane | None:
         """Waits until there is something to do. Returns the lane whose turn it is; None if nothing is left and the
