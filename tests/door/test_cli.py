@@ -8,6 +8,7 @@ import inspect
 import json
 import math
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from transduce.core.errors import MissingPackageError, RequestError, StoppedErro
 from transduce.metrics.significance import Interval
 
 Call = Callable[..., tuple[int, str, str]]
+PATIENCE = 60  # seconds
 COMMANDS = [
     "benchmark",
     "back-translate",
@@ -534,6 +536,20 @@ def test_files_of_unequal_length_name_both_counts(trained: Path, tmp_path: Path,
     line = told(call("evaluate", trained, f"--source={tmp_path / 'source'}", f"--target={tmp_path / 'target'}"))
     assert "3" in line
     assert "2" in line
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "answer"), [("predict", "ab", r"[a-z]*"), ("score", "ab\tba", r"-\d+\.\d+")]
+)
+def test_a_line_of_a_pipe_is_answered_before_the_next(trained: Path, command: str, line: str, answer: str) -> None:
+    run = [sys.executable, "-m", "transduce", command, str(trained), "--device=cpu", "--threads=1"]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(2):
+            process.stdin.write(f"{line}\n")
+            assert select.select([process.stdout], [], [], PATIENCE)[0]
+            assert re.fullmatch(answer, process.stdout.readline().rstrip("\n"))
 
 
 def test_a_closed_standard_input_has_nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:

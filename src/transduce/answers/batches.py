@@ -7,6 +7,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TypeVar
 
+from transduce.answers.arrivals import Arrivals
 from transduce.core.config.errors import shown
 from transduce.core.errors import UserError
 
@@ -37,7 +38,7 @@ def check_batch_size(batch_size: int) -> None:
 
 def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
     """Yields the items, in order, in lists of ``size``; the last list may be shorter. Reads a list when it is asked
-    for.
+    for. A list of ``Arrivals`` also ends when they pause.
 
     Raises UserError for a ``size`` below 1 or above ``LARGEST``. If ``items`` raises an error, it yields the items
     before it first.
@@ -48,7 +49,8 @@ def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
     while problem is None:
         window = list[R]()
         try:
-            window.extend(islice(iterator, size))  # keeps what comes before an error
+            following = iterator.window(size) if isinstance(iterator, Arrivals) else islice(iterator, size)
+            window.extend(following)  # keeps what comes before an error
         except Exception as error:
             problem = error
         if window:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from transduce.core.errors import UserError
+from transduce.core.pipes import Pipe
 
 if TYPE_CHECKING:
     from transduce.answers.answer import ReadsLines
@@ -225,7 +228,37 @@ def examples_of(
 def _standard_input() -> IO[bytes]:
     if sys.stdin is None:  # it was closed: <&-
         raise UserError("there is nothing to read: standard input is closed, and no file is named; give one of them")
-    return sys.stdin.buffer
+    return cast("IO[bytes]", _pipe()) or sys.stdin.buffer
+
+
+def _pipe() -> Pipe | None:
+    """Standard input, if its lines may come slowly: a pipe, a terminal or a connection. None if it is a file."""
+    try:
+        number = -1 if sys.stdin is None else sys.stdin.fileno()
+        return None if S_ISREG(os.fstat(number).st_mode) else _opened(number)
+    except OSError:  # it has no descriptor
+        return None
+
+
+@cache
+def _opened(number: int) -> Pipe:
+    """One object for all readers of a descriptor, because it holds the bytes that have been read ahead."""
+    return Pipe(number)
+
+
+def piped(files: Sequence[Path] | None) -> bool:
+    """True if the input is standard input, and this is no file."""
+    return not files and _pipe() is not None
+
+
+def arriving(items: Iterable[T], pause: float) -> Iterable[T]:
+    """The ``items`` that are read from standard input, a pipe: a window of them ends when nothing comes for ``pause``
+    seconds.
+    """
+    from transduce.answers.arrivals import Arrivals
+
+    pipe = _pipe()
+    return items if pipe is None else Arrivals(items, partial(pipe.ready, pause))
 
 
 def _numbered_lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[tuple[str, str]]:

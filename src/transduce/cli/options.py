@@ -33,6 +33,15 @@ SourceFile = Annotated[Path | None, typer.Option("--source", help="A file of sou
 TargetFile = Annotated[Path | None, typer.Option("--target", help="Its targets, line by line.")]
 BeamSize = Annotated[int | None, typer.Option("--beam", min=1, max=10_000, help="Beam size; 1 is greedy.")]
 BatchSize = Annotated[int, typer.Option(min=1, max=1_000_000, help="Sentences searched at a time.")]
+Pause = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=3600.0,
+        help="Answer what has come when a pipe or a terminal gives no line for this many seconds.",
+        metavar="SECONDS",
+    ),
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")]
 Precision = Annotated[
     str,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli import formats, inputs
-from transduce.cli.options import BatchSize, BeamSize, Files, RunOptions
+from transduce.cli.options import BatchSize, BeamSize, Files, Pause, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.cli.shards import answer_on_cluster, shards_of
 from transduce.cli.unanswered import Unanswered
@@ -43,6 +43,7 @@ def predict(
     format: Annotated[
         str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
+    pause: Pause = 0.05,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -65,7 +66,7 @@ def predict(
 ) -> None:
     """Write the model's best output for each input line, in order."""
     from transduce.answers.answer import with_warnings
-    from transduce.answers.request import NO_EXTRAS
+    from transduce.answers.request import NO_EXTRAS, requests_for
 
     write, unanswered = formats.choose(format, formats.PREDICTIONS), Unanswered()
     text_alone = (nbest or 1) == 1 and format == "text" and out is None and window is None and trained.workers == 1
@@ -82,10 +83,16 @@ def predict(
     if cluster is not None and files and out is not None:
         answer_on_cluster(cluster, _shards(files, out, bool(request_options.prefixes), shard), out)
         return
+    piped = out is None and request_options.constraints is None and inputs.piped(files)
+    at_once = piped or batch_size == 1
+
+    def arriving(requests: Iterator[Request]) -> Iterable[Request]:
+        return inputs.arriving(requests, pause) if piped else requests
+
     if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
         light = light if nbest is None else light.resized(beam, nbest)
-        lines = inputs.sources(files, light)
-        _print(unanswered.counted(with_warnings(light.answer(lines, batch_size, tolerant=True))), write, batch_size)
+        given = arriving(requests_for(inputs.sources(files, light)))
+        _print(unanswered.counted(with_warnings(light.answer(given, batch_size, tolerant=True))), write, at_once)
         unanswered.end()
         return
     transducer = trained.load(beam)
@@ -102,12 +109,12 @@ def predict(
     search = None if nbest is None else transducer.search.resized(beam, nbest)
     window = window or transducer.window_size(batch_size)
 
-    def answers(requests: Iterator[Request], first: int = 1) -> Iterator[Answer]:
+    def answers(requests: Iterable[Request], first: int = 1) -> Iterator[Answer]:
         found = transducer.answer(requests, search, batch_size, window, first, tolerant=True)
         return unanswered.counted(with_warnings(found, first))
 
     if out is None:
-        _print(answers(request_options.read(files, extras, transducer)), write, batch_size)
+        _print(answers(arriving(request_options.read(files, extras, transducer))), write, at_once)
         unanswered.end()
         return
     settings = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
@@ -152,11 +159,11 @@ def _shards(files: list[Path], out: Path, prefixes: bool, only: str | None) -> l
     return shards_of(files[0], out, only)
 
 
-def _print(answers: Iterable[Answer], write: formats.Writer, batch_size: int) -> None:
-    """Prints the lines of each answer; if ``batch_size`` is 1, as soon as the answer is there."""
+def _print(answers: Iterable[Answer], write: formats.Writer, at_once: bool) -> None:
+    """Prints the lines of each answer; if ``at_once``, as soon as the answer is there."""
     for answer in answers:
         for line in write(answer):
-            print(line, flush=batch_size == 1)
+            print(line, flush=at_once)
 
 
 def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from transduce.cli import formats, inputs
-from transduce.cli.options import BatchSize, RunOptions, SourceFile, TargetFile
+from transduce.cli.options import BatchSize, Pause, RunOptions, SourceFile, TargetFile
 from transduce.cli.unanswered import Unanswered
 
 
@@ -23,6 +23,7 @@ def score(
         str, typer.Option(help="text (the log-probability), tsv (source, log-probability, target) or jsonl.")
     ] = "text",
     batch_size: BatchSize = 64,
+    pause: Pause = 0.05,
 ) -> None:
     """Write the model's log-probability of each target, given its source; for a language model, of each line."""
     from transduce.answers.answer import with_warnings
@@ -33,10 +34,12 @@ def score(
     columns = inputs.source_columns(transducer)
     signal = transducer.source_tokenizer.signal
     longest = inputs.longest_line(transducer)
-    given = inputs.pairs(files, source, target, transducer.conditional, signal, columns, longest)
-    requests = (Request(text, target=output) for text, output in given)
+    pairs = inputs.pairs(files, source, target, transducer.conditional, signal, columns, longest)
+    requests = (Request(text, target=output) for text, output in pairs)
+    piped = not (source or target) and inputs.piped(files)
+    given = inputs.arriving(requests, pause) if piped else requests
     unanswered = Unanswered()
-    for answer in unanswered.counted(with_warnings(transducer.answer(requests, None, batch_size, tolerant=True))):
+    for answer in unanswered.counted(with_warnings(transducer.answer(given, None, batch_size, tolerant=True))):
         for line in write(answer):
-            print(line)
+            print(line, flush=piped or batch_size == 1)
     unanswered.end()

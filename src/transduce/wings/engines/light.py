@@ -66,13 +66,13 @@ class LightTransducer:
     def __call__(self, source: str | list[str] | tuple[str, ...]) -> str | list[str]:
         """The best output for one source, or for each source of a list."""
         given = [source] if isinstance(source, str) else source
-        texts = [answer.best.text for answer in with_warnings(self.answer(given))]
+        texts = [answer.best.text for answer in with_warnings(self.answer(map(Request, given)))]
         return texts[0] if isinstance(source, str) else texts
 
-    def answer(self, sources: Iterable[str], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]:
-        """Yields an answer to each source, in order. It reads up to 64 batches ahead; if ``batch_size`` is 1, it
-        answers each source before it reads the next. A source that cannot be read, and ``tolerant``, are as in
-        ``Pipeline.answer``.
+    def answer(self, requests: Iterable[Request], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]:
+        """Yields an answer to each request, in order, from its source alone. It reads up to 64 batches ahead; if
+        ``batch_size`` is 1, it answers each request before it reads the next. A source that cannot be read, and
+        ``tolerant``, are as in ``Pipeline.answer``.
         """
 
         def answered(requests: Sequence[Request], first: int) -> list[Answer]:
@@ -82,7 +82,7 @@ class LightTransducer:
             return [self._answer(*each) for each in zip(requests, rows, truncated, found, strict=True)]
 
         size = window_size(batch_size)
-        return settled(in_windows(map(Request, sources), size, answered), tolerant, HOPELESS if size > 1 else 1)
+        return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
 
     def _answer(
         self, request: Request, row: Any, shortened: Truncation | None, hypotheses: Sequence[Hypothesis]
