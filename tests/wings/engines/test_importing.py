@@ -19,6 +19,7 @@ import transduce
 from transduce.cli.app import main
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import BOS, EOS, SPECIALS, UNK, Padded
+from transduce.data.arrays import read_npz
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
 from transduce.wings.engines.foreign import marian
@@ -280,6 +281,18 @@ def test_other_models_of_marian_are_refused(
         import_run(folder, tmp_path / "run")
 
 
+def test_files_of_another_kind_are_refused(npz_folder: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, _ = npz_folder
+    (folder / "decoder.yml").write_text("- beam-size\n")
+    with pytest.raises(UserError, match=r"decoder\.yml is no table of settings"):
+        import_run(folder, tmp_path / "run")
+    (folder / "decoder.yml").write_text("")
+    arrays = read_npz(folder / "model.npz")
+    np.savez(folder / "model.npz", **arrays | {"Wemb": arrays["Wemb"].astype(str)})
+    with pytest.raises(UserError, match="no matrix Wemb of real numbers"):
+        import_run(folder, tmp_path / "run")
+
+
 # ---------------------------------------------------------------- refusals
 
 
@@ -296,8 +309,8 @@ def test_a_pickle_with_code_is_refused(model: Path, tmp_path: Path, monkeypatch:
     with pytest.raises(UserError, match="can run code"):
         import_run(tmp_path / "opus", tmp_path / "run")
     np.savez(tmp_path / "x.npz", np.array([Dangerous()], dtype=object))
-    with pytest.raises(UserError, match="file of numbers"):
-        npz.read_arrays(tmp_path / "x.npz")
+    with pytest.raises(UserError, match=r"not an \.npz file that can be read: Object arrays"):
+        read_npz(tmp_path / "x.npz")
     assert not Path("executed").exists()
     assert not (tmp_path / "run").exists()
     for wrong in (1, torch.empty(2, device="meta"), torch.eye(2).to_sparse()):

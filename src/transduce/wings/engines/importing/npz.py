@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 from transduce.core.errors import UserError
 from transduce.core.text_files import read_text
 from transduce.core.types import EOS, PAD, SPECIALS, UNK
+from transduce.data.arrays import read_npz
 from transduce.data.corpora import DataError
 from transduce.wings.engines.foreign.marian import ACTIVATIONS, BIAS, EMBEDDINGS, READOUT, SHARED, Numerics
 from transduce.wings.engines.importing.base import Foreign, Side
@@ -63,7 +63,7 @@ def read(folder: Path) -> Foreign:
     missing, and UserError if one is damaged or if the model is no Transformer that ours can be.
     """
     path = _only(sorted(folder.glob("*.npz")), folder)
-    arrays = read_arrays(path)
+    arrays = read_npz(path)
     settings = _settings(arrays, path)
     _check(settings, path)
     shared = list(folder.glob("*vocab.yml"))
@@ -80,17 +80,6 @@ def read(folder: Path) -> Foreign:
     options = {"num_beams": _beam(folder), "max_length": 512}
     source, target = sides
     return Foreign(folder, config, tensors, source, target, options, silent=True, numerics=NUMERICS, notes=(NOTE,))
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a .npz file. Raises UserError if it is damaged, or if an array holds Python objects, which reading
-    would run as code.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, BadZipFile, KeyError) as error:
-        raise UserError(f"{path} is no .npz file of numbers ({error}); copy it again") from error
 
 
 def _only(paths: Sequence[Path], folder: Path) -> Path:
@@ -141,9 +130,10 @@ def _beam(folder: Path) -> int:
     """The beam size of decoder.yml, or Marian's own: 12."""
     path = folder / "decoder.yml"
     found = parsed(read_text(path), str(path)) if path.is_file() else {}
-    settings = found if isinstance(found, dict) else {}
-    check_kinds(settings, {"beam-size": "count"}, path)
-    return int(settings.get("beam-size") or 12)
+    if not isinstance(found, dict | None):
+        raise UserError(f"{path} is no table of settings; copy it again, or delete it")
+    check_kinds(found or {}, {"beam-size": "count"}, path)
+    return int((found or {}).get("beam-size") or 12)
 
 
 def _config(
@@ -233,6 +223,8 @@ def _with_padding(array_VD: np.ndarray[Any, Any]) -> Tensor:
 
 
 def _array(arrays: Mapping[str, np.ndarray[Any, Any]], name: str) -> np.ndarray[Any, Any]:
-    if name not in arrays or arrays[name].ndim != 2:
-        raise UserError(f"the .npz file has no matrix {name}, which a Transformer of Marian has; copy it again")
+    if name not in arrays or arrays[name].ndim != 2 or arrays[name].dtype.kind != "f":
+        raise UserError(
+            f"the .npz file has no matrix {name} of real numbers, which a Transformer of Marian has; copy it again"
+        )
     return arrays[name].astype(np.float32)

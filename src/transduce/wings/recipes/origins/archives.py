@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.core.errors import UserError
 from transduce.core.files import name_from
+from transduce.data.arrays import read_npz
 from transduce.data.base import SPLITS
 from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity
 from transduce.data.rows import read
@@ -54,7 +52,7 @@ class PictureArchive:
         return albums(folder / name_from([identity(path) for path in files]), lambda split: self._entries(paths[split]))
 
     def _entries(self, path: Path) -> Iterator[Entry]:
-        arrays = archived(path)
+        arrays = read_npz(path)
         pictures = _pictures(path, arrays)
         targets = self._labels(path, arrays) if self.text is None else self._texts(path, self.text)
         if len(pictures) != len(targets):
@@ -77,21 +75,6 @@ class PictureArchive:
         place, wanted = self.where
         found = zip(texts, _column(path, place), strict=True)
         return [text if told == wanted else None for text, told in found]
-
-
-def archived(path: Path) -> Arrays:
-    """The arrays of an .npz file by name, without running anything in it. Raises DataError if the file cannot be read
-    or is not an .npz.
-    """
-    try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise UserError("it is a single array, an .npy file; np.savez writes several with their names")
-        with found:
-            return dict(found)
-    # RuntimeError: encrypted, or packed in an unknown way
-    except (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is not an .npz file that can be read: {error}") from error
 
 
 def array(path: Path, arrays: Arrays, name: str) -> NDArray[Any]:

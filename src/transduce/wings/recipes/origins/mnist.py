@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from transduce.core.files import name_from
+from transduce.data.arrays import read_npz
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits, identity
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
-from transduce.wings.recipes.origins.archives import archived, array
+from transduce.wings.recipes.origins.archives import array
 from transduce.wings.recipes.origins.published import download, unpacked
 
 MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
@@ -71,7 +72,7 @@ class Mnist:
         own = None if self.folder is None else Path(self.folder).expanduser()
         if own is not None and (own / f"{split}.npz").exists():
             path = own / f"{split}.npz"
-            arrays = archived(path)
+            arrays = read_npz(path)
             images, labels = array(path, arrays, "images"), array(path, arrays, "labels")
         else:
             name = "t10k" if split == "test" else "train"
