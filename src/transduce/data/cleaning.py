@@ -181,7 +181,8 @@ def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
             if not account.stays("empty", place, f"the {empty[0]} is empty"):
                 continue
         if row.further:
-            account.tally.note("with further columns", "not read; data.columns chooses", account.place("source", row))
+            detail = "not read; data.columns chooses, or the suffix .dict makes each a target"
+            account.tally.note("with further columns", detail, account.place("source", row))
         yield row
 
 

@@ -21,12 +21,13 @@ from transduce.core.text_files import bounded_lines, kind_of, texts
 from transduce.data.addresses import Address, Stored, matching, stored
 
 Side = Literal["source", "target"]
-Format = Literal["tsv", "jsonl", "txt", "conllu", "conll", "trees", "parquet"]
+Format = Literal["tsv", "jsonl", "txt", "dict", "conllu", "conll", "trees", "parquet"]
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".jsonl": "jsonl",
     ".json": "jsonl",
     ".txt": "txt",
+    ".dict": "dict",
     ".conllu": "conllu",
     ".conll": "conll",
     ".trees": "trees",
@@ -85,10 +86,11 @@ class Files:
     """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``; or
     several ``corpora``, each of which is one of these.
 
-    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .conllu, .conll, .trees or .parquet, each
-    but the last optionally with .gz. Each line of a .txt file is a target without a source. Line n of one parallel file
-    belongs to line n of the others. ``source`` alone gives only sources, and ``target`` alone only targets. Several
-    files in ``target`` are several references of each source.
+    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .dict, .conllu, .conll, .trees or .parquet,
+    each but the last optionally with .gz. Each line of a .txt file is a target without a source. A .dict file is a
+    dictionary in the form of CMUdict: a word and a pronunciation, with "read(2)" and further columns for several
+    pronunciations of a word. Line n of one parallel file belongs to line n of the others. ``source`` alone gives only
+    sources, and ``target`` alone only targets. Several files in ``target`` are several references of each source.
 
     A name may be a pattern, such as "shards/*.tsv": then the corpus is all files that match, sorted by name. Patterns
     of parallel files must match equally many. A name with a scheme ("s3://bucket/a.tsv") is an address that fsspec
@@ -284,8 +286,8 @@ def format_of(path: str) -> Format:
                 raise DataError(f"{path} is {found.name}, and a file of data was expected: {found.remedy}")
         raise DataError(
             f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu, .conll or .trees "
-            "(or .txt, a target a line), optionally with .gz after it, or .parquet; two parallel text files are given "
-            "as source and target"
+            "(or .txt, a target a line; or .dict, a word and its pronunciation), optionally with .gz after it, or "
+            ".parquet; two parallel text files are given as source and target"
         )
     return FORMATS[suffix[0]]
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 from transduce.core.contents import form, is_table
 from transduce.core.text_files import head, reading
+from transduce.data import lexicons
 from transduce.data.addresses import Address
 from transduce.data.cleaning import SIDES, Report
 from transduce.data.corpora import Files, Side, Splits, format_of, present
@@ -52,6 +53,12 @@ def notices(data: Data, split: str | None, files: Files) -> Iterator[str]:
         rows = list(islice(data.rows(shard), ROWS))
         if (cells := header(rows)) is not None:
             yield _header_notice(shard, cells, split)
+        if marked := variants(rows):
+            yield (
+                f"{shard.paths[0]}: {len(marked)} of the first {len(rows):,} sources end with a number in parentheses, "
+                f"such as {marked[0]!r}, and occur without it too: if these are variants of one word, give the file "
+                "the suffix .dict, for which they have one source"
+            )
 
 
 def _forms(shard: Files) -> Iterator[str]:
@@ -89,6 +96,13 @@ def header(rows: Sequence[CorpusRow]) -> tuple[str, ...] | None:
         return None
     again = any(side[0] == text for side in sides for text in side[1:])
     return None if again or len(first) < 2 else first
+
+
+def variants(rows: Sequence[CorpusRow]) -> list[str]:
+    """The sources such as "read(2)" whose word is another source."""
+    sources = [row.source for row in rows if row.source]
+    words, alone = set(sources), [lexicons.VARIANT.sub(b"", source.encode()).decode() for source in sources]
+    return [source for source, word in zip(sources, alone, strict=True) if word != source and word in words]
 
 
 def _header_notice(shard: Files, cells: Sequence[str], split: str | None) -> str:

