@@ -18,13 +18,14 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
 from report import Report, machine, parse
 
 from transduce.core.types import Example, Prediction
+from transduce.data.base import SPLITS
 from transduce.data.corpora import lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
@@ -46,6 +47,14 @@ def read(paths: Iterable[Path]) -> list[Pair]:
 
 def divided(text: str) -> str:
     return " ".join(WORD.findall(text))
+
+
+def compressions(files: Mapping[str, Sequence[Path]]) -> dict[str, list[Pair]]:
+    """The compressions of each split. Training pairs that share a sentence with another split are left out."""
+    found = {split: read(paths) for split, paths in files.items()}
+    held_out = {text for split in ("valid", "test") for pair in found[split] for text in pair}
+    found["train"] = [pair for pair in found["train"] if not held_out.intersection(pair)]
+    return {split: [*filter(is_compression, pairs)] for split, pairs in found.items()}
 
 
 def is_compression(pair: Pair) -> bool:
@@ -96,10 +105,8 @@ def main() -> None:
         parser.add_argument(f"--{split}", type=Path, nargs="+", required=True)
     parser.add_argument("--pairs", type=Path)
     given = parse(parser)
-    found = {split: read(getattr(given, split)) for split in ("train", "valid", "test")}
-    held_out = {text for split in ("valid", "test") for pair in found[split] for text in pair}
-    found["train"] = [pair for pair in found["train"] if not held_out.intersection(pair)]
-    pairs = {split: [*filter(is_compression, all_pairs)] for split, all_pairs in found.items()}
+    files: dict[str, list[Path]] = {split: getattr(given, split) for split in SPLITS}
+    found, pairs = {split: read(paths) for split, paths in files.items()}, compressions(files)
     if given.pairs:
         given.pairs.mkdir(parents=True, exist_ok=True)
         for split, some in pairs.items():
