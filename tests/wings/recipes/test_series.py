@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -70,6 +71,43 @@ def test_tables_are_read_as_they_are_named(tmp_path):
         for name in ("s.csv", "s.tsv", "s.csv.gz")
     ]
     assert found[0] == found[1] == found[2]
+
+
+OTHERS = [
+    ("date;sold\n{};1.203,5\n{};,5\n{};-12\n", {"separator": ";", "decimal": ",", "thousands": "."}),
+    ('date,sold\n{},"1,203.5"\n{},.5\n{},-12\n', {"thousands": ","}),
+    ("date|sold\n{}|1 203.5\n{}|0.5\n{}|-12\n", {"separator": "|", "thousands": " "}),
+    ('date,sold\n{},"1203,5"\n{},"0,5"\n{},-12\n', {"decimal": ","}),
+]
+
+
+@pytest.mark.parametrize(("text", "form"), OTHERS)
+def test_tables_of_other_countries_are_read_as_the_error_proposes(tmp_path, text, form):
+    path, windows = tmp_path / "s.csv", Windows(1, 1, valid=0.25, test=0.25)
+    path.write_text(text.replace("{}", "1.1.20") + text.partition("\n")[2].replace("{}", "2.1.20") * 3)
+    with pytest.raises(DataError) as told:
+        Series(str(path), windows, ("sold",)).prepare(tmp_path)
+    proposed = re.findall(r"""--set 'data\.origin\.(\w+)="(.*?)"'""", str(told.value))
+    assert dict(proposed) == form
+    splits = windows_of(Series(str(path), windows, ("sold",), **form).prepare(tmp_path / "read"))
+    assert [float(step) for pair in splits["train"][:1] for step in pair] == [1203.5, 0.5]
+
+
+def test_two_readings_of_a_number_are_both_proposed(tmp_path):
+    (tmp_path / "s.csv").write_text('date,sold\n1.1.20,"1,203"\n2.1.20,"1,204"\n')
+    with pytest.raises(DataError, match=r"""decimal=","', or with --set 'data\.origin\.thousands=","'"""):
+        Series(str(tmp_path / "s.csv"), WINDOWS, ("sold",)).prepare(tmp_path)
+    with pytest.raises(DataError, match="decimal and thousands are both"):
+        Series("s.csv", WINDOWS, decimal=",", thousands=",")
+
+
+def test_columns_of_one_name_get_numbers(tmp_path):
+    path = tmp_path / "s.csv"
+    path.write_text("sold,sold\n" + "".join(f"{row},{row + 100}\n" for row in range(40)))
+    with pytest.raises(DataError, match=r"no column 'sold'; did you mean \"sold\.[12]\"\? Known: sold\.1, sold\.2"):
+        Series(str(path), WINDOWS, ("sold",)).prepare(tmp_path)
+    splits = windows_of(Series(str(path), WINDOWS, ("sold.2",)).prepare(tmp_path))
+    assert splits["train"][0][0].startswith("100 101")
 
 
 def test_a_table_that_has_changed_is_read_anew(tmp_path):
