@@ -338,6 +338,11 @@ NUMBERS: dict[str, config.Table] = {
     "transformers, by the window": forecaster(transformer()["encoder"], INSTANT, "window"),
     "lstm to dense, a density": forecaster(recurrent("plain")["encoder"], {"type": "dense"}, "window")
     | {"type": "density-forecaster"},
+    "linear autoregression": {"type": "linear", "order": 2, "steps": 6, "level": "window"},
+    "dense to dense, beside a linear autoregression": forecaster(
+        {"type": "dense", "max_length": 7, "width": 6}, {"type": "dense"}, "window"
+    )
+    | {"counted": {"type": "linear", "order": 2, "steps": 6, "level": "window"}},
     "kalman filter": {
         "type": "kalman",
         "components": ["level", {"type": "autoregression", "order": 2}, {"type": "free", "states": 2}],
@@ -489,7 +494,7 @@ def facts(table: config.Table) -> Facts:
     """The facts of the data that fit the model. A model that copies or shares a table needs one vocabulary for both
     sides.
     """
-    if table["type"] in ("forecaster", "density-forecaster", "kalman"):
+    if table["type"] in ("forecaster", "density-forecaster", "kalman", "linear"):
         return NUMERIC
     if table["type"] in ("hmm", "hmm-classifier"):
         emission = table["emission"]
@@ -540,8 +545,8 @@ def count(model: Any, seed: int) -> None:
 
 
 def series_pairs(generator: np.random.Generator) -> Pairs:
-    """Random walks of two channels. Six steps are the source, and three are the target."""
-    walks = generator.normal(size=(40, 9, NUMERIC.target_vocabulary)).cumsum(1)
+    """Random walks of two channels. Six steps are the source, and six are the target."""
+    walks = generator.normal(size=(40, 12, NUMERIC.target_vocabulary)).cumsum(1)
     sides = [np.pad(part.reshape(40, -1), ((0, 0), (0, 1)), constant_values=EOS) for part in np.split(walks, [6], 1)]
     return Pairs(*(Ragged(side.ravel(), np.arange(41) * side.shape[1]) for side in sides))
 

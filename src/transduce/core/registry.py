@@ -25,6 +25,7 @@ NAMES: dict[str, dict[str, str]] = {
         "language-model": "transduce.models.autoregressive:LanguageModel",
         "forecaster": "transduce.wings.signals.series.forecaster:Forecaster",
         "density-forecaster": "transduce.wings.signals.series.forecaster:DensityForecaster",
+        "linear": "transduce.wings.signals.series.linear:LinearForecaster",
         "kalman": "transduce.wings.counted.models.kalman:KalmanFilter",
         "tagger": "transduce.wings.labels.tagger:Tagger",
         "crf": "transduce.wings.labels.tagger:ConditionalRandomField",
@@ -216,6 +217,7 @@ NAMES: dict[str, dict[str, str]] = {
         "spec-augment": "transduce.wings.signals.augmentation.masks:SpecAugment",
         "noise": "transduce.wings.signals.augmentation.noise:Noise",
         "stretch": "transduce.wings.signals.augmentation.stretch:Stretch",
+        "warp": "transduce.wings.signals.augmentation.warp:Warp",
         "affine": "transduce.wings.signals.augmentation.affine:Affine",
     },
     "Optimizer": {

@@ -20,12 +20,14 @@ from transduce.wings.signals.augmentation.affine import Affine
 from transduce.wings.signals.augmentation.masks import SpecAugment
 from transduce.wings.signals.augmentation.noise import Noise
 from transduce.wings.signals.augmentation.stretch import Stretch
+from transduce.wings.signals.augmentation.warp import Warp, warped
 
 ALL: dict[str, Any] = {
     "spec-augment": SpecAugment(time=5, share=0.5, frequency=3),
     "noise": Noise(0.3),
     "stretch": Stretch(0.4),
     "affine": Affine(rotation=20, channels=2),
+    "warp": Warp(0.3),
 }
 LENGTHS, D = [9, 20, 14], 8
 IDS = torch.tensor([5, 2, 11])
@@ -130,6 +132,24 @@ def test_the_shortest_signals_and_no_stretch_stay() -> None:
     source = signal([1, 6])
     assert torch.equal(Stretch(0.0)(source, IDS[:2], 0, 1).values, source.values)
     assert Stretch(0.9)(source, IDS[:2], 0, 1).lengths[0] == 1
+
+
+def test_a_warped_ramp_is_two_lines_that_end_in_the_last_band() -> None:
+    ramp = Padded(torch.arange(1.0, 41)[None, None].expand(3, 2, -1), torch.full((3,), 2))  # band m, from 1, has m
+    lower, same, higher = warped(ramp, torch.tensor([0.8, 1.0, 1.25], dtype=torch.float64)).values[:, 0]
+    assert_close(same, ramp.values[0, 0])
+    bands = torch.arange(1.0, 41)
+    assert_close(lower[:32], (0.8 * bands[:32]).clamp(min=1))  # up to 0.8 of 41
+    assert_close(higher[:26], 1.25 * bands[:26])  # up to 0.8 of 41 / 1.25
+    assert_close(lower[32:], 26.24 + (41 - 26.24) / (41 - 32.8) * (bands[32:] - 32.8))
+    assert_close(higher[26:], (32.8 + (41 - 32.8) / (41 - 26.24) * (bands[26:] - 26.24)).clamp(max=40))
+
+
+def test_no_warping_and_one_band_stay() -> None:
+    source = signal(LENGTHS)
+    assert_close(Warp(0.0)(source, IDS, 0, 1).values, source.values)
+    one = Padded(source.values[..., :1], source.lengths)
+    assert_close(Warp(0.5)(one, IDS, 0, 1).values, one.values)
 
 
 MIDDLE = torch.full((1, 5), 0.5, dtype=torch.float64)

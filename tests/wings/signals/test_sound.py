@@ -131,6 +131,40 @@ def test_loudness_has_one_scale_for_all_bands(tmp_path):
     np.testing.assert_allclose(found, (energies - energies.mean()) / energies.std(), atol=2e-3)
 
 
+def test_the_mean_of_each_band_goes_and_the_deviation_is_one_for_all(tmp_path):
+    path = record(tmp_path / "a.wav", np.concatenate([tone(500), tone(900)]))
+    energies = Sound(RATE, mels=20).read(path)
+    (found,) = Sound(RATE, mels=20, normalisation="mean").learn([]).encode([path])
+    apart = energies - energies.mean(0)
+    np.testing.assert_allclose(found, apart / apart.std(), atol=2e-3)
+
+
+def test_silence_at_both_ends_is_cut(tmp_path):
+    silence = np.zeros(4000, np.float32)
+    path = record(tmp_path / "a.wav", np.concatenate([silence, tone(500), silence[:1000], tone(700), silence]))
+    every, cut = Sound(RATE, mels=20).read(path), Sound(RATE, mels=20, trim=30.0).read(path)
+    power = np.exp(every.astype(np.float64)).sum(1)
+    loud = np.flatnonzero(power >= power.max() / 1000)
+    np.testing.assert_allclose(cut, every[loud[0] : loud[-1] + 1])
+    assert len(cut) < len(every) - 80  # 0.5 s at either end have 98 frames; the silence between stays
+    quiet = record(tmp_path / "b.wav", silence)
+    assert len(Sound(RATE, trim=30.0).read(quiet)) == len(Sound(RATE).read(quiet))
+
+
+def test_cepstra_and_their_differences(tmp_path):
+    path = record(tmp_path / "a.wav", np.concatenate([tone(500), tone(900)]))
+    energies = Sound(RATE, mels=20).read(path)
+    found = Sound(RATE, mels=20, cepstra=13, differences=1).read(path)
+    for k in range(13):
+        wave = [math.cos(math.pi * k * (m + 0.5) / 20) for m in range(20)]
+        np.testing.assert_allclose(found[:, k], energies @ wave / math.hypot(*wave), atol=1e-4)
+    padded = np.concatenate([found[:1, :13]] * 2 + [found[:, :13]] + [found[-1:, :13]] * 2)
+    slopes = [np.polyfit(np.arange(5), padded[s : s + 5], 1)[0] for s in range(len(found))]
+    np.testing.assert_allclose(found[:, 13:], slopes, atol=1e-4)
+    unit = Sound(RATE, mels=20, cepstra=5, differences=2)
+    assert unit.read(path).shape[1] == unit.learn([]).factors == 15
+
+
 def test_recordings_are_read(tmp_path):
     unit = Sound(RATE, mels=20)
     for name, options in (("a.wav", {}), ("a.flac", {}), ("b.wav", {"subtype": "FLOAT"})):
@@ -260,6 +294,10 @@ def test_without_the_library(tmp_path, monkeypatch):
         ({"seconds": math.nan}, "seconds = nan"),
         ({"emphasis": 2}, "emphasis = 2"),
         ({"range": 0.0}, "range = 0.0: expected decibels"),
+        ({"trim": math.nan}, "trim = nan: expected decibels"),
+        ({"cepstra": 41}, "cepstra = 41: expected 1 to mels = 40"),
+        ({"cepstra": 0}, "cepstra = 0: expected 1 to mels"),
+        ({"differences": 3}, "differences = 3: expected 0, 1 or 2"),
     ],
 )
 def test_options_that_make_no_sense(options, problem):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, InstantDecoder, memory_widths
+from transduce.core.protocols import Encoder, InstantDecoder, Model, Regressor, can, memory_widths
+from transduce.core.registry import model_name
 from transduce.core.types import Factory, Forecasts, Padded, real_mask, widened
-from transduce.wings.signals.modules.numbers import grouped
+from transduce.training.counted import Counted
+from transduce.wings.signals.series.levels import Level, Levelled, check_level, level_of
 
-Level = Literal["none", "last", "window"]
 NARROWEST = 12.0  # largest absolute logarithm of a deviation, in units of the level's scale
 
 
@@ -27,6 +27,11 @@ class Forecaster(nn.Module):
     m) / s) (Kim et al. 2022, without their weights). 1e-5 is added to the variance. Both need as many output channels
     as input channels; otherwise UserError. ``predict`` raises UserError for more steps than the decoder's
     ``max_length``.
+
+    The network can learn beside a ``counted`` model c, such as "linear": y = c(x) + f(x), with the level taken from the
+    x of f alone, and s f for the level "window". c is counted before the first update, and f is 0 then. So the network
+    starts from the forecast of c, and learns what c leaves. Raises UserError unless c is a counted model that writes
+    numbers, as many steps as the decoder.
     """
 
     def __init__(
@@ -36,25 +41,34 @@ class Forecaster(nn.Module):
         source_vocabulary: int,
         target_vocabulary: int,
         level: Level = "none",
+        counted: Model | None = None,
     ) -> None:
         super().__init__()
-        if level not in ("none", "last", "window"):
-            raise UserError(f'level = "{level}": expected "none", "last" or "window"')
-        if level != "none" and source_vocabulary != target_vocabulary:
-            raise UserError(
-                f'level = "{level}" is given back to the channels it was taken from, but {source_vocabulary} are read '
-                f'and {target_vocabulary} written: set model.level = "none", or data.origin.targets to all columns'
-            )
+        check_level(level, source_vocabulary, target_vocabulary)
         self.encoder = encoder
         self.decoder = decoder(memory=memory_widths(encoder))
         self.steps, self.channels, self.level = self.decoder.max_length, target_vocabulary, level
+        self.counted: Any = counted
+        if counted is not None:
+            check_beside(counted, self.steps)
+            for parameter in self.decoder.projection.parameters():
+                nn.init.zeros_(parameter)
+
+    def counted_parts(self) -> Sequence[Any]:
+        return () if self.counted is None else (self.counted,)
 
     def predict(self, source: Padded, steps_B: Tensor) -> Tensor:
         features, level = self.decoded(source, steps_B)
-        numbers_BTC: Tensor = self.decoder.readout(features)
+        return self.forecast(source, steps_B, self.decoder.readout(features), level)
+
+    def forecast(self, source: Padded, steps_B: Tensor, numbers_BTC: Tensor, level: Levelled | None) -> Tensor:
+        """The forecast [B, T, C], from the network's own numbers."""
+        if self.counted is not None:
+            own_BTC = numbers_BTC if level is None else level.scale * numbers_BTC
+            return self.counted.predict(source, steps_B).to(own_BTC.dtype) + own_BTC
         return numbers_BTC if level is None else level.given_to(numbers_BTC)
 
-    def decoded(self, source: Padded, steps_B: Tensor) -> tuple[Any, _Levelled | None]:
+    def decoded(self, source: Padded, steps_B: Tensor) -> tuple[Any, Levelled | None]:
         """The decoder's features [B, T, ...], and the level that was removed from the source: None if ``level`` is
         "none". Raises UserError for too many steps.
         """
@@ -64,9 +78,23 @@ class Forecaster(nn.Module):
                 f"{longest} steps wanted: this model writes at most model.decoder.max_length = {self.steps}; ask for "
                 "fewer (search.steps), or train it for more"
             )
-        level = _level(grouped(source, self.channels), self.level) if self.level != "none" else None
+        level = level_of(source, self.channels, self.level)
         state = self.decoder.start(self.encoder(source if level is None else level.taken_from(source)))
         return self.decoder(state, steps_B, max(1, longest)), level
+
+
+def check_beside(counted: Any, steps: int) -> None:
+    """Raises UserError unless a network that writes ``steps`` steps can learn beside this model."""
+    if not (can(type(counted), Counted) and can(type(counted), Regressor)):
+        raise UserError(
+            f'counted = "{model_name(type(counted))}": a counted model that writes numbers was expected, "linear" or '
+            '"kalman"'
+        )
+    if counted.steps < steps:
+        raise UserError(
+            f"counted.steps = {counted.steps}: at least decoder.max_length = {steps} was expected, the steps that the "
+            "network writes"
+        )
 
 
 class DensityForecaster(Forecaster):
@@ -84,8 +112,9 @@ class DensityForecaster(Forecaster):
         source_vocabulary: int,
         target_vocabulary: int,
         level: Level = "none",
+        counted: Model | None = None,
     ) -> None:
-        super().__init__(encoder, decoder, source_vocabulary, target_vocabulary, level)
+        super().__init__(encoder, decoder, source_vocabulary, target_vocabulary, level, counted)
         self.spread = nn.Linear(self.decoder.projection.weight.shape[1], target_vocabulary)
         nn.init.zeros_(self.spread.weight)
         nn.init.zeros_(self.spread.bias)
@@ -95,11 +124,9 @@ class DensityForecaster(Forecaster):
 
     def distribution(self, source: Padded, steps_B: Tensor) -> Forecasts:
         features, level = self.decoded(source, steps_B)
-        mean_BTC = self.decoder.readout(features)
+        mean_BTC = self.forecast(source, steps_B, self.decoder.readout(features), level)
         deviation_BTC = self.spread(features).clamp(-NARROWEST, NARROWEST).exp()
-        if level is None:
-            return Forecasts(mean_BTC, deviation_BTC)
-        return Forecasts(level.given_to(mean_BTC), level.scale * deviation_BTC)
+        return Forecasts(mean_BTC, deviation_BTC if level is None else level.scale * deviation_BTC)
 
     def log_density(self, source: Padded, target: Padded) -> Tensor:
         found = self.distribution(source, (target.lengths - 1) // self.channels)
@@ -114,35 +141,3 @@ class DensityForecaster(Forecaster):
         unit_BN = (values_BN.where(known_BN, 0.0) - mean_BN.where(known_BN, 0.0)) / deviation_BN
         log_density_BN = -0.5 * unit_BN.square() - deviation_BN.log() - 0.5 * math.log(2 * math.pi)
         return log_density_BN.where(known_BN, 0.0)
-
-
-@dataclass(frozen=True)
-class _Levelled:
-    """The mean and the scale that are removed from a series, [B, 1, C] each: numbers become (x - ``mean``) / ``scale``.
-    For the level "last", the mean is the last step and the scale 1.
-    """
-
-    mean: Tensor
-    scale: Tensor
-
-    def taken_from(self, source: Padded) -> Padded:
-        """The source with numbers (x - mean) / scale. Its rows keep their form, [B, S * C + 1]."""
-        channels = self.mean.shape[-1]
-        x_BSC = grouped(source, channels).values
-        levelled_BN = ((x_BSC - self.mean) / self.scale).flatten(1)
-        return replace(source, values=torch.cat([levelled_BN, source.values[:, levelled_BN.shape[1] :]], 1))
-
-    def given_to(self, numbers_BTC: Tensor) -> Tensor:
-        return self.mean + self.scale * numbers_BTC
-
-
-def _level(x: Padded, kind: Level) -> _Levelled:
-    if kind == "last":
-        last_B1C = x.values[torch.arange(len(x.lengths), device=x.lengths.device), x.lengths - 1][:, None]
-        return _Levelled(last_B1C, torch.ones_like(last_B1C))
-    real_BSC = x.values * x.mask[..., None]
-    count_B11 = x.lengths[:, None, None]
-    mean_B1C = real_BSC.sum(1, keepdim=True) / count_B11
-    apart_BSC = (x.values - mean_B1C) * x.mask[..., None]
-    variance_B1C = apart_BSC.square().sum(1, keepdim=True) / count_B11
-    return _Levelled(mean_B1C, (variance_B1C + 1e-5).sqrt())  # a constant series has deviation 0

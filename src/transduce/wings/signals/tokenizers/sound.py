@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from transduce.core.finite import first_wrong
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.signal import SignalError, Steps, lacking, regular
+from transduce.wings.signals.tokenizers.cepstra import cepstra, decibels, with_differences, without_silence
 from transduce.wings.signals.tokenizers.mel import LogMel
 from transduce.wings.signals.tokenizers.tokenizer import SignalTokenizer, learned
 
 LOUDEST = 2**31  # largest floating-point sample: the size of integers of 32 bits, which some files hold
+MOST_DIFFERENCES = 2
 LONGEST = 2**20  # most samples of a window; a spectrum still fits in memory
 
 Samples = NDArray[np.float32]
+Normalisation = Literal["utterance", "mean", "loudness", "corpus", "none"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +35,16 @@ class Sound:
     frequencies (0.97 is usual, 0 means none). Recordings have ``rate`` samples a second. A recording with another rate
     is unreadable, or is converted with ``resample``. Channels are averaged. ``range`` is a number of decibels. Energies
     that are more than this below the loudest energy of the recording are raised to this distance. This hides the noise
-    of a microphone. None keeps all energies.
+    of a microphone. None keeps all energies. ``trim`` cuts the silence off both ends: the recording begins and ends
+    with a frame whose power is at most ``trim`` decibels below the loudest frame. None cuts nothing.
 
-    ``normalisation`` gives the energies mean 0 and standard deviation 1. "utterance" does so for each band of a
-    recording, and "corpus" for each band of the training set. "loudness" does so for all bands of a recording together,
-    which keeps the differences between bands. "none" changes nothing. It divides by at least 0.001. Lengths count
+    A step has the energies of the bands. With ``cepstra`` it has this number of mel-frequency cepstral coefficients
+    instead. ``differences`` appends their first differences over time (1), or also the second (2).
+
+    ``normalisation`` gives the numbers mean 0 and standard deviation 1. "utterance" does so for each band (or
+    coefficient) of a recording, and "corpus" for each of the training set. "mean" gives each band of a recording mean
+    0, and all bands together one deviation: a microphone that favours a band does not matter, and quiet bands stay
+    quiet. "loudness" has one mean for all bands, too. "none" changes nothing. It divides by at least 0.001. Lengths count
     frames. A recording longer than ``seconds`` is unreadable, and is not decoded. Raises DataError for a value that is
     not allowed.
     """
@@ -46,22 +54,28 @@ class Sound:
     window: float = 0.025
     hop: float = 0.01
     emphasis: float = 0.0
-    normalisation: Literal["utterance", "loudness", "corpus", "none"] = "utterance"
+    normalisation: Normalisation = "utterance"
     resample: bool = False
     seconds: float = 60.0
     range: float | None = None
+    trim: float | None = None
+    cepstra: int | None = None
+    differences: int = 0
 
     signal = True
     tokenizer = SignalTokenizer
     spectral = True
 
     def __post_init__(self) -> None:
-        if self.normalisation not in ("utterance", "loudness", "corpus", "none"):
-            raise DataError(
-                f'normalisation = "{self.normalisation}": expected "utterance", "loudness", "corpus" or "none"'
-            )
-        if self.range is not None and not self.range > 0:
-            raise DataError(f"range = {self.range}: expected decibels, more than 0, or nothing to keep all energies")
+        if self.normalisation not in (known := get_args(Normalisation)):
+            raise DataError(f'normalisation = "{self.normalisation}": expected one of {", ".join(known)}')
+        for name in ("range", "trim"):
+            if (below := getattr(self, name)) is not None and not below > 0:
+                raise DataError(f"{name} = {below}: expected decibels, more than 0, or nothing to keep all energies")
+        if self.cepstra is not None and not 1 <= self.cepstra <= self.mels:
+            raise DataError(f"cepstra = {self.cepstra}: expected 1 to mels = {self.mels}")
+        if not 0 <= self.differences <= MOST_DIFFERENCES:
+            raise DataError(f"differences = {self.differences}: expected 0, 1 or {MOST_DIFFERENCES}")
         for name in ("rate", "mels", "seconds"):
             if not getattr(self, name) > 0:  # False for nan
                 raise DataError(f"{name} = {getattr(self, name)}: expected more than 0")
@@ -78,15 +92,19 @@ class Sound:
 
     @property
     def channels(self) -> int:
-        return 1 if self.normalisation == "loudness" else self.mels
+        return 1 if self.normalisation in ("loudness", "mean") else self._numbers
 
     @property
     def size(self) -> int:
-        return self.mels // self.channels
+        return self._numbers // self.channels
+
+    @property
+    def _numbers(self) -> int:
+        return (self.cepstra or self.mels) * (1 + self.differences)
 
     def read(self, path: str) -> Steps:
-        """The log-mel energies of the recording in a file, [S, M], not normalised. Raises SignalError if it is
-        unreadable.
+        """The log-mel energies of the recording in a file, [S, M], or what the unit makes of them, not normalised.
+        Raises SignalError if the file is unreadable.
         """
         x_N, rate = samples(path, self.seconds)
         if rate != self.rate and not self.resample:
@@ -95,11 +113,13 @@ class Sound:
                 f"has {rate} samples a second, and rate = {self.rate} of the unit was expected: set that, or resample "
                 "= true",
             )
-        energies_SM = self._mel(resampled(x_N, self.rate / rate))
-        if self.range is None:
-            return energies_SM
-        least = energies_SM.max() - self.range * math.log(10) / 10  # energies are natural logarithms of a power
-        return np.maximum(energies_SM, np.float32(least))
+        x_SM = self._mel(resampled(x_N, self.rate / rate))
+        if self.range is not None:
+            x_SM = np.maximum(x_SM, np.float32(x_SM.max() - decibels(self.range)))
+        if self.trim is not None:
+            x_SM = without_silence(x_SM, self.trim)
+        x_SK = with_differences(x_SM if self.cepstra is None else cepstra(x_SM, self.cepstra), self.differences)
+        return x_SK - x_SK.mean(0) if self.normalisation == "mean" else x_SK
 
     def place(self, step: int) -> str:
         return f"{step * self.hop:.2f} s"
