@@ -295,6 +295,13 @@ PARALLEL: dict[str, config.Table] = {
         "type": "classifier",
         "encoder": {"type": "siamese", "encoder": transformer()["encoder"], "pooling": "mean", "hidden": 7},
     },
+    "classifiers, a bag and an lstm, together": {
+        "type": "parallel-ensemble",
+        "models": [
+            {"type": "classifier", "encoder": {"type": "bag", "width": 6}, "pooling": "mean"},
+            {"type": "classifier", "encoder": recurrent("plain")["encoder"], "pooling": "max"},
+        ],
+    },
     "classifier, hidden Markov models": {"type": "hmm-classifier", "states": 3, "emission": "gaussian"},
 }
 """Families that write all tokens in parallel: tests/test_parallel_laws.py."""
@@ -338,11 +345,11 @@ NUMBERS: dict[str, config.Table] = {
     "transformers, by the window": forecaster(transformer()["encoder"], INSTANT, "window"),
     "lstm to dense, a density": forecaster(recurrent("plain")["encoder"], {"type": "dense"}, "window")
     | {"type": "density-forecaster"},
-    "linear autoregression": {"type": "linear", "order": 2, "steps": 6, "level": "window"},
+    "linear autoregression": {"type": "linear", "order": 4, "steps": 6},
     "dense to dense, beside a linear autoregression": forecaster(
         {"type": "dense", "max_length": 7, "width": 6}, {"type": "dense"}, "window"
     )
-    | {"counted": {"type": "linear", "order": 2, "steps": 6, "level": "window"}},
+    | {"counted": {"type": "linear", "order": 4, "steps": 6}},
     "kalman filter": {
         "type": "kalman",
         "components": ["level", {"type": "autoregression", "order": 2}, {"type": "free", "states": 2}],
@@ -582,7 +589,10 @@ def chooses_length(family: str) -> bool:
 
 def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
     """The number of labels for sources of these lengths. The lengths count EOS, and the numbers of labels do not."""
-    return [1 if table["type"] in ("classifier", "hmm-classifier") else length - 1 for length in lengths]
+    return [
+        1 if table["type"] in ("classifier", "parallel-ensemble", "hmm-classifier") else length - 1
+        for length in lengths
+    ]
 
 
 def all_lengths(family: str) -> list[int]:

@@ -31,6 +31,7 @@ NAMES: dict[str, dict[str, str]] = {
         "crf": "transduce.wings.labels.tagger:ConditionalRandomField",
         "chain-fusion": "transduce.wings.labels.chain_fusion:ChainFusion",
         "classifier": "transduce.wings.labels.classifier:Classifier",
+        "parallel-ensemble": "transduce.wings.labels.several:ParallelEnsemble",
         "ctc": "transduce.wings.ctc.models:CTC",
         "joint-ctc": "transduce.wings.ctc.models:JointCTC",
         "hmm": "transduce.wings.counted.models.hidden_markov:HiddenMarkov",

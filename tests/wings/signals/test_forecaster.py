@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from transduce.core import config
 from transduce.core.config.errors import ConfigError
 from transduce.core.protocols import Model
 from transduce.core.types import EOS, Batch, Padded
+from transduce.data.pairs import Pairs, Ragged
 from transduce.layers.encoders.dense import DenseEncoder
 from transduce.models.compatibility import check_fit
 from transduce.models.mixtures import Ensemble
@@ -29,6 +31,7 @@ from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.wings.looking.inspection.attention import attention
 from transduce.wings.signals.series.forecaster import Forecaster
+from transduce.wings.signals.series.linear import LinearForecaster
 from transduce.wings.signals.series.objectives import AbsoluteError, Huber, SquaredError
 from transduce.wings.signals.series.search import Forecast
 
@@ -375,3 +378,99 @@ def test_bad_input_is_told_by_its_number(run: Path) -> None:
         transducer([good, " ".join(["1,1000"] * 128)])
     with pytest.raises(ValueError, match="does not write word by word"):
         attention(transducer, good)
+
+
+# ------------------------------------------------------------ linear autoregression
+
+
+def windows(series_S: Tensor, steps_in: int, steps_out: int) -> Pairs:
+    """All windows on a series of one channel."""
+    rows = series_S.unfold(0, steps_in + steps_out, 1).numpy()
+    sides = [np.pad(part, ((0, 0), (0, 1)), constant_values=EOS) for part in np.split(rows, [steps_in], 1)]
+    return Pairs(*(Ragged(side.ravel(), np.arange(len(rows) + 1) * side.shape[1]) for side in sides))
+
+
+def counted(pairs: Pairs, **options: Any) -> LinearForecaster:
+    model = LinearForecaster(1, 1, **options).double()
+    counts = model.counts(pairs)
+    assert counts.reestimate() <= counts.reestimate()
+    counts.store()
+    return model
+
+
+def test_a_linear_autoregression_continues_a_sine_exactly() -> None:
+    wave = torch.sin(torch.arange(80, dtype=torch.float64) / 3)
+    pairs = windows(wave, 8, 4)
+    for levels in (("none",), ("last",), ("none", "last")):
+        model = counted(pairs, order=3, steps=4, ridge=0.0, levels=levels)
+        batch = pairs.batch(np.arange(5))
+        assert_close(
+            model.predict(batch.source, torch.tensor([4] * 5)).flatten(1),
+            batch.target.values[:, :4].double(),
+            atol=1e-3,
+            rtol=0,
+        )
+
+
+def test_a_linear_autoregression_is_the_mean_of_ridge_regressions() -> None:
+    generator = torch.Generator().manual_seed(1)
+    pairs = windows(torch.randn(60, generator=generator, dtype=torch.float64).cumsum(0), 5, 2)
+    model = counted(pairs, order=5, steps=2, ridge=0.1)
+    batch = pairs.batch(np.arange(len(pairs)))
+    x, y = batch.source.values[:, :5].numpy(), batch.target.values[:, :2].numpy()
+    forecasts = []
+    for mean, scale in (
+        (0 * x[:, :1], 1.0),
+        (x[:, -1:], 1.0),
+        (x.mean(1, keepdims=True), np.sqrt(x.var(1, keepdims=True) + 1e-5)),
+    ):
+        own, goal = (x - mean) / scale, (y - mean) / scale
+        apart = own - own.mean(0)
+        gram = apart.T @ apart
+        weights = np.linalg.solve(gram + 0.1 * np.trace(gram) / 5 * np.eye(5), apart.T @ (goal - goal.mean(0)))
+        forecasts.append(mean + scale * (goal.mean(0) + apart @ weights))
+    got = model.predict(batch.source, torch.full((len(pairs),), 2)).flatten(1)
+    assert_close(got, torch.from_numpy(np.mean(forecasts, 0)), atol=1e-5, rtol=1e-4)
+
+
+def test_a_strong_ridge_is_chosen_for_noise_and_a_weak_one_for_a_wave() -> None:
+    generator = torch.Generator().manual_seed(1)
+    noise, wave = torch.randn(60, generator=generator).double(), torch.sin(torch.arange(60) / 3).double()
+    strengths = [
+        LinearForecaster(1, 1, 10, 2, levels=("none",)).counts(windows(x, 10, 2)).strengths[0] for x in (noise, wave)
+    ]
+    assert strengths[0] > 100 * strengths[1]
+
+
+def test_a_network_starts_from_the_forecast_that_it_learns_beside() -> None:
+    model = build(NUMBERS["dense to dense, beside a linear autoregression"])
+    source = series(STEPS_IN)
+    assert_close(predicted(model, source, STEPS_OUT), predicted(model.counted, source, STEPS_OUT))
+    nn.init.ones_(model.decoder.projection.bias)  # scaled by the deviation of each source
+    rows = zip(source.values, STEPS_IN, strict=True)
+    scales = [row[: C * steps].view(-1, C).std(0, correction=0) for row, steps in rows]
+    both = (predicted(each, source, STEPS_OUT) for each in (model, model.counted))
+    for got, before, scale in zip(*both, scales, strict=True):
+        assert_close(got - before, scale.expand_as(got), atol=1e-4, rtol=1e-4)
+
+
+def test_what_a_linear_autoregression_refuses() -> None:
+    for options, problem in (
+        ({"order": 0}, "order = 0"),
+        ({"steps": 0}, "steps = 0"),
+        ({"ridge": math.nan}, "ridge = nan"),
+        ({"levels": ()}, r"levels = \[\]"),
+        ({"levels": ("first",)}, 'levels = "first"'),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            LinearForecaster(1, 1, **options)
+    assert LinearForecaster(2, 1).levels == ("none",)
+    gap = torch.arange(30.0).double()
+    gap[5::6] = math.nan
+    with pytest.raises(ValueError, match="missing numbers"):
+        LinearForecaster(1, 1, 4, 3).counts(windows(gap, 4, 3))
+    table = NUMBERS["dense to dense"]
+    with pytest.raises(ValueError, match=r"counted = \"forecaster\": a counted model that writes numbers"):
+        config.build(table | {"counted": table}, Model, NUMERIC, "model")
+    with pytest.raises(ValueError, match=r"counted\.steps = 2: at least decoder\.max_length = 6"):
+        config.build(table | {"counted": {"type": "linear", "steps": 2}}, Model, NUMERIC, "model")

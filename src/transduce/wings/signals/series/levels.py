@@ -41,14 +41,14 @@ class Levelled:
         return (numbers_BTC - self.mean) / self.scale
 
 
-def check_level(level: str, source_channels: int, target_channels: int) -> None:
-    """Raises UserError for an unknown level, and for one that other channels would get."""
+def check_level(level: str, source_channels: int, target_channels: int, key: str = "level") -> None:
+    """Raises UserError for an unknown level, and for one that other channels would get. ``key`` names the setting."""
     if level not in ("none", "last", "window"):
-        raise UserError(f'level = "{level}": expected "none", "last" or "window"')
+        raise UserError(f'{key} = "{level}": expected "none", "last" or "window"')
     if level != "none" and source_channels != target_channels:
         raise UserError(
-            f'level = "{level}" is given back to the channels it was taken from, but {source_channels} are read and '
-            f'{target_channels} written: set model.level = "none", or data.origin.targets to all columns'
+            f'{key} = "{level}" is given back to the channels it was taken from, but {source_channels} are read and '
+            f'{target_channels} written: set model.{key} to "none", or data.origin.targets to all columns'
         )
 
 

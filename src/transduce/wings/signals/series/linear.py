@@ -12,7 +12,7 @@ from transduce.core.errors import UserError
 from transduce.core.types import Padded
 from transduce.data.pairs import Pairs
 from transduce.wings.signals.modules.numbers import grouped
-from transduce.wings.signals.series.levels import Level, check_level, level_of
+from transduce.wings.signals.series.levels import Level, Levelled, check_level, level_of
 
 ROWS = 4096  # windows that are read at once
 STRENGTHS = tuple(10.0**power for power in range(-6, 5))
@@ -21,13 +21,18 @@ HELD_OUT = 0.2  # share of the windows that choose the ridge's strength: the las
 
 class LinearForecaster(nn.Module):
     """y = W x + b: each of the next ``steps`` steps is a weighted sum of the last ``order`` steps of a series (a direct
-    linear autoregression; Taieb and Hyndman 2012). Each step ahead has its own weights, of all channels.
+    linear autoregression; Ben Taieb et al. 2012). Each step ahead has its own weights, of all channels.
+
+    There is one such forecast for each of the ``levels``, which are as in ``Forecaster``. The result is their mean,
+    whose error is usually smaller (Bates and Granger 1969): without a level, a forecast returns to the mean of the
+    training set; the others stay near the end of the source.
 
     Counted, not trained: least squares with a ridge (Hoerl and Kennard 1970). ``ridge`` is the strength, a share of the
-    mean square of the numbers read. None chooses it: the weights of the first four fifths of the training windows must
-    forecast the last fifth best. Then all windows give the weights. ``level`` is as in ``Forecaster``. A longer source
-    is cut to its last steps. Raises UserError for a shorter one, for missing numbers in a source, and for values that
-    are not allowed.
+    mean square of the numbers read. None chooses it for each level: the weights of the first four fifths of the
+    training windows must forecast the last fifth best. Then all windows give the weights. A longer source is cut to its
+    last steps. A shorter one is padded with zeros on the left, after its level is taken away. If ``levels`` is None,
+    there are all three, or "none" alone if other channels are written than read. Raises UserError for missing numbers
+    in a source, and for values that are not allowed.
     """
 
     def __init__(
@@ -37,21 +42,26 @@ class LinearForecaster(nn.Module):
         order: int = 24,
         steps: int = 12,
         ridge: float | None = None,
-        level: Level = "last",
+        levels: tuple[Level, ...] | None = None,
     ) -> None:
         super().__init__()
-        check_level(level, source_vocabulary, target_vocabulary)
+        if levels is None:
+            levels = ("none", "last", "window") if source_vocabulary == target_vocabulary else ("none",)
+        if not levels:
+            raise UserError('levels = []: at least one was expected, such as ["last"]')
+        for level in levels:
+            check_level(level, source_vocabulary, target_vocabulary, "levels")
         for name, value in (("order", order), ("steps", steps)):
             if value < 1:
                 raise UserError(f"{name} = {value}: at least one step was expected")
         if ridge is not None and not ridge >= 0:
             raise UserError(f"ridge = {ridge}: at least 0 was expected, or nothing to choose it")
-        self.order, self.steps, self.ridge, self.level = order, steps, ridge, level
+        self.order, self.steps, self.ridge, self.levels = order, steps, ridge, levels
         self.read, self.channels = source_vocabulary, target_vocabulary
         self.weight = nn.Parameter(
-            torch.zeros(steps * target_vocabulary, order * source_vocabulary), requires_grad=False
+            torch.zeros(len(levels), steps * target_vocabulary, order * source_vocabulary), requires_grad=False
         )
-        self.bias = nn.Parameter(torch.zeros(steps * target_vocabulary), requires_grad=False)
+        self.bias = nn.Parameter(torch.zeros(len(levels), steps * target_vocabulary), requires_grad=False)
 
     def counts(self, pairs: Pairs) -> WindowSums:
         return WindowSums(self, pairs)
@@ -63,26 +73,22 @@ class LinearForecaster(nn.Module):
                 f"{longest} steps wanted: this model writes at most model.steps = {self.steps}; ask for fewer "
                 "(search.steps), or train it for more"
             )
-        level = level_of(source, self.read, self.level)
-        x_BP = self.last_steps(source if level is None else level.taken_from(source))
-        numbers_BTC = nn.functional.linear(x_BP.to(self.weight.dtype), self.weight, self.bias).view(
-            len(x_BP), self.steps, self.channels
-        )[:, :longest]
-        return numbers_BTC if level is None else level.given_to(numbers_BTC)
+        forecasts = []
+        for weight_NP, bias_N, kind in zip(self.weight, self.bias, self.levels, strict=True):
+            level = level_of(source, self.read, kind)
+            numbers_BN = nn.functional.linear(self.last_steps(source, level).to(weight_NP.dtype), weight_NP, bias_N)
+            numbers_BTC = numbers_BN.unflatten(1, (self.steps, self.channels))[:, :longest]
+            forecasts.append(numbers_BTC if level is None else level.given_to(numbers_BTC))
+        return torch.stack(forecasts).mean(0)
 
-    def last_steps(self, source: Padded) -> Tensor:
-        """The numbers [B, P] of the last ``order`` steps of each source. Raises UserError if one has fewer, or if a
-        number is missing.
+    def last_steps(self, source: Padded, level: Levelled | None) -> Tensor:
+        """The numbers [B, P] of the last ``order`` steps of each source, without the level. Raises UserError for a
+        missing number.
         """
-        series = grouped(source, self.read)
-        shortest = int(series.lengths.min())
-        if shortest < self.order:
-            raise UserError(
-                f"a source of {shortest} steps, and this model reads model.order = {self.order}: give more steps, or "
-                "train a model that reads fewer"
-            )
+        series = grouped(source if level is None else level.taken_from(source), self.read)
         places_BS = series.lengths[:, None] - self.order + torch.arange(self.order, device=series.lengths.device)
-        x_BSC = series.values.gather(1, places_BS[..., None].expand(-1, -1, self.read))
+        x_BSC = series.values.gather(1, places_BS.clamp(min=0)[..., None].expand(-1, -1, self.read))
+        x_BSC = x_BSC.masked_fill((places_BS < 0)[..., None], 0.0)
         if bool(x_BSC.isnan().any()):
             raise UserError(
                 "the source has missing numbers, and a linear autoregression reads none: fill them in, or train a "
@@ -93,7 +99,8 @@ class LinearForecaster(nn.Module):
 
 class WindowSums:
     """``Counts`` of a linear autoregression: one pass solves the least squares. Windows whose target has fewer steps
-    than the model writes, or missing numbers, are left out. Raises UserError for tokens, and if no window is left.
+    than others, or missing numbers, are left out. Steps that no target has get the weights 0. Raises UserError for
+    tokens, and if no window is left.
     """
 
     def __init__(self, model: LinearForecaster, pairs: Pairs) -> None:
@@ -103,58 +110,68 @@ class WindowSums:
                 '"numbers"'
             )
         self.model = model
-        self.x_RP, self.y_RN = (torch.cat(each) for each in zip(*self._windows(pairs), strict=True))
-        rows = len(self.x_RP)
+        self.steps = min(model.steps, max(0, (int(pairs.target_lengths.max(initial=1)) - 1) // model.channels))
+        self.windows = [self._windows(pairs, kind) for kind in model.levels]
+        rows, numbers = self.windows[0][1].shape
         if not rows:
             raise UserError(
-                f"no pair has a whole target of {model.steps} steps to learn from: set model.steps to the steps of the "
-                "targets (data.origin.windows.steps_out)"
+                f"none of {len(pairs):,} pairs has a target of {self.steps} steps without a gap to learn from: fill "
+                'the gaps, or train a model that reads them (model.type = "kalman")'
             )
-        self.tokens = max(1, self.y_RN.numel())
-        self.weight_NP, self.bias_N = model.weight.double().cpu(), model.bias.double().cpu()
-        self.strength = self._chosen() if model.ridge is None else model.ridge
+        self.tokens = rows * numbers
+        self.solutions = [
+            (weight_NP[:numbers].double().cpu(), bias_N[:numbers].double().cpu())
+            for weight_NP, bias_N in zip(model.weight, model.bias, strict=True)
+        ]
+        self.strengths = [chosen_strength(*each) if model.ridge is None else model.ridge for each in self.windows]
+        ridges = ", ".join(f"{each:g}" for each in self.strengths)
         self.report = (
-            f"{rows:,} of {len(pairs):,} windows, {self.x_RP.shape[1]} numbers read, {self.y_RN.shape[1]} written, "
-            f"a ridge of {self.strength:g}",
+            f"{rows:,} of {len(pairs):,} windows, {model.order * model.read} numbers read, {numbers} written; ridge "
+            f"{ridges} for level {', '.join(model.levels)}",
         )
 
     def reestimate(self) -> float:
-        error = float(self._error(self.weight_NP, self.bias_N, self.x_RP, self.y_RN))
-        self.weight_NP, self.bias_N = ridge_regression(self.x_RP, self.y_RN, self.strength)
-        return -error
+        error = sum(squared_error(*own, *windows) for own, windows in zip(self.solutions, self.windows, strict=True))
+        self.solutions = [
+            ridge_regression(*windows, strength) for windows, strength in zip(self.windows, self.strengths, strict=True)
+        ]
+        return -error / len(self.windows)
 
     def store(self) -> None:
-        self.model.weight.data = self.weight_NP.to(self.model.weight)
-        self.model.bias.data = self.bias_N.to(self.model.bias)
+        weights, biases = (torch.stack(each) for each in zip(*self.solutions, strict=True))
+        with torch.no_grad():
+            self.model.weight[:, : weights.shape[1]] = weights.to(self.model.weight)
+            self.model.bias[:, : biases.shape[1]] = biases.to(self.model.bias)
 
-    def _chosen(self) -> float:
-        """The strength with the smallest error on the last windows, of weights that know only the first ones."""
-        first = round((1 - HELD_OUT) * len(self.x_RP))
-        if not 0 < first < len(self.x_RP):
-            return 1.0
-        x_RP, y_RN, later_x, later_y = self.x_RP[:first], self.y_RN[:first], self.x_RP[first:], self.y_RN[first:]
-        return min(
-            STRENGTHS, key=lambda each: float(self._error(*ridge_regression(x_RP, y_RN, each), later_x, later_y))
-        )
-
-    def _error(self, weight_NP: Tensor, bias_N: Tensor, x_RP: Tensor, y_RN: Tensor) -> Tensor:
-        return (y_RN - x_RP @ weight_NP.T - bias_N).square().sum()
-
-    def _windows(self, pairs: Pairs) -> list[tuple[Tensor, Tensor]]:
-        """The numbers read [R, P] and written [R, N], without the level, float64, of batches of windows."""
-        model, found = self.model, []
+    def _windows(self, pairs: Pairs, kind: Level) -> tuple[Tensor, Tensor]:
+        """The numbers read [R, P] and written [R, N], without the level, float64."""
+        model, steps = self.model, self.steps
+        found = [(torch.empty(0, model.order * model.read), torch.empty(0, steps * model.channels))]
         for batch in pairs.in_turn(ROWS):
-            target = grouped(batch.target, model.channels)
-            level = level_of(batch.source, model.read, model.level)
-            x_RP = model.last_steps(batch.source if level is None else level.taken_from(batch.source)).double()
-            y_RTC = target.values[:, : model.steps]
-            y_RTC = y_RTC if level is None else level.without(y_RTC)
-            whole_R = target.lengths >= model.steps
-            if y_RTC.shape[1] == model.steps:
-                whole_R = whole_R & ~y_RTC.flatten(1).isnan().any(1)
-                found.append((x_RP[whole_R], y_RTC.flatten(1)[whole_R].double()))
-        size = model.steps * model.channels
-        return found or [(torch.empty(0, model.order * model.read), torch.empty(0, size))]
+            target, level = grouped(batch.target, model.channels), level_of(batch.source, model.read, kind)
+            x_BP, y_BTC = model.last_steps(batch.source, level), target.values[:, :steps]
+            whole_B = (target.lengths >= steps) & ~y_BTC.flatten(1).isnan().any(1)
+            if y_BTC.shape[1] == steps and bool(whole_B.any()):
+                y_BTC = y_BTC if level is None else level.without(y_BTC)
+                found.append((x_BP[whole_B], y_BTC.flatten(1)[whole_B]))
+        x_RP, y_RN = (torch.cat(each).double() for each in zip(*found, strict=True))
+        return x_RP, y_RN
+
+
+def chosen_strength(x_RP: Tensor, y_RN: Tensor) -> float:
+    """The ridge with the smallest error on the last windows, for weights that know only the first ones."""
+    first = round((1 - HELD_OUT) * len(x_RP))
+    if not 0 < first < len(x_RP):
+        return 1.0
+
+    def error(strength: float) -> float:
+        return squared_error(*ridge_regression(x_RP[:first], y_RN[:first], strength), x_RP[first:], y_RN[first:])
+
+    return min(STRENGTHS, key=error)
+
+
+def squared_error(weight_NP: Tensor, bias_N: Tensor, x_RP: Tensor, y_RN: Tensor) -> float:
+    return float((y_RN - x_RP @ weight_NP.T - bias_N).square().sum())
 
 
 def ridge_regression(x_RP: Tensor, y_RN: Tensor, strength: float) -> tuple[Tensor, Tensor]:

@@ -44,9 +44,9 @@ class Sound:
     ``normalisation`` gives the numbers mean 0 and standard deviation 1. "utterance" does so for each band (or
     coefficient) of a recording, and "corpus" for each of the training set. "mean" gives each band of a recording mean
     0, and all bands together one deviation: a microphone that favours a band does not matter, and quiet bands stay
-    quiet. "loudness" has one mean for all bands, too. "none" changes nothing. It divides by at least 0.001. Lengths count
-    frames. A recording longer than ``seconds`` is unreadable, and is not decoded. Raises DataError for a value that is
-    not allowed.
+    quiet. "loudness" has one mean for all bands, too. "none" changes nothing. It divides by at least 0.001. Lengths
+    count frames. A recording longer than ``seconds`` is unreadable, and is not decoded. Raises DataError for a value
+    that is not allowed.
     """
 
     rate: int = 16000
