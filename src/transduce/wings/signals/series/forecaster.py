@@ -51,7 +51,8 @@ class Forecaster(nn.Module):
         self.counted: Any = counted
         if counted is not None:
             check_beside(counted, self.steps)
-            for parameter in self.decoder.projection.parameters():
+            projection: Any = self.decoder.projection
+            for parameter in projection.parameters():
                 nn.init.zeros_(parameter)
 
     def counted_parts(self) -> Sequence[Any]:
@@ -65,7 +66,8 @@ class Forecaster(nn.Module):
         """The forecast [B, T, C], from the network's own numbers."""
         if self.counted is not None:
             own_BTC = numbers_BTC if level is None else level.scale * numbers_BTC
-            return self.counted.predict(source, steps_B).to(own_BTC.dtype) + own_BTC
+            beside_BTC: Tensor = self.counted.predict(source, steps_B)
+            return beside_BTC.to(own_BTC.dtype) + own_BTC
         return numbers_BTC if level is None else level.given_to(numbers_BTC)
 
     def decoded(self, source: Padded, steps_B: Tensor) -> tuple[Any, Levelled | None]:

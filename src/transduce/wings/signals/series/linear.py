@@ -77,7 +77,7 @@ class LinearForecaster(nn.Module):
         for weight_NP, bias_N, kind in zip(self.weight, self.bias, self.levels, strict=True):
             level = level_of(source, self.read, kind)
             numbers_BN = nn.functional.linear(self.last_steps(source, level).to(weight_NP.dtype), weight_NP, bias_N)
-            numbers_BTC = numbers_BN.unflatten(1, (self.steps, self.channels))[:, :longest]
+            numbers_BTC = numbers_BN.view(-1, self.steps, self.channels)[:, :longest]
             forecasts.append(numbers_BTC if level is None else level.given_to(numbers_BTC))
         return torch.stack(forecasts).mean(0)
 

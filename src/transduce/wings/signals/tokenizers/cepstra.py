@@ -37,7 +37,8 @@ def cepstra(x_SM: Array, count: int) -> Array:
     bands = x_SM.shape[1]
     order_1K, band_M1 = np.arange(count)[None], np.arange(bands)[:, None]
     basis_MK = np.cos(np.pi * order_1K * (band_M1 + 0.5) / bands) * np.sqrt(np.where(order_1K, 2, 1) / bands)
-    return (x_SM @ basis_MK).astype(np.float32)
+    found: Array = (x_SM @ basis_MK).astype(np.float32)
+    return found
 
 
 def with_differences(x_SK: Array, order: int) -> Array:
@@ -53,5 +54,6 @@ def with_differences(x_SK: Array, order: int) -> Array:
             n * (padded[REACH + n : REACH + n + size] - padded[REACH - n : REACH - n + size])
             for n in range(1, REACH + 1)
         ]
-        parts.append(np.sum(slopes, 0, dtype=np.float32) / np.float32(2 * sum(n * n for n in range(1, REACH + 1))))
+        slope_SK: Array = np.sum(np.stack(slopes), 0) / np.float32(2 * sum(n * n for n in range(1, REACH + 1)))
+        parts.append(slope_SK)
     return np.concatenate(parts, 1)
