@@ -86,8 +86,8 @@ def test_a_table_as_one_side_is_told(tmp_path: Path) -> None:
 
 def test_a_file_is_not_taken_for_the_name_of_a_recipe(tmp_path: Path) -> None:
     contents = {
-        "a.csv": ("word,ipa\nab,c\n", "a CSV table, separated by ','"),
-        "x.tmx": ("<tmx>\n", "TMX"),
+        "a.csv": ("word,ipa\nab,c\n", "a CSV table, .*--set data.train.path="),
+        "x.tmx": ("<tmx>\n", "TMX, .*--set data.train.path="),
         "a.tsv": ("a\tb\n", "a tab-separated table, .*--set data.train.path="),
         "a.jsonl": ('{"a": 1}\n', "JSON lines, .*--set data.train.path="),
         "text": ("a\n", "plain text, .*data.train.source="),
@@ -107,9 +107,9 @@ def test_data_of_another_form_are_named(tmp_path: Path) -> None:
     data = data_of(tmp_path / "a.tsv", ["word,ipa", "ab,c"])
     with pytest.raises(DataError, match=r"(?s)is left after cleaning.*a\.tsv is a CSV table"):
         prepare(data, tmp_path)
-    (tmp_path / "a.csv").write_text("a,b\nc,d\n")
-    with pytest.raises(DataError, match=r"a\.csv is a CSV table, .* a file of data was expected"):
-        prepare(Data(data.units, Files(path=str(tmp_path / "a.csv"))), tmp_path)
+    (tmp_path / "a.html").write_text("<html>\n")
+    with pytest.raises(DataError, match=r"a\.html is HTML, .* a file of data was expected"):
+        prepare(Data(data.units, Files(path=str(tmp_path / "a.html"))), tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.toml").touch()
     with pytest.raises(DataError, match="run is a run directory, and a file of data was expected"):

@@ -111,10 +111,6 @@ def _is_plain(head: bytes) -> bool:
 
 # ------------------------------------------------------------- forms of text
 
-TO_JSON_LINES = (
-    """python -c "import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]" """
-    "< FILE > NEW.jsonl"
-)
 MARKUP: tuple[tuple[str, str], ...] = (
     ("<tmx", "TMX, a translation memory in XML"),
     ("<xliff", "XLIFF, a translation in XML"),
@@ -133,6 +129,8 @@ def form(head: bytes) -> Kind | None:
     if start.startswith("<"):
         for mark, name in MARKUP:
             if mark in start:
+                if mark == "<tmx":
+                    return Kind(name, "give it a name in .tmx, and two languages as data.columns")
                 return Kind(name, "write its texts to a .tsv file, a source and a target on each line")
     lines = [line for line in text.split("\n")[:-1] or [text] if line.strip()][:50]
     if lines and all(_is_json(line) for line in lines):
@@ -141,10 +139,8 @@ def form(head: bytes) -> Kind | None:
         return Kind("a JSON document", "write it as JSON lines: one object on each line (.jsonl)")
     for separator in ",;":
         if "\t" not in text and len(lines) > 1 and _columns(lines, separator) > 1:
-            named = f" and delimiter='{separator}'" if separator == ";" else ""
             return Kind(
-                f"a CSV table, separated by '{separator}'",
-                f"save it as tab-separated text (.tsv), or with {TO_JSON_LINES}{named and ' (with ' + named[5:] + ')'}",
+                f"a CSV table, separated by '{separator}'", "give it a name in .csv, and its columns as data.columns"
             )
     return None
 

@@ -23,6 +23,7 @@ from transduce.core.errors import DataError
 LONGEST_LINE = 1_000_000  # bytes; the default of data.lines.max_bytes
 GZIP = b"\x1f\x8b"
 STDIN = "standard input"
+NAMED = ((JSON_LINES, ".json"), ("a CSV table", ".csv"), ("TMX", ".tmx"))  # forms of data that have the right name
 NEAR = 30  # bytes around a wrong one that a message shows
 
 
@@ -147,8 +148,9 @@ def kind_of(path: Path) -> Kind:
         start = head(content)
     found = binary(start) or form(start)
     as_data = f"transduce train RECIPE --set data.train.path={path}"
-    if found is not None and found.name == JSON_LINES and ".json" in "".join(path.suffixes).lower():
-        return Kind(JSON_LINES, as_data)
+    suffixes = "".join(path.suffixes).lower()
+    if found is not None and any(found.name.startswith(name) and suffix in suffixes for name, suffix in NAMED):
+        return Kind(found.name, as_data)
     if found is not None:
         return Kind(found.name, found.remedy.replace("FILE", str(path)))
     if b"\t" in start:

@@ -21,9 +21,11 @@ from transduce.core.text_files import bounded_lines, kind_of, texts
 from transduce.data.addresses import Address, Stored, matching, stored
 
 Side = Literal["source", "target"]
-Format = Literal["tsv", "jsonl", "txt", "dict", "conllu", "conll", "trees", "parquet"]
+Format = Literal["tsv", "csv", "jsonl", "txt", "dict", "conllu", "conll", "trees", "tmx", "parquet"]
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
+    ".csv": "csv",
+    ".tmx": "tmx",
     ".jsonl": "jsonl",
     ".json": "jsonl",
     ".txt": "txt",
@@ -86,11 +88,13 @@ class Files:
     """The files of one split: either one file, ``path``, or the parallel text files ``source`` and ``target``; or
     several ``corpora``, each of which is one of these.
 
-    The suffix of ``path`` tells its format: .tsv, .jsonl (or .json), .txt, .dict, .conllu, .conll, .trees or .parquet,
-    each but the last optionally with .gz. Each line of a .txt file is a target without a source. A .dict file is a
-    dictionary in the form of CMUdict: a word and a pronunciation, with "read(2)" and further columns for several
-    pronunciations of a word. Line n of one parallel file belongs to line n of the others. ``source`` alone gives only
-    sources, and ``target`` alone only targets. Several files in ``target`` are several references of each source.
+    The suffix of ``path`` tells its format: .tsv, .csv, .jsonl (or .json), .txt, .dict, .conllu, .conll, .trees, .tmx
+    or .parquet, each but the last optionally with .gz. The columns of a .csv file are named by its first line, unless
+    ``columns`` are numbers; those of a .tmx file are languages. Each line of a .txt file is a target without a source.
+    A .dict file is a dictionary in the form of CMUdict: a word and a pronunciation, with "read(2)" and further columns
+    for several pronunciations of a word. Line n of one parallel file belongs to line n of the others. ``source`` alone
+    gives only sources, and ``target`` alone only targets. Several files in ``target`` are several references of each
+    source.
 
     A name may be a pattern, such as "shards/*.tsv": then the corpus is all files that match, sorted by name. Patterns
     of parallel files must match equally many. A name with a scheme ("s3://bucket/a.tsv") is an address that fsspec
@@ -285,9 +289,9 @@ def format_of(path: str) -> Format:
             if found.name not in (PLAIN, TABLE, JSON_LINES):
                 raise DataError(f"{path} is {found.name}, and a file of data was expected: {found.remedy}")
         raise DataError(
-            f"cannot tell the format of {path!r} from its name: expected .tsv, .jsonl, .conllu, .conll or .trees "
-            "(or .txt, a target a line; or .dict, a word and its pronunciation), optionally with .gz after it, or "
-            ".parquet; two parallel text files are given as source and target"
+            f"cannot tell the format of {path!r} from its name: expected .tsv, .csv, .jsonl, .tmx, .conllu, .conll or "
+            ".trees (or .txt, a target a line; or .dict, a word and its pronunciation), optionally with .gz after it, "
+            "or .parquet; two parallel text files are given as source and target"
         )
     return FORMATS[suffix[0]]
 

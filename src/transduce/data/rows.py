@@ -17,10 +17,11 @@ from typing import Any, Literal
 from transduce.core.errors import UserError
 from transduce.core.registry import service
 from transduce.core.text_files import undecodable
-from transduce.data import conll, lexicons, parquet
+from transduce.data import conll, csv_tables, lexicons, memories, parquet
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
+Records = Iterator[tuple[int, list[bytes] | str]]  # the number of a line and its cells, or what is wrong with it
 TSV_COLUMNS = ColumnNames(source=0, target=1)
 JSON_COLUMNS = ColumnNames(source="source", target="target")
 CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
@@ -63,11 +64,12 @@ def read(files: Files, columns: ColumnNames | None = None, longest: int = LONGES
     """Yields the rows of a split, one at a time.
 
     ``columns`` are the columns of ``files.path``. The default is the first two columns of a TSV or .conll file, the
-    keys "source" and "target" of JSON lines and Parquet, the columns "form" and "upos" of .conllu, and "words" and
-    "tree" of .trees. Parallel files and .txt files ignore them. The call raises DataError if the suffix of ``path``
-    tells no format. While it reads, it raises DataError if a file is missing or damaged, if a column does not exist or
-    does not suit the format, or if parallel files have unequal lengths. A line of more than ``longest`` bytes raises
-    DataError too. Anything else that is wrong with one line, such as too few columns, is the ``problem`` of its row.
+    keys "source" and "target" of JSON lines, Parquet and CSV, the columns "form" and "upos" of .conllu, and "words" and
+    "tree" of .trees. A TMX file has no default: its columns are two languages. Parallel files and .txt files ignore
+    them. The call raises DataError if the suffix of ``path`` tells no format. While it reads, it raises DataError if a
+    file is missing or damaged, if a column does not exist or does not suit the format, or if parallel files have
+    unequal lengths. A line of more than ``longest`` bytes raises DataError too. Anything else that is wrong with one
+    line, such as too few columns, is the ``problem`` of its row.
     """
     return chain.from_iterable([_tagged(shard, _read(shard, columns, longest)) for shard in files.shards])
 
@@ -86,7 +88,12 @@ def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[C
         return _read_parquet(files, columns or JSON_COLUMNS)
     every = lines(stored(files.path), longest)
     if form == "tsv":
-        return _read_tsv(files, columns, every)
+        cells = ((number, line.split(b"\t")) for number, line in enumerate(every, 1))
+        return _read_table(files, columns or TSV_COLUMNS, cells, "tab-separated column", columns is None)
+    if form == "csv":
+        return _read_table(files, columns or JSON_COLUMNS, csv_tables.records(every, longest), "column")
+    if form == "tmx":
+        return _read_memory(files, columns, every)
     if form == "dict":
         return _read_lexicon(files, columns, every)
     if form in ("conllu", "conll"):
@@ -99,7 +106,7 @@ def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[C
 
 def check(files: Files, longest: int = LONGEST_LINE) -> int:
     """Reads the files of a split and returns the number of their lines, including a TSV file's header line. For a CoNLL
-    file it is the number of sentences, for a Parquet file the number of rows.
+    file it is the number of sentences, for a Parquet file the number of rows, for a TMX file of units.
 
     Raises DataError if a file is missing or damaged, if parallel files have unequal lengths, or at a line of more than
     ``longest`` bytes.
@@ -111,6 +118,8 @@ def _check(files: Files, longest: int) -> int:
     form = None if files.path is None else format_of(files.path)
     if form == "parquet":
         return parquet.count(files.paths[0])
+    if form == "tmx":
+        return sum(1 for _ in memories.units(lines(files.paths[0], longest), str(files.path)))
     if form in ("conllu", "conll"):
         return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))
     counts = [_count_lines(path, longest) for path in files.paths]
@@ -136,23 +145,47 @@ def _read_parallel(files: Files, longest: int) -> Iterator[CorpusRow]:
             yield _row(one, number, line, text)
 
 
-def _read_tsv(files: Files, given: ColumnNames | None, every: Iterator[bytes]) -> Iterator[CorpusRow]:
-    header: list[str] | None = None
-    columns = given or TSV_COLUMNS
+def _read_table(
+    files: Files, columns: ColumnNames, records: Records, noun: str, told: bool = False
+) -> Iterator[CorpusRow]:
+    """The rows of a table from its ``records``. The first is the header if a column has a name. ``noun`` stands for a
+    column in messages. If ``told``, rows with further columns are marked.
+    """
+    header: list[str] = []
     if any(isinstance(column, str) for column in columns.all):
-        header = next(every, b"").decode("utf-8", "replace").split("\t")
-    places = [_position(files, column, header or []) for column in columns.all]
-    for number, line in enumerate(every, 1 if header is None else 2):
-        fields = line.split(b"\t")
-        if len(fields) <= max(places):
+        _, first = next(records, (1, []))
+        header = [first] if isinstance(first, str) else [cell.decode("utf-8", "replace") for cell in first]
+    places = [_position(files, column, header) for column in columns.all]
+    for number, cells in records:
+        if isinstance(cells, str) or len(cells) <= max(places):
             detail = (
-                f"{_counted(len(fields), 'tab-separated column')} found, at least {max(places) + 1} expected for "
-                f"columns {', '.join(map(repr, columns.all))}"
+                cells
+                if isinstance(cells, str)
+                else (
+                    f"{_counted(len(cells), noun)} found, at least {max(places) + 1} expected for columns "
+                    f"{', '.join(map(repr, columns.all))}"
+                )
             )
-            yield CorpusRow(number, "", problem=Problem("malformed", files.place("source", number), detail))
+            yield _unusable(files, number, detail)
         else:
-            row = _row(files, number, *_sides([fields[place] for place in places], columns))
-            yield replace(row, further=True) if given is None and len(fields) > len(places) else row
+            row = _row(files, number, *_sides([cells[place] for place in places], columns))
+            yield replace(row, further=True) if told and len(cells) > len(places) else row
+
+
+def _read_memory(files: Files, columns: ColumnNames | None, every: Iterator[bytes]) -> Iterator[CorpusRow]:
+    for number, unit in enumerate(memories.units(every, files.path or ""), 1):
+        if columns is None or columns.labels or columns.source is None or columns.target is None:
+            raise DataError(
+                f"{files.path} has texts in {', '.join(map(repr, unit)) or 'no language'}: choose two languages, "
+                'data.columns = {source = "de", target = "en"}'
+            )
+        sources, targets = (memories.texts(unit, str(each)) for each in columns.all)
+        if not sources or not targets:
+            found = ", ".join(map(repr, unit)) or "none"
+            yield _unusable(files, number, f"languages {' and '.join(map(repr, columns.all))} expected, {found} found")
+        for source in sources:
+            for target in targets:
+                yield _row(files, number, source.encode(), target.encode())
 
 
 def _counted(number: int, noun: str) -> str:

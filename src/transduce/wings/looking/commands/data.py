@@ -16,7 +16,8 @@ def data(
     recipe: Annotated[
         str,
         typer.Argument(
-            help="A recipe, a .toml file, or a file of data: .tsv, .jsonl, .txt, .dict, .conllu, .conll or .trees."
+            help="A recipe, a .toml file, or a file of data: .tsv, .csv, .jsonl, .txt, .dict, .tmx, .conllu, "
+            ".conll or .trees."
         ),
     ],
     settings: SetOption = None,
