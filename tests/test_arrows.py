@@ -24,6 +24,7 @@ DOOR = {"api", "__main__"}  # loose modules that lead in; they may import everyt
 
 WINGS: dict[str, set[str]] = {
     "pages": set(),
+    "documents": set(),
     "records": set(),
     "labels": set(),
     "ctc": {"pages"},
@@ -31,13 +32,13 @@ WINGS: dict[str, set[str]] = {
     "summaries": {"labels"},
     "syntax": {"labels"},
     "language": {"labels"},
-    "recipes": {"language", "signals", "syntax"},
+    "recipes": {"documents", "language", "signals", "syntax"},
     "alignment": {"ctc", "pages", "records"},
     "combining": {"alignment"},
     "counted": {"alignment", "labels", "recipes", "records", "signals"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
-    "engines": {"ctc", "labels"},
+    "engines": {"ctc", "documents", "labels"},
     "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
     "serving": {"alignment", "combining", "language", "looking"},
 }

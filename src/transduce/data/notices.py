@@ -10,7 +10,6 @@ from itertools import islice
 
 from transduce.core.contents import form, is_table
 from transduce.core.text_files import head, reading
-from transduce.data import lexicons
 from transduce.data.addresses import Address
 from transduce.data.cleaning import SIDES, Report
 from transduce.data.corpora import Files, Side, Splits, format_of, present
@@ -101,7 +100,7 @@ def header(rows: Sequence[CorpusRow]) -> tuple[str, ...] | None:
 def variants(rows: Sequence[CorpusRow]) -> list[str]:
     """The sources such as "read(2)" whose word is another source."""
     sources = [row.source for row in rows if row.source]
-    words, alone = set(sources), [lexicons.VARIANT.sub(b"", source.encode()).decode() for source in sources]
+    words, alone = set(sources), [re.sub(r"(?<=.)\(\d+\)$", "", source) for source in sources]
     return [source for source, word in zip(sources, alone, strict=True) if word != source and word in words]
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from transduce.core.errors import UserError
 from transduce.core.registry import service
 from transduce.core.text_files import undecodable
-from transduce.data import conll, csv_tables, lexicons, memories, parquet
+from transduce.data import conll, parquet
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
@@ -91,7 +91,7 @@ def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[C
         cells = ((number, line.split(b"\t")) for number, line in enumerate(every, 1))
         return _read_table(files, columns or TSV_COLUMNS, cells, "tab-separated column", columns is None)
     if form == "csv":
-        return _read_table(files, columns or JSON_COLUMNS, csv_tables.records(every, longest), "column")
+        return _read_table(files, columns or JSON_COLUMNS, service("records of a CSV table")(every, longest), "column")
     if form == "tmx":
         return _read_memory(files, columns, every)
     if form == "dict":
@@ -119,7 +119,7 @@ def _check(files: Files, longest: int) -> int:
     if form == "parquet":
         return parquet.count(files.paths[0])
     if form == "tmx":
-        return sum(1 for _ in memories.units(lines(files.paths[0], longest), str(files.path)))
+        return sum(1 for _ in service("units of a translation memory")(lines(files.paths[0], longest), str(files.path)))
     if form in ("conllu", "conll"):
         return sum(1 for _ in conll.sentences(lines(files.paths[0], longest), (0,), form == "conllu"))
     counts = [_count_lines(path, longest) for path in files.paths]
@@ -173,13 +173,14 @@ def _read_table(
 
 
 def _read_memory(files: Files, columns: ColumnNames | None, every: Iterator[bytes]) -> Iterator[CorpusRow]:
-    for number, unit in enumerate(memories.units(every, files.path or ""), 1):
+    units, texts = service("units of a translation memory"), service("texts of a unit")
+    for number, unit in enumerate(units(every, files.path or ""), 1):
         if columns is None or columns.labels or columns.source is None or columns.target is None:
             raise DataError(
                 f"{files.path} has texts in {', '.join(map(repr, unit)) or 'no language'}: choose two languages, "
                 'data.columns = {source = "de", target = "en"}'
             )
-        sources, targets = (memories.texts(unit, str(each)) for each in columns.all)
+        sources, targets = (texts(unit, str(each)) for each in columns.all)
         if not sources or not targets:
             found = ", ".join(map(repr, unit)) or "none"
             yield _unusable(files, number, f"languages {' and '.join(map(repr, columns.all))} expected, {found} found")
@@ -259,7 +260,7 @@ def _read_conll(files: Files, columns: ColumnNames, every: Iterator[bytes], univ
 def _read_lexicon(files: Files, columns: ColumnNames | None, every: Iterator[bytes]) -> Iterator[CorpusRow]:
     if columns not in (None, TSV_COLUMNS):
         raise DataError(f"{files.path} has a word and its pronunciations, and no other columns: leave columns out")
-    for number, word, pronunciations in lexicons.entries(every):
+    for number, word, pronunciations in service("entries of a dictionary")(every):
         if not pronunciations:
             problem = Problem("malformed", files.place("source", number), "a word without a pronunciation")
             yield CorpusRow(number, "", problem=problem)

@@ -19,9 +19,9 @@ import transduce
 from transduce.cli.app import main
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import BOS, EOS, SPECIALS, UNK, Padded
-from transduce.data.arrays import read_npz
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
+from transduce.wings.documents.arrays import read_npz
 from transduce.wings.engines.foreign import marian
 from transduce.wings.engines.foreign.original import Original
 from transduce.wings.engines.importing import hugging_face, npz

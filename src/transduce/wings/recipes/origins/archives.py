@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.core.files import name_from
-from transduce.data.arrays import read_npz
 from transduce.data.base import SPLITS
 from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity
 from transduce.data.rows import read
+from transduce.wings.documents.arrays import read_npz
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Splits
-from transduce.data.lexicons import entries
 from transduce.data.origins import hashed_split, package, tsv_splits
+from transduce.wings.documents.lexicons import entries
 
 
 @dataclass(frozen=True)
