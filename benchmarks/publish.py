@@ -1,4 +1,4 @@
-"""Writes docs/results.md, the table and the picture of docs/families.md, and the scores in recipes' headers.
+"""Writes docs/results.md, the tables of docs/families.md and docs/simple.md, a picture, and recipes' scores.
 
     bash scripts/results        (or: python benchmarks/publish.py)
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from publishing import families
+from publishing import families, simple
 from publishing.headers import header
 from publishing.page import Results
 
@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
 FAMILIES = ROOT / "docs" / "families.md"
+SIMPLE = ROOT / "docs" / "simple.md"
 PICTURE = ROOT / "docs" / "pictures" / "families-on-three-tasks.svg"
 
 
@@ -31,6 +32,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     page = FAMILIES.read_text(encoding="utf-8")
     yield FAMILIES, families.filled(page, families.table(compared, results.records))
     yield PICTURE, families.picture(compared, results.records)
+    yield SIMPLE, families.filled(SIMPLE.read_text(encoding="utf-8"), simple.summary(results.records))
     for name in recipes.names():
         path = Path(str(recipes.place(name)))
         found = [row for row in results.rows if row.recipe == name]

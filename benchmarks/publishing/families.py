@@ -125,7 +125,7 @@ def filled(page: str, shown: str) -> str:
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise ValueError(f"the page of families needs {BEGIN!r} and, below, {END!r}: the table stands between them")
+        raise ValueError(f"the page needs {BEGIN!r} and, below, {END!r}: the table stands between them")
     return f"{before}{begin}\n\n{shown}\n\n{end}{after}"
 
 

@@ -4,6 +4,7 @@
 - ``{{summary RECIPE: METRIC, ...}}`` is the rest of a line of a table: the recipe, its score, work and source.
 - ``{{tables NAME}}`` holds the tables of a benchmark's record, NAME.json. ``{{tables NAME without COLUMN}}`` leaves a
   column out whose figures have turned out to be wrong.
+- ``{{joined NAME-}}`` holds one table with the rows of all records whose names begin with NAME-.
 - ``{{differences NAME}}`` holds the scores of a record of ``transduce compare`` and the differences that it tested. The
   tables of ``scores`` leave this record out.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
-from publishing import families
+from publishing import families, simple
 from publishing.differences import difference_tables
 from publishing.rows import ResultRow, rows_of_record, source_of
 from transduce.wings.records.record import PrintedTable, Record
@@ -85,10 +86,12 @@ class Results:
                 return self._scores(rest)
             case "summary":
                 return self._summary(rest)
+            case "joined":
+                return self._joined(rest.strip())
             case "tables" | "differences":
                 name, _, column = rest.partition(" without ")
                 return self._printed(kind, name.strip(), column.strip())
-        raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary, tables or differences")
+        raise TemplateError(f"{{{{{mark}}}}}: expected scores, summary, tables, joined or differences")
 
     def _scores(self, rest: str) -> str:
         metrics, _, recipes = rest.partition("|")
@@ -111,6 +114,14 @@ class Results:
         names = [name for name in _listed(metrics) if name in row.scores] or list(row.scores)
         scores = ", ".join(f"{name} {row.scores[name]}" for name in names)
         return f"{row.model} | {scores} | {row.work} | {'; '.join(filter(None, (row.source, row.doubt)))}"
+
+    def _joined(self, start: str) -> str:
+        found = {name: record for name, record in self.records.items() if name.startswith(start)}
+        if not found:
+            raise TemplateError(f"{{{{joined {start}}}}}: no record has a name that begins so")
+        self.used |= found.keys()
+        sources = "\n".join(f"- {source_of(name, record)}" for name, record in found.items())
+        return f"{_markdown(simple.joined(found, start))}\n\n{sources}"
 
     def _printed(self, kind: str, name: str, column: str) -> str:
         if name not in self.records:

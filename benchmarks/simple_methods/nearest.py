@@ -1,8 +1,7 @@
-"""The answer to the most similar training example, and the most frequent answer."""
+"""The answer to the most similar training example."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,9 +35,3 @@ def flat(data: Splits, paths: Sequence[str], steps: int = 16) -> Any:
     assert data.read is not None
     rows = (data.read(path) for path in paths)
     return np.stack([row[np.linspace(0, len(row) - 1, steps).round().astype(int)].ravel() for row in rows])
-
-
-def most_frequent(data: Splits) -> list[Prediction]:
-    """The most frequent target of training."""
-    best = Counter(targets(data.train)).most_common(1)[0][0]
-    return outputs([best] * len(data.test))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import dct
-from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
+from statsmodels.tsa.ar_model import AutoReg
 
-from simple_methods.base import Splits, outputs, right, sources, targets
+from simple_methods.base import Examples, Splits, outputs, right, sources, targets
 from simple_methods.nearest import flat
 from transduce.core.types import Prediction
 from transduce.wings.signals.tokenizers.sound import samples
@@ -94,33 +94,27 @@ def _parts(data: Splits, paths: Sequence[str], length: int) -> Floats:
 
 # ----------------------------------------------------------------------- series
 
-Forecaster = Callable[[Floats, int], Floats]
-
 
 def autoregression(data: Splits) -> list[Prediction]:
-    """A linear regression from the steps read to the next one, each less the last step read, applied step by step."""
-    level_N1, read_NS = _windows(sources(data.train))
-    model = LinearRegression().fit(read_NS - level_N1, (_windows(targets(data.train))[1] - level_N1)[:, 0])
-    _, known_NS = _windows(sources(data.test))
-    length = known_NS.shape[1]
-    for _ in data.test[0].references[0].split():
-        level_N1 = known_NS[:, -1:]
-        following_N = model.predict(known_NS[:, -length:] - level_N1)
-        known_NS = np.concatenate([known_NS, following_N[:, None] + level_N1], 1)
-    return _told(known_NS[:, length:])
+    """statsmodels' linear autoregression on as many steps as a window reads, with a trend. It is fitted anew for each
+    window, on the whole series up to the forecast.
+    """
+    series, starts = np.zeros(0), []
+    for split in (data.train, data.valid, data.test):
+        starts.append(len(series))
+        series = np.concatenate([series, whole(split)])
+    lags, steps = (len(text.split()) for text in (data.test[0].source, targets(data.test)[0]))
+    origins = [starts[-1] + window + lags for window in range(len(data.test))]
+    return _told([AutoReg(series[:at], lags=lags, trend="ct").fit().forecast(steps) for at in origins])
 
 
-def seasonal(data: Splits, season: int = 12) -> list[Prediction]:
-    """The same month of the last year."""
-    steps = len(data.test[0].references[0].split())
-    return _told(np.stack([np.resize(row[-season:], steps) for row in _windows(sources(data.test))[1]]))
+def whole(examples: Examples) -> Floats:
+    """The series behind windows that begin one step after each other."""
+    first, *others = (
+        f"{source} {target}".split() for source, target in zip(sources(examples), targets(examples), strict=True)
+    )
+    return np.array([*first, *(line[-1] for line in others)], float)
 
 
-def _windows(lines: Sequence[str]) -> tuple[Floats, Floats]:
-    """The last number [N, 1] and all numbers [N, S] of lines."""
-    found = np.array([[float(step) for step in line.split()] for line in lines])
-    return found[:, -1:], found
-
-
-def _told(rows: Floats) -> list[Prediction]:
+def _told(rows: Sequence[Floats]) -> list[Prediction]:
     return outputs([" ".join(f"{number:.6g}" for number in row) for row in rows])

@@ -143,16 +143,23 @@ def test_sentences_that_share_more_words_are_more_similar() -> None:
     assert abs(float(other)) < 0.5
 
 
-def test_an_autoregression_continues_a_line_and_a_season() -> None:
-    def window(steps: Any) -> tuple[str, str]:
-        return " ".join(f"{x:.9g}" for x in steps[:-3]), " ".join(f"{x:.9g}" for x in steps[-3:])
+def test_an_autoregression_knows_the_series_up_to_the_forecast() -> None:
+    from simple_methods import TASKS
+    from simple_methods.base import Splits
+    from simple_methods.signals import whole
 
-    series = [5 + 2 * step + [0, 3, -1, 0][step % 4] for step in range(60)]
-    train = [window(series[at : at + 11]) for at in range(40)]
-    source, truth = window(series[45:56])
-    (found,) = answers("series", train, [source])
-    assert [*map(float, found.split())] == pytest.approx([*map(float, truth.split())], abs=1e-3)
-    assert found.split() != source.split()[-3:]
+    def windows(first: int, last: int) -> list[Example]:
+        lines = [[f"{each:.9g}" for each in series[at : at + 11]] for at in range(first, last - 10)]
+        return [Example(" ".join(line[:8]), (" ".join(line[8:]),)) for line in lines]
+
+    draw = np.random.default_rng(1)
+    series = [5 + 2 * step + [0, 3, -1, 0][step % 4] + draw.normal(0, 1e-3) for step in range(90)]
+    data = Splits(windows(0, 50), windows(50, 70), windows(70, 90))
+    assert whole(data.train) == pytest.approx(series[:50])
+    found = TASKS["series"].method(data)
+    assert len(found) == len(data.test) == 10
+    for each, example in zip(found, data.test, strict=True):
+        assert [*map(float, each.text.split())] == pytest.approx([*map(float, example.references[0].split())], abs=0.1)
 
 
 def test_trigrams_give_each_line_its_probability() -> None:

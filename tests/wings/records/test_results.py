@@ -318,6 +318,29 @@ def test_a_header_without_a_place_is_refused(publishing: dict[str, Any]) -> None
     assert header("mnist", "# Data.\n", [], False) == "# Data.\n"
 
 
+def test_tables_of_several_records_are_joined_and_counted(publishing: dict[str, Any], tmp_path: Path) -> None:
+    """The table of results.md has all rows, and that of docs/simple.md counts their verdicts."""
+    from publishing import simple
+
+    columns = ("set", "better", "seconds, simple", "seconds, ours")
+    rows = [("a", "ours", "1.0", "60"), ("b", "simple", "3.0", "–"), ("c", "ours", "2.0", "90"), ("d", "–", "9.0", "–")]
+    tables = [PrintedTable(f"{name}: counts, and transduce", columns, rows) for name, rows in
+              (("labels", tuple(rows[:1])), ("tags", tuple(rows[1:])))]  # fmt: skip
+    files = {"simple_labels": record(tables=tuple(tables[:1])), "simple_tags": record(tables=tuple(tables[1:]))}
+    results = publishing["Results"].read(folder(tmp_path, "{{joined simple_}}", **files))
+    page = results.page()
+    assert page.count("| set | better |") == 1
+    assert [row for row in page.splitlines() if row.startswith(("| a", "| b", "| c", "| d"))] == [
+        f"| {' | '.join(row)} |" for row in rows
+    ]
+    assert "- [Record](../benchmarks/results/records/simple_tags.json)" in page
+    shown = simple.summary({name.replace("_", "-"): found for name, found in files.items()})
+    assert "| labels: counts | 1 | 1 | 0 | 0 | 0 | 1 and 60 |" in shown
+    assert "| tags: counts | 3 | 1 | 0 | 1 | 1 | 3 and 90 |" in shown
+    with pytest.raises(publishing["TemplateError"], match="no record has a name that begins so"):
+        publishing["Results"].read(folder(tmp_path, "{{joined none-}}")).page()
+
+
 # ------------------------------------------------------------------------ families
 
 FAMILIES = """
