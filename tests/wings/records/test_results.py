@@ -280,7 +280,7 @@ def test_a_comparison_is_shown_with_its_differences_only(publishing: dict[str, A
         ("{{tables none}}", "expected .*none.json"),
         ("{{tables b without s}}", "no table of b.json has this column"),
         ("{{differences a}}", "the record a.json has no differences"),
-        ("{{graph x}}", "expected scores, summary, tables or differences"),
+        ("{{graph x}}", "expected scores, summary, tables, joined or differences"),
     ],
 )
 def test_a_mark_that_says_nothing_is_refused(
@@ -442,7 +442,7 @@ def test_the_table_of_families_replaces_the_last_one(families: tuple[ModuleType,
     once = module.filled(page, "| new |")
     assert once == f"# Families\n{module.BEGIN}\n\n| new |\n\n{module.END}\nAnd more.\n"
     assert module.filled(once, "| new |") == once
-    with pytest.raises(ValueError, match="the page of families needs"):
+    with pytest.raises(ValueError, match="the page needs"):
         module.filled("# Families\n", "| new |")
 
 
