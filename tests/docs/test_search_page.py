@@ -36,6 +36,7 @@ def folder(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     (tmp_path / "noisy.toml").write_text(noisy)
     (tmp_path / "found.tsv").write_text("abc\t-1\tb\nabc\t-2\ta\n")
     (tmp_path / "beginnings.txt").write_text("a\nb\n")
+    (tmp_path / "terms.tsv").write_text("abc\tdd\n")
     (tmp_path / "wanted.jsonl").write_text(
         '{"source": "abc", "prefix": "c"}\n{"source": "de", "required": [["dd", "e"]]}\n'
     )

@@ -70,7 +70,7 @@ def predict(
 
     write, unanswered = formats.choose(format, formats.PREDICTIONS), Unanswered()
     text_alone = (nbest or 1) == 1 and format == "text" and out is None and window is None and trained.workers == 1
-    if stream and (not text_alone or extra_options or request_options.forbid or request_options.constraints):
+    if stream and (not text_alone or extra_options or request_options.phrases):
         raise UserError(
             "--stream writes one output's text as it comes: leave out --nbest, --format, --out, --alignments and the "
             "like, --workers, --window and phrases"

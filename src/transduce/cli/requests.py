@@ -13,7 +13,7 @@ import typer
 from transduce.cli import inputs
 from transduce.cli.options import AfterWord, AttentionHead, AttentionName
 from transduce.core.errors import UserError
-from transduce.core.registry import alternatives
+from transduce.core.registry import alternatives, service
 
 if TYPE_CHECKING:
     from transduce.answers.request import Extras, Request
@@ -91,10 +91,33 @@ class RequestOptions:
         ),
     ] = None
 
+    glossary: Annotated[
+        Path | None,
+        typer.Option(
+            help="Terms and what each output must have for them: a term, a tab and its translation a line; further "
+            "columns are other forms of it.",
+            metavar="TSV",
+        ),
+    ] = None
+
     def __bool__(self) -> bool:
         return self != RequestOptions()
 
+    @property
+    def phrases(self) -> bool:
+        """True if outputs must have phrases, or must not have them."""
+        return bool(self.forbid or self.constraints or self.glossary)
+
     def read(self, files: list[Path] | None, extras: Extras, transducer: Transducer) -> Iterator[Request]:
+        """The requests as ``_read`` gives them, with the phrases that ``--glossary`` requires. Raises DataError for a
+        wrong line of it.
+        """
+        requests = self._read(files, extras, transducer)
+        if self.glossary is None:
+            return requests
+        return map(service("glossary").read(self.glossary).applied, requests)
+
+    def _read(self, files: list[Path] | None, extras: Extras, transducer: Transducer) -> Iterator[Request]:
         """A request for each line of ``files`` (none: standard input), or for each object of the file
         ``--constraints``.
 

@@ -1,0 +1,85 @@
+"""A glossary: terms of a source, and the words that its output must have for them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from transduce.answers.request import Request
+from transduce.core.errors import DataError
+from transduce.data.corpora import text_lines
+from transduce.search.constraints.base import Constraints
+
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # scripts without spaces
+Units = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """The forms of each term's translation, by the units of the term in lower case: the term as it is written, and the
+    forms, of which one is enough.
+
+    A term is found as whole words, the longest first. One in small letters is found in any case, any other only as it
+    is written.
+    """
+
+    terms: Mapping[Units, Sequence[tuple[Units, tuple[str, ...]]]]
+
+    @classmethod
+    def read(cls, path: Path) -> Glossary:
+        """The glossary of a TSV file: a term, a tab and its translation; further columns are other forms of it. Lines
+        without text, and lines that begin with "#", are left out. Raises DataError, which names the line, for any
+        other.
+        """
+        terms: dict[Units, list[tuple[Units, tuple[str, ...]]]] = {}
+        for number, line in enumerate(text_lines(path), 1):
+            term, *forms = (cell.strip() for cell in line.split("\t"))
+            if not line.strip() or line.startswith("#"):
+                continue
+            units = units_of(term)
+            if not units or not any(forms):
+                raise DataError(f"{path}:{number}: {line[:60]!r}: a term, a tab and its translation were expected")
+            terms.setdefault(_lower(units), []).append((units, tuple(filter(None, forms))))
+        if not terms:
+            raise DataError(f"{path} has no terms: each line has a term, a tab and its translation")
+        return cls(terms)
+
+    def forms(self, source: str) -> list[tuple[str, ...]]:
+        """The forms for each term in a source, in order; a term that occurs again counts once."""
+        units, found, place = units_of(source), dict[tuple[str, ...], None](), 0
+        longest = max(map(len, self.terms))
+        while place < len(units):
+            for length in range(min(longest, len(units) - place), 0, -1):
+                part = units[place : place + length]
+                own = [forms for written, forms in self.terms.get(_lower(part), ()) if written in (part, _lower(part))]
+                if own:
+                    found |= dict.fromkeys(own[:1])
+                    place += length - 1
+                    break
+            place += 1
+        return list(found)
+
+    def applied(self, request: Request) -> Request:
+        """The request with the terms of its source among the phrases that it requires."""
+        given, terms = request.constraints or Constraints(), self.forms(request.source)
+        held = Constraints([*given.required, *terms], given.forbidden)
+        return replace(request, constraints=held) if terms else request
+
+
+def units_of(text: str) -> Units:
+    """The words of a text. A sign is a unit of its own, and so is each letter of a script that writes no spaces."""
+    found, word = list[str](), ""
+    for letter in unicodedata.normalize("NFC", text) + " ":
+        if not UNSPACED.match(letter) and (letter.isalnum() or unicodedata.category(letter).startswith("M")):
+            word += letter
+            continue
+        found += [each for each in (word, letter.strip()) if each]
+        word = ""
+    return tuple(found)
+
+
+def _lower(units: Units) -> Units:
+    return tuple(unit.lower() for unit in units)
