@@ -269,6 +269,8 @@ FRAMEWISE = [name for name, table in FAMILIES.items() if table["type"] in ("ctc"
 
 INSTANT: config.Table = {"type": "transformer", "layers": 2, "heads": 2, "feedforward": 16}
 
+LINEAR: config.Table = {"type": "linear-classifier", "pieces": [1, 3]}
+
 PARALLEL: dict[str, config.Table] = {
     "instant, transformer, tied": instant(transformer()["encoder"], INSTANT, tie="all"),
     "instant, gru to mixed layers, post-norm": instant(
@@ -301,6 +303,16 @@ PARALLEL: dict[str, config.Table] = {
             {"type": "classifier", "encoder": {"type": "bag", "width": 6}, "pooling": "mean"},
             {"type": "classifier", "encoder": recurrent("plain")["encoder"], "pooling": "max"},
         ],
+    },
+    "classifier, linear": LINEAR,
+    "classifier, linear, beside networks": {
+        "type": "labels-with-counts",
+        "weight": 0.4,
+        "model": {
+            "type": "parallel-ensemble",
+            "models": [{"type": "classifier", "encoder": recurrent("plain", cell="gru")["encoder"]}] * 2,
+        },
+        "counted": LINEAR,
     },
     "classifier, hidden Markov models": {"type": "hmm-classifier", "states": 3, "emission": "gaussian"},
 }
@@ -589,10 +601,12 @@ def chooses_length(family: str) -> bool:
 
 def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
     """The number of labels for sources of these lengths. The lengths count EOS, and the numbers of labels do not."""
-    return [
-        1 if table["type"] in ("classifier", "parallel-ensemble", "hmm-classifier") else length - 1
-        for length in lengths
-    ]
+    return [1 if classifies(table) else length - 1 for length in lengths]
+
+
+def classifies(table: config.Table) -> bool:
+    """True for a model that writes one label for each source, however long it is."""
+    return table["type"] in ("classifier", "hmm-classifier", "linear-classifier", "labels-with-counts", "parallel-ensemble")
 
 
 def all_lengths(family: str) -> list[int]:

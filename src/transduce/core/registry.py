@@ -32,6 +32,8 @@ NAMES: dict[str, dict[str, str]] = {
         "chain-fusion": "transduce.wings.labels.chain_fusion:ChainFusion",
         "classifier": "transduce.wings.labels.classifier:Classifier",
         "parallel-ensemble": "transduce.wings.labels.several:ParallelEnsemble",
+        "labels-with-counts": "transduce.wings.labels.several:LabelsWithCounts",
+        "linear-classifier": "transduce.wings.labels.linear:LinearClassifier",
         "ctc": "transduce.wings.ctc.models:CTC",
         "joint-ctc": "transduce.wings.ctc.models:JointCTC",
         "hmm": "transduce.wings.counted.models.hidden_markov:HiddenMarkov",

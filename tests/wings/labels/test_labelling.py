@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length, facts, labels_of, sources
+from families import CHAINS, FACTS, PARALLEL, all_lengths, build, chooses_length, classifies, facts, labels_of, sources
 from test_laws import LENGTHS, batch, padded_targets, pick, sources_alone
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -223,11 +223,11 @@ def target(rows: Sequence[int]) -> Padded:
 
 
 def test_labels_of_another_number_are_refused(model: Any, family: str) -> None:
-    classifies = FAMILIES[family]["type"] in ("classifier", "hmm-classifier")
+    one = classifies(FAMILIES[family])
     message = (
-        r'a target of 2 tokens, .*set data\.units\.target = "labels"' if classifies else r"3 labels for a source of 1"
+        r'a target of 2 tokens, .*set data\.units\.target = "labels"' if one else r"3 labels for a source of 1"
     )
-    wrong = target([1, 2, 1]) if classifies else target([4, 3, 3])
+    wrong = target([1, 2, 1]) if one else target([4, 3, 3])
     with pytest.raises(ValueError, match=message):
         search(family).force(model, sources(LENGTHS), wrong)
 

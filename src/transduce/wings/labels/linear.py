@@ -1,0 +1,172 @@
+"""A linear classifier of sparse n-grams, estimated in seconds. B rows, K n-grams, F features, V labels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transduce.core.errors import UserError
+from transduce.core.types import UNK, Emission, Padded
+from transduce.data.pairs import Pairs
+from transduce.models.tables import check_ascending, check_rows
+from transduce.training.counted import OnePass, check_tokens, empty
+from transduce.wings.labels.logistic import Examples, Regression, chosen_strength
+from transduce.wings.labels.ngram_features import Bag, bags
+
+BATCH = 256
+LARGEST = 2**30  # weights
+NEVER = -30.0  # the logit of special tokens and of labels without examples
+
+
+class LinearClassifier(nn.Module):
+    """p(y | x) = softmax(W f(x) + b), where f(x) are the n-grams of words (``words``: the shortest and the longest n)
+    and the n-grams of pieces within words (``pieces``).
+
+    The source's unit is "spelled"; its whole words count as spelled, too. A source without marks of words is read as
+    one word. An n-gram that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln
+    ((1 + N) / (1 + d))) (TF-IDF). The n-grams of words and those of pieces are each divided by their Euclidean norm.
+    N-grams in fewer than ``minimum_count`` training sources are left out. W and b are a multinomial logistic
+    regression. The strength of its regularisation is chosen on a fifth of the training pairs. Then all pairs are used.
+    Raises UserError for other ranges.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        words: tuple[int, int] = (1, 2),
+        pieces: tuple[int, int] = (2, 5),
+        minimum_count: int = 1,
+    ) -> None:
+        super().__init__()
+        for name, (least, most) in (("words", words), ("pieces", pieces)):
+            if not 1 <= least <= most:
+                raise UserError(f"{name} = {[least, most]}: the shortest and the longest n-gram were expected, from 1")
+        if minimum_count < 1:
+            raise UserError(f"minimum_count = {minimum_count}: at least 1 was expected")
+        self.alphabet, self.labels = source_vocabulary, target_vocabulary
+        self.words, self.pieces, self.minimum_count = words, pieces, minimum_count
+        self.keys = empty(torch.int64)  # ascending, of the n-grams of words and of pieces
+        self.rarity = empty()  # 1 + ln((1 + N) / (1 + d))
+        self.weight = empty(torch.float32, target_vocabulary)
+        self.bias = empty()
+        self.strength = empty()  # of the regularisation, [1]
+
+    def counts(self, pairs: Pairs) -> LinearCounts:
+        return LinearCounts(self, pairs)
+
+    def check_tables(self) -> None:
+        check_ascending("keys", self.keys)
+        check_rows(len(self.keys), {"rarity": self.rarity, "weight": self.weight})
+        check_rows(self.labels if len(self.bias) else 0, {"bias": self.bias})
+        check_rows(1 if len(self.bias) else 0, {"strength": self.strength})
+
+    def start(self, source: Any) -> Tensor:
+        """The logits [B, V]. Raises UserError before training."""
+        if not len(self.bias):
+            raise UserError("this linear classifier has not been counted: train it first")
+        logits_BV = self.bias.expand(len(source.lengths), -1).clone()
+        for bag in self.bags(source):
+            row_K, feature_K, value_K = self.known(bag, len(logits_BV))
+            logits_BV.index_add_(0, row_K, value_K[:, None] * self.weight[feature_K])
+        return logits_BV
+
+    def bags(self, source: Padded) -> tuple[Bag, Bag]:
+        return bags(source, self.alphabet, self.words, self.pieces)
+
+    def known(self, bag: Bag, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The row, the number of the feature and its value, of the n-grams of a bag that are features."""
+        if not len(self.keys):
+            none = bag.row_K[:0]
+            return none, none, none.to(self.rarity)
+        place_K = torch.searchsorted(self.keys, bag.key_K).clamp(max=len(self.keys) - 1)
+        is_K = self.keys[place_K] == bag.key_K
+        row_K, feature_K = bag.row_K[is_K], place_K[is_K]
+        value_K = (1 + bag.count_K[is_K].to(self.rarity).log()) * self.rarity[feature_K]
+        square_B = value_K.new_zeros(rows).index_add_(0, row_K, value_K.square())
+        return row_K, feature_K, value_K / square_B.sqrt()[row_K]
+
+    def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
+        if lengths is not None and bool((lengths != 1).any()):
+            raise UserError(
+                f"a target of {int(lengths[lengths != 1][0])} tokens, and a classifier writes one: set "
+                'data.units.target = "labels", for which a whole line is one label'
+            )
+        return Emission(state[:, None], torch.ones(len(state), dtype=torch.long, device=state.device))
+
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
+        return output.clone() if candidates is None else output.index_select(-1, candidates)
+
+
+class LinearCounts(OnePass):
+    """The features of the training sources, and their regression."""
+
+    def __init__(self, model: LinearClassifier, pairs: Pairs) -> None:
+        check_tokens("a linear classifier", pairs.source, pairs.target)
+        longest = int(pairs.target_lengths.max(initial=2))
+        if longest != 2:
+            raise UserError(
+                f"a linear classifier has one label for each source, and a target has {longest - 1} tokens: set "
+                'data.units.target = "labels", for which a whole line is one label'
+            )
+        super().__init__(2 * len(pairs), len(pairs), model.labels - UNK - 1)
+        self.model, self.pairs = model, pairs
+
+    def count(self) -> None:
+        model, where = self.model, self.model.bias.device
+        model.cpu()
+        keys = self._learn_keys()
+        if keys * model.labels > LARGEST:
+            raise UserError(
+                f"{keys:,} n-grams for each of {model.labels:,} labels are too many weights: set model.minimum_count = "
+                f"{model.minimum_count + 1} or more, or take shorter n-grams"
+            )
+        examples, kinds = self._examples()
+        strength = chosen_strength(examples, keys, len(kinds))
+        regression = Regression(examples, keys, len(kinds))
+        regression.fit(strength)
+        model.weight.data = torch.zeros(keys, model.labels).index_copy_(1, kinds, regression.weights[:-1])
+        model.bias.data = torch.full((model.labels,), NEVER).index_copy_(0, kinds, regression.weights[-1])
+        model.strength.data = torch.tensor([strength])
+        self.report = (f"{keys:,} n-grams, regularised with a strength of {strength:g}",)
+        model.to(where)
+
+    def _learn_keys(self) -> int:
+        """Gives the model its n-grams and their rarity. Returns their number."""
+        found = [bag.key_K for batch in self.pairs.in_turn(BATCH) for bag in self.model.bags(batch.source)]
+        keys, count = torch.unique(torch.cat(found), return_counts=True)
+        kept = count >= self.model.minimum_count
+        self.model.keys.data = keys[kept]
+        self.model.rarity.data = 1 + math.log(1 + len(self.pairs)) - (1 + count[kept]).float().log()
+        return int(kept.sum())
+
+    def _examples(self) -> tuple[Examples, Tensor]:
+        """The examples, and the label ids that their labels stand for. Sources with an unknown label are left out."""
+        parts, first = [], 0
+        for batch in self.pairs.in_turn(BATCH):
+            rows = len(batch.source.lengths)
+            both = [torch.cat(each) for each in zip(*self._known(batch.source, rows), strict=True)]
+            order = both[0].argsort(stable=True)
+            parts.append((both[0][order] + first, both[1][order], both[2][order], batch.target.values[:, 0]))
+            first += rows
+        row_K, feature_K, value_K, label_N = (torch.cat(each) for each in zip(*parts, strict=True))
+        told_N = label_N > UNK
+        if not told_N.any():
+            raise UserError("the training targets name no label")
+        kinds, own_N = torch.unique(label_N[told_N], return_inverse=True)
+        dense_N = torch.zeros_like(label_N).masked_scatter_(told_N, own_N)
+        return Examples(row_K, feature_K, value_K, dense_N).select(told_N), kinds
+
+    def _known(self, source: Padded, rows: int) -> list[tuple[Tensor, Tensor, Tensor]]:
+        return [self.model.known(bag, rows) for bag in self.model.bags(source)]
+
+    def log_prob(self) -> float:
+        total = 0.0
+        for batch in self.pairs.in_turn(BATCH):
+            batch = batch.to(self.model.bias.device)
+            log_p_BV = self.model.start(batch.source).log_softmax(-1)
+            total += float(log_p_BV.gather(1, batch.target.values[:, :1]).double().sum())
+        return total
