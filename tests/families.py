@@ -606,7 +606,13 @@ def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
 
 def classifies(table: config.Table) -> bool:
     """True for a model that writes one label for each source, however long it is."""
-    return table["type"] in ("classifier", "hmm-classifier", "linear-classifier", "labels-with-counts", "parallel-ensemble")
+    return table["type"] in (
+        "classifier",
+        "hmm-classifier",
+        "linear-classifier",
+        "labels-with-counts",
+        "parallel-ensemble",
+    )
 
 
 def all_lengths(family: str) -> list[int]:

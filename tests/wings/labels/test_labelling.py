@@ -224,9 +224,7 @@ def target(rows: Sequence[int]) -> Padded:
 
 def test_labels_of_another_number_are_refused(model: Any, family: str) -> None:
     one = classifies(FAMILIES[family])
-    message = (
-        r'a target of 2 tokens, .*set data\.units\.target = "labels"' if one else r"3 labels for a source of 1"
-    )
+    message = r'a target of 2 tokens, .*set data\.units\.target = "labels"' if one else r"3 labels for a source of 1"
     wrong = target([1, 2, 1]) if one else target([4, 3, 3])
     with pytest.raises(ValueError, match=message):
         search(family).force(model, sources(LENGTHS), wrong)

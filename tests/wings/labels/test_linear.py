@@ -15,8 +15,8 @@ from transduce.core.errors import UserError
 from transduce.core.types import UNK, Padded
 from transduce.data.tokenizers.text import Characters, Symbols
 from transduce.wings.labels.linear import LinearClassifier
-from transduce.wings.labels.several import LabelsWithCounts
 from transduce.wings.labels.ngram_features import bags
+from transduce.wings.labels.several import LabelsWithCounts
 from transduce.wings.labels.spelled import Spelled
 
 TEXTS = ["a dog barks", "the dog bites a dog", "cats", "a cat naps a lot", "the cats bite the dogs", "dogs nap"] * 2
