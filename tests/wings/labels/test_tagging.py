@@ -56,7 +56,7 @@ SPELLED = RECURRENT | {"embedding": CHARACTERS}
 RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
     "tagging": ("a.conllu", {"model.encoder": SPELLED}),
     "entities": ("a.conll", {"model.encoder": SPELLED}),
-    "classification": ("a.tsv", {"model.encoder": RECURRENT, "model.dropout": 0.0}),
+    "classification": ("a.tsv", {"model.model.encoder": SPELLED, "model.model.dropout": 0.0}),
 }
 
 

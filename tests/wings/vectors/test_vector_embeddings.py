@@ -51,10 +51,10 @@ def test_a_run_has_its_vectors_without_the_file(tmp_path: Path) -> None:
     shutil.copy(SMALL, tmp_path / "x.vec")
     (tmp_path / "x.tsv").write_text("\n".join(["royal\tthe king and queen", "other\ta cat, a dog"] * 20))
     settings = [
-        "data.units.source.minimum_count=1",
+        "data.units.source={type='words'}",
+        "objective={type='parallel-cross-entropy'}",
+        "model={type='classifier', encoder={type='recurrent', cell='lstm', embedding_width=9, width=5}}",
         f'model.encoder.embedding={{type="vectors", file="{tmp_path / "x.vec"}", frozen=true}}',
-        "model.encoder.embedding_width=9",
-        "model.encoder.width=5",
         "training.steps=3",
         *(f"data.{split}.path={tmp_path / 'x.tsv'}" for split in ("train", "valid", "test")),
     ]

@@ -91,5 +91,5 @@ class LabelsWithCounts(ParallelEnsemble):
         logits = [model.readout(own) for model, own in zip(self.used(), output, strict=True)]
         log_ps = [logits_V.log_softmax(-1, widened(logits_V.dtype)) for logits_V in logits]
         if len(log_ps) > 1:
-            log_ps = [((1 - self.weight) * log_ps[0] + self.weight * log_ps[1]).log_softmax(-1)]
+            log_ps[:] = [((1 - self.weight) * log_ps[0] + self.weight * log_ps[1]).log_softmax(-1)]
         return log_ps[0] if candidates is None else log_ps[0].index_select(-1, candidates)
