@@ -18,6 +18,7 @@ from transduce.core.types import Example, Prediction
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Interval, Resampling, middle
 from transduce.metrics.statistics import Statistics, mean_of_seeds, statistics
+from transduce.wings.records.changes import as_shipped
 from transduce.wings.records.provenance import fingerprint_of_examples
 from transduce.wings.records.record import Figure, Record
 from transduce.wings.vectors.representations.sentences import sentence_vectors, stacked
@@ -148,7 +149,7 @@ def draws(found: Statistics, block: int) -> Floats:
 def recorded(
     folder: Path, recipes: Iterable[str], name: str, examples: Examples
 ) -> tuple[list[Figure], float | None, str] | None:
-    """The scores of the newest record of a recipe on these very examples, its training's seconds, and its name."""
+    """The scores of the newest record of a recipe as shipped, on these very examples, its training's seconds, and its name."""
     wanted, own = fingerprint_of_examples(examples).sha256, set(recipes)
     found = []
     for path in sorted(folder.glob("*.json")):
@@ -160,6 +161,7 @@ def recorded(
             and name in each.scores
             and len(each.models) == 1
             and each.models[0].recipe in own
+            and as_shipped(each.models[0])
         ]
         if systems:
             efforts = [each.models[0].effort for each in systems]

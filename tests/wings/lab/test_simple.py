@@ -244,6 +244,27 @@ def test_a_record_is_not_paired() -> None:
     assert row.difference.low == pytest.approx(21 - (4**2 + half**2) ** 0.5)
 
 
+def test_a_record_counts_if_its_recipe_and_its_examples_are_the_set_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a run of the same recipe with other settings (families-pronunciation), nor one on other examples."""
+    from simple_methods import measuring
+
+    from transduce.wings.records.record import Record
+
+    for name in ("g2p", "families-pronunciation", "g2p-small"):
+        path = BENCHMARKS / "results" / "records" / f"{name}.json"
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    ours = Record.read(tmp_path / "g2p.json")
+    monkeypatch.setattr(measuring, "fingerprint_of_examples", lambda _: ours.systems[0].examples)
+    found = measuring.recorded(tmp_path, ["g2p", "g2p-small"], "item_error", [])
+    assert found is not None
+    figures, seconds, stem = found
+    assert (stem, len(figures)) == ("g2p", len(ours.systems))
+    assert seconds == pytest.approx(234, abs=30)
+    assert measuring.recorded(tmp_path, ["tagging"], "item_error", []) is None
+
+
 def test_windows_of_a_series_are_drawn_in_blocks() -> None:
     from simple_methods.measuring import draws
 
