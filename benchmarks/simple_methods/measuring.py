@@ -149,7 +149,9 @@ def draws(found: Statistics, block: int) -> Floats:
 def recorded(
     folder: Path, recipes: Iterable[str], name: str, examples: Examples
 ) -> tuple[list[Figure], float | None, str] | None:
-    """The scores of the newest record of a recipe as shipped, on these very examples, its training's seconds, and its name."""
+    """The scores of the newest record of a recipe as shipped on these very examples, its training's seconds, and its
+    name. None if there is no such record.
+    """
     wanted, own = fingerprint_of_examples(examples).sha256, set(recipes)
     found = []
     for path in sorted(folder.glob("*.json")):
