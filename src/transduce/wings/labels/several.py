@@ -89,7 +89,8 @@ class LabelsWithCounts(ParallelEnsemble):
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
         logits = [model.readout(own) for model, own in zip(self.used(), output, strict=True)]
-        log_ps = [logits_V.log_softmax(-1, widened(logits_V.dtype)) for logits_V in logits]
-        if len(log_ps) > 1:
-            log_ps[:] = [((1 - self.weight) * log_ps[0] + self.weight * log_ps[1]).log_softmax(-1)]
-        return log_ps[0] if candidates is None else log_ps[0].index_select(-1, candidates)
+        own_V, *counted = [logits_V.log_softmax(-1, widened(logits_V.dtype)) for logits_V in logits]
+        for counted_V in counted:
+            own_V = ((1 - self.weight) * own_V + self.weight * counted_V).log_softmax(-1)
+        mixed_V: Tensor = own_V
+        return mixed_V if candidates is None else mixed_V.index_select(-1, candidates)
