@@ -206,6 +206,7 @@ def test_a_run_drops_the_words_that_it_saw_dropped(tmp_path: Path) -> None:
     texts = [" ".join(each) for each in itertools.permutations(words, 4)]
     pairs = [(text, " ".join(word for word in text.split() if word not in ("so", "very"))) for text in texts]
     settings = {"training.steps": 60, "training.validation.times": 1, "model.encoder.width": 16}
+    settings |= {"search.threshold": 0.5}
     run = api.train_run(Order("compression", tmp_path / "run", settings, pairs), progress=False)
     model = load(run)
     assert model("we now very eat") == "we now eat"
