@@ -79,7 +79,7 @@ class Set:
     also: tuple[str, ...] = ()
 
     def all_settings(self, data: Path, work: Path) -> list[str]:
-        """The settings that name the files; makes those of a made set below ``work``."""
+        """The settings that name the files. The files of a made set are written below ``work``."""
         found = make(self.made, data, work / ".made" / self.made) if self.made else []
         if self.files:
             paths = {split: data / self.files.format(split=split) for split in SPLITS}
@@ -160,7 +160,7 @@ def listed(given: argparse.Namespace, work: Path) -> Iterator[tuple[str, list[Pa
 
 
 def run_folders(given: argparse.Namespace, found: Set, settings: Sequence[str]) -> list[Path]:
-    """The runs of a set that are there. With --train, those that are not there are trained first."""
+    """The runs of a set that exist. With --train, missing runs are trained first."""
     if given.runs is None:
         return []
     name = f"{found.task}-{found.name}"

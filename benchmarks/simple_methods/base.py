@@ -1,4 +1,4 @@
-"""What every simple method gets and returns."""
+"""The contract of a simple method: the data that it gets, and the predictions that it returns."""
 
 from __future__ import annotations
 

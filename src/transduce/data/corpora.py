@@ -89,12 +89,12 @@ class Files:
     several ``corpora``, each of which is one of these.
 
     The suffix of ``path`` tells its format: .tsv, .csv, .jsonl (or .json), .txt, .dict, .conllu, .conll, .trees, .tmx
-    or .parquet, each but the last optionally with .gz. The columns of a .csv file are named by its first line, unless
-    ``columns`` are numbers; those of a .tmx file are languages. Each line of a .txt file is a target without a source.
-    A .dict file is a dictionary in the form of CMUdict: a word and a pronunciation, with "read(2)" and further columns
-    for several pronunciations of a word. Line n of one parallel file belongs to line n of the others. ``source`` alone
-    gives only sources, and ``target`` alone only targets. Several files in ``target`` are several references of each
-    source.
+    or .parquet, each but the last optionally with .gz. The first line of a .csv file names its columns, unless
+    ``columns`` are numbers. The columns of a .tmx file are languages. Each line of a .txt file is a target without a
+    source. A .dict file is a dictionary in the form of CMUdict: a word and a pronunciation, with "read(2)" and further
+    columns for several pronunciations of a word. Line n of one parallel file belongs to line n of the others.
+    ``source`` alone gives only sources, and ``target`` alone only targets. Several files in ``target`` are several
+    references of each source.
 
     A name may be a pattern, such as "shards/*.tsv": then the corpus is all files that match, sorted by name. Patterns
     of parallel files must match equally many. A name with a scheme ("s3://bucket/a.tsv") is an address that fsspec

@@ -19,6 +19,7 @@ from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
 
 ROWS = 1000  # rows that are looked at, of the first file of each corpus
+VARIANT = re.compile(r"(?<=.)\(\d+\)$")  # the mark of a further variant of a word: "read(2)"
 FEWEST = 10  # rows from which units are judged
 NAMES = """
     answer category class code date english form forms french gloss german grapheme graphemes id input inflected ipa
@@ -100,7 +101,7 @@ def header(rows: Sequence[CorpusRow]) -> tuple[str, ...] | None:
 def variants(rows: Sequence[CorpusRow]) -> list[str]:
     """The sources such as "read(2)" whose word is another source."""
     sources = [row.source for row in rows if row.source]
-    words, alone = set(sources), [re.sub(r"(?<=.)\(\d+\)$", "", source) for source in sources]
+    words, alone = set(sources), [VARIANT.sub("", source) for source in sources]
     return [source for source, word in zip(sources, alone, strict=True) if word != source and word in words]
 
 

@@ -21,7 +21,7 @@ from transduce.data import conll, parquet
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
-Records = Iterator[tuple[int, list[bytes] | str]]  # the number of a line and its cells, or what is wrong with it
+Records = Iterator[tuple[int, list[bytes], str]]  # the number of a line, its cells, and what is wrong with it
 TSV_COLUMNS = ColumnNames(source=0, target=1)
 JSON_COLUMNS = ColumnNames(source="source", target="target")
 CONLLU_COLUMNS = ColumnNames(source="form", target="upos")
@@ -88,7 +88,7 @@ def _read(files: Files, columns: ColumnNames | None, longest: int) -> Iterator[C
         return _read_parquet(files, columns or JSON_COLUMNS)
     every = lines(stored(files.path), longest)
     if form == "tsv":
-        cells = ((number, line.split(b"\t")) for number, line in enumerate(every, 1))
+        cells = ((number, line.split(b"\t"), "") for number, line in enumerate(every, 1))
         return _read_table(files, columns or TSV_COLUMNS, cells, "tab-separated column", columns is None)
     if form == "csv":
         return _read_table(files, columns or JSON_COLUMNS, service("records of a CSV table")(every, longest), "column")
@@ -153,20 +153,16 @@ def _read_table(
     """
     header: list[str] = []
     if any(isinstance(column, str) for column in columns.all):
-        _, first = next(records, (1, []))
-        header = [first] if isinstance(first, str) else [cell.decode("utf-8", "replace") for cell in first]
+        number, first, wrong = next(records, (1, [], ""))
+        if wrong:
+            raise DataError(f"{files.place('source', number)}: the names of the columns cannot be read: {wrong}")
+        header = [cell.decode("utf-8", "replace") for cell in first]
     places = [_position(files, column, header) for column in columns.all]
-    for number, cells in records:
-        if isinstance(cells, str) or len(cells) <= max(places):
-            detail = (
-                cells
-                if isinstance(cells, str)
-                else (
-                    f"{_counted(len(cells), noun)} found, at least {max(places) + 1} expected for columns "
-                    f"{', '.join(map(repr, columns.all))}"
-                )
-            )
-            yield _unusable(files, number, detail)
+    for number, cells, wrong in records:
+        if len(cells) <= max(places):
+            found, named = _counted(len(cells), noun), ", ".join(map(repr, columns.all))
+            few = f"{found} found, at least {max(places) + 1} expected for columns {named}"
+            yield _unusable(files, number, wrong or few)
         else:
             row = _row(files, number, *_sides([cells[place] for place in places], columns))
             yield replace(row, further=True) if told and len(cells) > len(places) else row

@@ -6,9 +6,9 @@ V vocabulary, M models; outputs and states are tuples with one entry per model.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,37 +20,34 @@ from transduce.core.types import PAD, Factory, widened
 from transduce.layers.modules import module_list
 
 
-class Mixture(nn.Module):
-    """The base of mixtures: every model starts from the same source and reads the same tokens.
+class Together(nn.Module):
+    """The base of models that consist of several, which read the same source and write the same vocabulary.
 
-    Raises UserError if there are no models, or if one is not ``Autoregressive``.
+    Each must fulfil the ``protocol`` of the class. Raises UserError if there are no models, and for another model;
+    ``remedy`` is the end of that message.
     """
+
+    protocol: ClassVar[type]
+    remedy: ClassVar[str]
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
         if not models:
             raise UserError("models is empty: at least one was expected")
         for model in models:
-            if lacking := lacking_verbs(type(model), Autoregressive):
-                raise UserError(
-                    f"the {model_name(type(model))} model cannot {' and '.join(lacking)}, so it cannot be mixed word "
-                    "by word; score the outputs of each model with the others instead, as text"
-                )
-        self.models = module_list(cast("Sequence[Autoregressive[Any]]", models))
+            if lacking := lacking_verbs(type(model), self.protocol):
+                raise UserError(f"the {model_name(type(model))} model cannot {' and '.join(lacking)}, so {self.remedy}")
+        self.models = module_list(cast("Sequence[Any]", models))
 
-    def members(self) -> Sequence[Autoregressive[Any]]:
+    def members(self) -> Sequence[Any]:
         return tuple(self.models)
 
-    def used(self) -> Sequence[Autoregressive[Any]]:
+    def used(self) -> Sequence[Any]:
         """The models that are mixed, in the order of ``models``: outputs and states have one entry for each of them."""
         return tuple(self.models)
 
     def start(self, source: Any) -> tuple[Any, ...]:
         return tuple(model.start(source) for model in self.used())
-
-    def extend(self, tokens_BT: Tensor, state: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        every = [model.extend(tokens_BT, own) for model, own in zip(self.used(), state, strict=True)]
-        return tuple(output for output, _ in every), tuple(after for _, after in every)
 
     def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:
         """Yields log p [..., V] of each model, in float32 or wider, one model at a time. Raises UserError at the first
@@ -68,6 +65,17 @@ class Mixture(nn.Module):
             yield logits_V.log_softmax(-1, widened(logits_V.dtype))
 
 
+class Mixture(Together):
+    """The base of mixtures word by word: every model starts from the same source and reads the same tokens."""
+
+    protocol = Autoregressive
+    remedy = "it cannot be mixed word by word; score the outputs of each model with the others instead, as text"
+
+    def extend(self, tokens_BT: Tensor, state: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        every = [model.extend(tokens_BT, own) for model, own in zip(self.used(), state, strict=True)]
+        return tuple(output for output, _ in every), tuple(after for _, after in every)
+
+
 class Ensemble(Mixture):
     """The mean of the models' probabilities: p(y_t | ...) = 1/M sum_m p_m(y_t | ...). ``readout`` returns its
     logarithm.
@@ -81,9 +89,7 @@ class Ensemble(Mixture):
         return own_MT.softmax(0)
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
-        every = (columns(log_p_V, candidates) for log_p_V in self.log_probs(output))
-        # pair by pair: five times as fast as logsumexp over a stack
-        return reduce(_logaddexp if torch.is_grad_enabled() else torch.logaddexp, every) - math.log(len(self.models))
+        return mean(self.log_probs(output), len(self.models), candidates)
 
 
 class Seeds(Ensemble):
@@ -129,13 +135,49 @@ class Fusion(Mixture):
         return own_MT.new_tensor(weights)[:, None] * (own_MT - other_MT)
 
     def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
-        every = zip(self.weights, self.log_probs(output), strict=True)
-        # a weight of 0 leaves a model out, even if its log-probability is minus infinity
-        mixed_V = reduce(torch.add, (weight * log_p_V for weight, log_p_V in every if weight))
+        mixed_V = weighted(self.log_probs(output), self.weights)
         return columns(mixed_V.log_softmax(-1) if self.renormalise else completed(mixed_V), candidates)
 
 
-class WithCounts(Fusion):
+class BesideCounts:
+    """What models have in common that are a trained model, the first of ``models``, and a counted one, the second: the
+    renormalised log-linear mixture with ``weights``.
+
+    If nothing was counted, the mixture is the first model alone.
+    """
+
+    models: Any
+    weights: tuple[float, ...]
+    log_probs: Any
+
+    def members(self) -> Sequence[Any]:
+        model: Any = self.models[0]
+        return model.members() if can(type(model), Several) else (model,)
+
+    def counted_parts(self) -> Sequence[Any]:
+        return (self.models[1],)
+
+    def used(self) -> Sequence[Any]:
+        has_counts = any(parameter.numel() for parameter in self.models[1].parameters())
+        return tuple(self.models) if has_counts else (self.models[0],)
+
+    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+        if len(output) > 1:
+            return columns(weighted(self.log_probs(output), self.weights).log_softmax(-1), candidates)
+        logits: Tensor = self.models[0].readout(output[0], candidates)
+        return logits
+
+
+def shares_of_two(weight: float) -> tuple[float, float]:
+    """The weights of a trained model and of a counted one, whose ``weight`` is given. Raises UserError outside 0 to
+    1.
+    """
+    if not 0 <= weight <= 1:
+        raise UserError(f"weight = {weight}: a share from 0 to 1 was expected")
+    return 1 - weight, weight
+
+
+class WithCounts(BesideCounts, Fusion):
     """A trained ``model`` and a ``counted`` one, such as a joint n-gram model, in one run: the renormalised log-linear
     mixture p_model^(1 - weight) p_counted^weight / Z.
 
@@ -146,27 +188,22 @@ class WithCounts(Fusion):
     """
 
     def __init__(self, model: Model, counted: Model, weight: float = 0.3) -> None:
-        if not 0 <= weight <= 1:
-            raise UserError(f"weight = {weight}: a share from 0 to 1 was expected")
-        super().__init__([model, counted], [1 - weight, weight])
+        super().__init__([model, counted], shares_of_two(weight))
 
-    def members(self) -> Sequence[Autoregressive[Any]]:
-        model: Any = self.models[0]
-        return model.members() if can(type(model), Several) else (model,)
 
-    def counted_parts(self) -> Sequence[Any]:
-        return (self.models[1],)
+def mean(log_probs: Iterable[Tensor], count: int, candidates: Tensor | None = None) -> Tensor:
+    """The logarithm of the mean of ``count`` models' probabilities, of the ``candidates`` alone if they are given."""
+    every = (columns(log_p_V, candidates) for log_p_V in log_probs)
+    # pair by pair: five times as fast as logsumexp over a stack
+    return reduce(_logaddexp if torch.is_grad_enabled() else torch.logaddexp, every) - math.log(count)
 
-    def used(self) -> Sequence[Autoregressive[Any]]:
-        counted: Any = self.models[1]
-        has_counts = any(parameter.numel() for parameter in counted.parameters())
-        return tuple(self.models) if has_counts else (self.models[0],)
 
-    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
-        if len(output) > 1:
-            return super().readout(output, candidates)
-        logits: Tensor = self.models[0].readout(output[0], candidates)
-        return logits
+def weighted(log_probs: Iterable[Tensor], weights: Sequence[float]) -> Tensor:
+    """The weighted sum of log-probabilities. A weight of 0 leaves a model out, even if its log-probability is minus
+    infinity.
+    """
+    every = zip(weights, log_probs, strict=True)
+    return reduce(torch.add, (weight * log_p_V for weight, log_p_V in every if weight))
 
 
 def completed(log_p_V: Tensor) -> Tensor:

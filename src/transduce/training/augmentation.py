@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,7 +16,8 @@ from transduce.core.types import Batch, Padded
 
 class Augmentation(Protocol):
     """Changes the signals [B, S, D] of a batch for training. ``ids_B`` are the row numbers of the examples in the data
-    (``Batch.ids``). The result may have other lengths.
+    (``Batch.ids``). The result may have other lengths. A class with the attribute ``for_bands = True`` gets signals of
+    frequency bands alone.
 
     The change depends only on the seed, the epoch and the example's id, so a resumed run sees the same signals. The
     values at padding are arbitrary, both in the batch and in the result.
@@ -38,9 +39,17 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
     return replace(batch, source=source)
 
 
-def check_augmentation(augmentations: Sequence[Augmentation], signal: bool) -> None:
-    """Raises UserError if there are augmentations but the source is no signal (``signal`` is False)."""
-    if augmentations and not signal:
+def check_augmentation(augmentations: Sequence[Augmentation], tokenizer: Any) -> None:
+    """Raises UserError if there are augmentations but the source, which ``tokenizer`` reads, is no signal; also for one
+    that is for frequency bands alone (``for_bands``) if the signal's numbers are others.
+    """
+    wrong = next((each for each in augmentations if getattr(each, "for_bands", False)), None)
+    if wrong is not None and tokenizer.signal and not tokenizer.bands:
+        raise UserError(
+            f"training.augmentation: {type(wrong).__name__} moves frequency bands, and the source has other numbers "
+            "(cepstra, differences, pixels): leave it out, or read log-mel energies alone"
+        )
+    if augmentations and not tokenizer.signal:
         raise UserError(
             f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
             'source is text or a series; leave it out, or set data.units.source to "sound", "picture" or "clip"'

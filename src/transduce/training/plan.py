@@ -165,7 +165,7 @@ def plan_run(job: Job, settings: Settings, point: Path | None, where: torch.devi
     table = config.assign(table, "training.precision", chosen.precision)
     settings, table = config.build_and_resolve(table, Settings, prepared.facts)
     check_words(table["model"], prepared.facts)
-    check_augmentation(settings.training.augmentation, prepared.tokenizers.source.signal)
+    check_augmentation(settings.training.augmentation, prepared.tokenizers.source)
     if teacher:
         teacher.check(prepared.tokenizers)
     notes = (*job.merged.notes, *choice, *unwritable)

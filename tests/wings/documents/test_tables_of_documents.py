@@ -39,6 +39,8 @@ def test_the_first_line_tells_the_separator(tmp_path: Path) -> None:
 def test_names_that_a_csv_table_lacks_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.csv has no column 'source': its columns are 'ab', 'ba'"):
         rows(tmp_path / "a.csv", "ab,ba\nc,d\n")
+    with pytest.raises(DataError, match=r"a\.csv:1: the names of the columns cannot be read: ',' expected"):
+        rows(tmp_path / "a.csv", 'source,"tar"get\nc,d\n')
 
 
 def test_a_quote_that_nothing_closes_does_not_fill_the_memory(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_wrong_options_and_targets_are_told() -> None:
     for options in ({"words": (2, 1)}, {"pieces": (0, 3)}, {"minimum_count": 0}):
         with pytest.raises(UserError, match=next(iter(options))):
             LinearClassifier(9, 9, **options)
-    with pytest.raises(UserError, match="one label for each source"):
+    with pytest.raises(UserError, match="a classifier writes one"):
         LinearClassifier(9, 9).counts(paired([([4, 2], [4, 5, 2])]))
     with pytest.raises(UserError, match="weight"):
         LabelsWithCounts(trained(), trained(), weight=1.5)

@@ -13,7 +13,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from transduce import api
+from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
+from transduce.data.tokenizers.text import Characters
 from transduce.training import loop
 from transduce.training.augmentation import augmented, check_augmentation
 from transduce.wings.signals.augmentation.affine import Affine
@@ -21,6 +23,8 @@ from transduce.wings.signals.augmentation.masks import SpecAugment
 from transduce.wings.signals.augmentation.noise import Noise
 from transduce.wings.signals.augmentation.stretch import Stretch
 from transduce.wings.signals.augmentation.warp import Warp, warped
+from transduce.wings.signals.tokenizers.picture import Picture
+from transduce.wings.signals.tokenizers.sound import Sound
 
 ALL: dict[str, Any] = {
     "spec-augment": SpecAugment(time=5, share=0.5, frequency=3),
@@ -298,8 +302,15 @@ def test_text_is_not_augmented(tiny: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"training\.augmentation: Noise changes signals .* source is text"):
         api.train("reverse", tmp_path / "run", tiny | {"training.augmentation": ["noise"]}, progress=False)
     assert not (tmp_path / "run").exists()
-    check_augmentation((), signal=False)
-    check_augmentation((Noise(),), signal=True)
+    check_augmentation((), Characters().learn(["a"]))
+
+
+@pytest.mark.parametrize("unit", [Sound(cepstra=13), Sound(differences=1), Picture(8)])
+def test_only_bands_are_warped(unit: Any) -> None:
+    check_augmentation((Noise(),), unit.tokenizer(unit))
+    check_augmentation((Noise(), Warp()), Sound().tokenizer(Sound()))
+    with pytest.raises(UserError, match="Warp moves frequency bands, and the source has other numbers"):
+        check_augmentation((Noise(), Warp()), unit.tokenizer(unit))
 
 
 @pytest.mark.parametrize(

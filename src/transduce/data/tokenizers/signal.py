@@ -22,8 +22,9 @@ class Signal(Unit, Protocol):
     ``read`` returns the steps [S, channels * size] of a file, at least one. It raises SignalError if the file cannot be
     read, and DataError if a library is not installed. The numbers of one channel are adjacent in a step. ``place`` is
     the name of a step, counted from 0, for people. If ``spectral``, the numbers of a step are frequency bands, lowest
-    first; otherwise they are pixels. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel
-    over the training set), or any other word for the mean and standard deviation of the file itself.
+    first; otherwise they are pixels. If ``bands``, they are the energies of such bands and nothing else, so that
+    neighbours may be mixed. ``normalisation`` is "none", "corpus" (mean and standard deviation of each channel over the
+    training set), or any other word for the mean and standard deviation of the file itself.
     """
 
     @property
@@ -37,6 +38,9 @@ class Signal(Unit, Protocol):
 
     @property
     def spectral(self) -> bool: ...
+
+    @property
+    def bands(self) -> bool: ...
 
     def read(self, path: str) -> Steps: ...
 

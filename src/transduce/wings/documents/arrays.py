@@ -22,23 +22,18 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     Raises DataError for a file that is damaged or of another kind, that holds Python objects, or that is larger than
     the memory of this machine when it is unpacked: a small file can unpack to any size.
     """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(each.file_size for each in archive.infolist())
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        if size > memory:
-            raise DataError(
-                f"{path} unpacks to {size / GIB:,.1f} GiB, and this machine has {memory / GIB:,.1f} GiB: divide it, or "
-                "do not trust it"
-            )
-        with np.load(path, allow_pickle=False) as found:
-            return dict(found)
+        if size <= memory:
+            with np.load(path, allow_pickle=False) as found:
+                return dict(found)
     # RuntimeError: encrypted, or packed in an unknown way
     except (OSError, ValueError, EOFError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile) as error:
-        raise (
-            error
-            if isinstance(error, DataError)
-            else DataError(
-                f"{path} is not an .npz file that can be read: {str(error) or 'its arrays do not fit into memory'}"
-            )
-        ) from error
+        why = str(error) or "its arrays do not fit into memory"
+        raise DataError(f"{path} is not an .npz file that can be read: {why}") from error
+    raise DataError(
+        f"{path} unpacks to {size / GIB:,.1f} GiB, and this machine has {memory / GIB:,.1f} GiB: divide it, or do not "
+        "trust it"
+    )

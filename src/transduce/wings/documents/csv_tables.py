@@ -9,10 +9,10 @@ from itertools import chain
 SEPARATORS = ",;|"
 
 
-def records(lines: Iterable[bytes], longest: int) -> Iterator[tuple[int, list[bytes] | str]]:
-    """Yields (number of its first line from 1, cells) for each record that is not empty. In place of the cells, a text
-    says what is wrong: a quote in the middle of a cell, or a cell of more than ``longest`` characters, which is
-    probably a quote that nothing closes.
+def records(lines: Iterable[bytes], longest: int) -> Iterator[tuple[int, list[bytes], str]]:
+    """Yields (number of its first line from 1, cells, "") for each record that is not empty. A record that cannot be
+    read has no cells, and a text that says why: a quote in the middle of a cell, or a cell of more than ``longest``
+    characters, which is probably a quote that nothing closes.
 
     Bytes that are not UTF-8 are kept. A line break inside a quoted cell becomes a space.
     """
@@ -25,9 +25,9 @@ def records(lines: Iterable[bytes], longest: int) -> Iterator[tuple[int, list[by
         try:
             record = next(reader, None)
         except csv.Error as error:
-            yield number, str(error)
+            yield number, [], str(error)
             continue
         if record is None:
             return
         if record:
-            yield number, [cell.replace("\n", " ").encode("utf-8", "surrogateescape") for cell in record]
+            yield number, [cell.replace("\n", " ").encode("utf-8", "surrogateescape") for cell in record], ""

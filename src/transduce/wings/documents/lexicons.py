@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-VARIANT = re.compile(rb"(?<=.)\(\d+\)$")
+from transduce.data.notices import VARIANT
+
+MARK = re.compile(VARIANT.pattern.encode())
 
 
 def entries(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, list[bytes]]]:
@@ -25,4 +27,4 @@ def entries(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, list[bytes]]]:
         else:
             word, *given = line.partition(b" #")[0].split(None, 1) or [b""]
         if word.strip() or given:
-            yield number, VARIANT.sub(b"", word.strip()), [b" ".join(each.split()) for each in given if each.strip()]
+            yield number, MARK.sub(b"", word.strip()), [b" ".join(each.split()) for each in given if each.strip()]

@@ -34,16 +34,26 @@ class AssembledClassifier(nn.Module):
         return self.pooling(self.encoder(source))
 
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
-        one_B = torch.ones(len(state), dtype=torch.long, device=state.device)
-        if lengths is not None and not torch.equal(lengths, one_B):
-            raise UserError(
-                f"a target of {int(lengths[lengths != 1][0])} tokens, and a classifier writes one: set "
-                'data.units.target = "labels", for which a whole line is one label'
-            )
-        return Emission(state[:, None], one_B)
+        return one_label(state, lengths)
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
         return self.projection(output, candidates)
+
+
+def one_label(state: Tensor, lengths: Tensor | None = None) -> Emission:
+    """The emission of one position for each row of ``state``. Raises UserError as ``check_one`` does."""
+    if lengths is not None:
+        check_one(lengths)
+    return Emission(state[:, None], torch.ones(len(state), dtype=torch.long, device=state.device))
+
+
+def check_one(lengths_B: Tensor) -> None:
+    """Raises UserError unless all lengths, which do not count EOS, are 1."""
+    if bool((lengths_B != 1).any()):
+        raise UserError(
+            f"a target of {int(lengths_B[lengths_B != 1][0])} tokens, and a classifier writes one: set "
+            'data.units.target = "labels", for which a whole line is one label'
+        )
 
 
 class Classifier(AssembledClassifier):

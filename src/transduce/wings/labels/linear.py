@@ -13,6 +13,7 @@ from transduce.core.types import UNK, Emission, Padded
 from transduce.data.pairs import Pairs
 from transduce.models.tables import check_ascending, check_rows
 from transduce.training.counted import OnePass, check_tokens, empty
+from transduce.wings.labels.classifier import check_one, one_label
 from transduce.wings.labels.logistic import Examples, Regression, chosen_strength
 from transduce.wings.labels.ngram_features import Bag, bags
 
@@ -90,12 +91,7 @@ class LinearClassifier(nn.Module):
         return row_K, feature_K, value_K / square_B.sqrt()[row_K]
 
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
-        if lengths is not None and bool((lengths != 1).any()):
-            raise UserError(
-                f"a target of {int(lengths[lengths != 1][0])} tokens, and a classifier writes one: set "
-                'data.units.target = "labels", for which a whole line is one label'
-            )
-        return Emission(state[:, None], torch.ones(len(state), dtype=torch.long, device=state.device))
+        return one_label(state, lengths)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return output.clone() if candidates is None else output.index_select(-1, candidates)
@@ -106,12 +102,7 @@ class LinearCounts(OnePass):
 
     def __init__(self, model: LinearClassifier, pairs: Pairs) -> None:
         check_tokens("a linear classifier", pairs.source, pairs.target)
-        longest = int(pairs.target_lengths.max(initial=2))
-        if longest != 2:
-            raise UserError(
-                f"a linear classifier has one label for each source, and a target has {longest - 1} tokens: set "
-                'data.units.target = "labels", for which a whole line is one label'
-            )
+        check_one(torch.as_tensor(pairs.target_lengths) - 1)
         super().__init__(2 * len(pairs), len(pairs), model.labels - UNK - 1)
         self.model, self.pairs = model, pairs
 

@@ -16,6 +16,7 @@ from transduce.models.tables import check_rows
 from transduce.training.counted import check_tokens, empty
 from transduce.wings.counted.hidden_markov.base import Emissions
 from transduce.wings.counted.hidden_markov.estimation import BaumWelch, batches_of, weighted
+from transduce.wings.labels.classifier import check_one, one_label
 
 
 class HiddenMarkovClassifier(nn.Module):
@@ -90,22 +91,10 @@ class HiddenMarkovClassifier(nn.Module):
         return torch.where(empty_B11, trellis.start.view(V, K), alpha_BVK + end_VK).logsumexp(2)
 
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
-        one_B = torch.ones(len(state), dtype=torch.long, device=state.device)
-        if lengths is not None:
-            check_one(lengths)
-        return Emission(state[:, None], one_B)
+        return one_label(state, lengths)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return output.clone() if candidates is None else output.index_select(-1, candidates)
-
-
-def check_one(lengths_B: Tensor) -> None:
-    """Raises UserError unless all lengths, which do not count EOS, are 1."""
-    if bool((lengths_B != 1).any()):
-        raise UserError(
-            f"a target of {int(lengths_B[lengths_B != 1][0])} tokens, and a classifier writes one: set "
-            'data.units.target = "labels", for which a whole line is one label'
-        )
 
 
 class ClassCounts:

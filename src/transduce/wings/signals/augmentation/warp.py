@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,11 +21,12 @@ class Warp:
 
     Each recording has one random factor w from 1 - ``most`` to 1 + ``most``. Band m then has the value of band w m,
     interpolated linearly. From four fifths of the bands on (divided by w, if w is more than 1), a second line goes on
-    to the last band, which stays the last one. Bands are evenly spaced in mel, and so is the warping. The unit must
-    give log-mel energies, without ``cepstra``.
+    to the last band, which stays the last one. Bands are evenly spaced in mel, and so is the warping. Training
+    refuses it for other numbers than energies of bands: ``cepstra``, ``differences``, pixels.
     """
 
     most: float = 0.1
+    for_bands: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_share("most", self.most, 0.5)

@@ -28,10 +28,10 @@ class Forecaster(nn.Module):
     as input channels; otherwise UserError. ``predict`` raises UserError for more steps than the decoder's
     ``max_length``.
 
-    The network can learn beside a ``counted`` model c, such as "linear": y = c(x) + f(x), with the level taken from the
-    x of f alone, and s f for the level "window". c is counted before the first update, and f is 0 then. So the network
-    starts from the forecast of c, and learns what c leaves. Raises UserError unless c is a counted model that writes
-    numbers, as many steps as the decoder.
+    The network f can learn beside a ``counted`` model c, such as "linear": y = c(x) + f(x). Only the x of f loses its
+    level, and f is multiplied by s for the level "window". c is counted before the first update, and f is 0 then. So
+    the network starts from the forecast of c, and learns what c leaves. Raises UserError unless c is a counted model
+    that writes numbers, as many steps as the decoder.
     """
 
     def __init__(

@@ -24,8 +24,8 @@ class LinearForecaster(nn.Module):
     linear autoregression; Ben Taieb et al. 2012). Each step ahead has its own weights, of all channels.
 
     There is one such forecast for each of the ``levels``, which are as in ``Forecaster``. The result is their mean,
-    whose error is usually smaller (Bates and Granger 1969): without a level, a forecast returns to the mean of the
-    training set; the others stay near the end of the source.
+    whose error is usually smaller (Bates and Granger 1969). Without a level, a forecast returns to the mean of the
+    training set. The other forecasts stay near the end of the source.
 
     Counted, not trained: least squares with a ridge (Hoerl and Kennard 1970). ``ridge`` is the strength, a share of the
     mean square of the numbers read. None chooses it for each level: the weights of the first four fifths of the
@@ -63,8 +63,8 @@ class LinearForecaster(nn.Module):
         )
         self.bias = nn.Parameter(torch.zeros(len(levels), steps * target_vocabulary), requires_grad=False)
 
-    def counts(self, pairs: Pairs) -> WindowSums:
-        return WindowSums(self, pairs)
+    def counts(self, pairs: Pairs) -> LeastSquares:
+        return LeastSquares(self, pairs)
 
     def predict(self, source: Padded, steps_B: Tensor) -> Tensor:
         longest = max(1, int(steps_B.max()))
@@ -97,7 +97,7 @@ class LinearForecaster(nn.Module):
         return x_BSC.flatten(1)
 
 
-class WindowSums:
+class LeastSquares:
     """``Counts`` of a linear autoregression: one pass solves the least squares. Windows whose target has fewer steps
     than others, or missing numbers, are left out. Steps that no target has get the weights 0. Raises UserError for
     tokens, and if no window is left.

@@ -45,6 +45,7 @@ class Clip:
     signal = True
     tokenizer = SignalTokenizer
     spectral = False
+    bands = False
 
     def __post_init__(self) -> None:
         check_size(self.height, self.width, self.channels)

@@ -48,6 +48,7 @@ class Picture:
     signal = True
     tokenizer = SignalTokenizer
     spectral = False
+    bands = False
 
     def __post_init__(self) -> None:
         check_size(self.height, self.width, self.channels)

@@ -91,6 +91,10 @@ class Sound:
         return learned(self, texts)
 
     @property
+    def bands(self) -> bool:
+        return self.cepstra is None and not self.differences
+
+    @property
     def channels(self) -> int:
         return 1 if self.normalisation in ("loudness", "mean") else self._numbers
 

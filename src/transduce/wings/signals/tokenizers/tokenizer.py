@@ -46,6 +46,10 @@ class SignalTokenizer(RecordedNumbers):
         return self._unit.spectral
 
     @property
+    def bands(self) -> bool:
+        return self._unit.bands
+
+    @property
     def rate(self) -> int | None:
         """The samples a second of a recording; None for other signals."""
         return getattr(self._unit, "rate", None)
