@@ -257,6 +257,15 @@ def test_a_damaged_checkpoint_is_named(own_run: Path) -> None:
         train(own_run, {"training.steps": 9}, resume=True)
 
 
+def test_a_damaged_state_is_named(own_run: Path) -> None:
+    path = own_run / "checkpoints" / "last" / "state.json"
+    for content in (b"\xff\xfe{}", b'{"format": 1'):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"state\.json.*the file is damaged") as told:
+            train(own_run, {"training.steps": 9}, resume=True)
+        assert len(str(told.value)) < len(str(path)) + 150
+
+
 def test_resuming_what_has_no_checkpoint_begins(tiny: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     train(tmp_path / "run", tiny, resume=True)
     same_bytes(tmp_path / "run", trained)

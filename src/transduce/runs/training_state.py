@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -103,7 +102,7 @@ def load_carry(folder: Path, device: torch.device) -> Carry:
 def read_state(folder: Path) -> State:
     """The state in the checkpoint ``folder``; raises UserError if it is damaged, or of another format."""
     try:
-        record = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        record = read_json(folder / STATE)
         if (written := record.pop("format")) != FORMAT:
             raise UserError(
                 f"{folder / STATE} has format {written!r}, and this version of transduce goes on with {FORMAT}: go on "
@@ -131,6 +130,8 @@ def read_fingerprints(folder: Path) -> Fingerprints | None:
         return None
     try:
         return fingerprints_from_json(read_json(path))
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} is damaged ({error!r}); resume from a copy, or train again") from error
 
