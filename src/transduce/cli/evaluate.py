@@ -13,7 +13,7 @@ import typer
 from transduce.cli import formats
 from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import MetricOptions, RecordOptions, Report, ResamplingOptions, RunOptions
-from transduce.cli.shards import ShardOptions, answer_on_cluster, shards_of
+from transduce.cli.shards import ShardOptions, shards_of
 from transduce.core.errors import UserError
 from transduce.core.registry import service
 
@@ -60,7 +60,9 @@ def evaluate(
         raise UserError("--calibration, --against and --report need all examples at a time: give a file as --pairs")
     recorded.check()
     if sharded.cluster is not None and corpus.pairs is not None and sharded.out is not None:
-        answer_on_cluster(sharded.cluster, shards_of(corpus.pairs, sharded.out, sharded.shard), sharded.out)
+        service("shards on a cluster")(
+            sharded.cluster, shards_of(corpus.pairs, sharded.out, sharded.shard), sharded.out
+        )
     transducer, resampling = measured.in_context(trained.load(measured.beam)), resampled.resampling
     metrics = measured.metrics(transducer.settings["metrics"])
     parts = ReportParts(bins, errors and breakable(metrics), calibration)

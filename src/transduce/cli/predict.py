@@ -13,7 +13,7 @@ import typer
 from transduce.cli import formats, inputs
 from transduce.cli.options import BatchSize, BeamSize, Files, Pause, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
-from transduce.cli.shards import answer_on_cluster, shards_of
+from transduce.cli.shards import shards_of
 from transduce.cli.unanswered import Unanswered
 from transduce.core import registry
 from transduce.core.errors import UserError
@@ -81,7 +81,9 @@ def predict(
     if (shard or cluster) and not sharded:
         raise UserError("--shard and --cluster are for a folder of shards: give the folder, and another one as --out")
     if cluster is not None and files and out is not None:
-        answer_on_cluster(cluster, _shards(files, out, bool(request_options.prefixes), shard), out)
+        registry.service("shards on a cluster")(
+            cluster, _shards(files, out, bool(request_options.prefixes), shard), out
+        )
         return
     piped = out is None and request_options.constraints is None and inputs.piped(files)
     at_once = piped or batch_size == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -52,12 +51,3 @@ def shards_of(folder: Path, out: Path, only: str | None = None) -> list[Path]:
             f"--shard {only}: {folder} has no such file; it has {found[0].name} and {len(found) - 1} others"
         )
     return chosen
-
-
-def answer_on_cluster(address: str, shards: list[Path], out: Path) -> None:
-    """Repeats this program's command for each shard, on the workers of the Dask scheduler at this address."""
-    from transduce.cli.cluster import answer_on, connected, without_option
-
-    command = without_option(without_option(sys.argv[1:], "--cluster"), "--shard")
-    with connected(address) as cluster:
-        answer_on(cluster, command, shards, out)

@@ -414,6 +414,7 @@ SERVICES: dict[str, str] = {
     "native engine": "transduce.wings.engines.native.opening:native_model",
     "exported model": "transduce.wings.engines.opening:open_model",
     "light export": "transduce.wings.engines.light:opened",
+    "shards on a cluster": "transduce.wings.lab.shards_on_cluster:answer_shards",
     "dry run": "transduce.wings.lab.dry_run:dry_run",
     "comparison": "transduce.wings.lab.commands.compare:compared_with",
     "evaluation page": "transduce.wings.lab.reports.evaluation:write_page",

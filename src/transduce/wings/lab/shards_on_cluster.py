@@ -103,3 +103,10 @@ def without_option(arguments: Sequence[str], name: str) -> list[str]:
         else:
             found.append(argument)
     return found
+
+
+def answer_shards(address: str, shards: Sequence[Path], out: Path) -> None:
+    """Repeats this program's command for each shard, on the workers of the Dask scheduler at this address."""
+    command = without_option(without_option(sys.argv[1:], "--cluster"), "--shard")
+    with connected(address) as cluster:
+        answer_on(cluster, command, shards, out)

@@ -19,14 +19,13 @@ from typing import Any
 import pytest
 
 from transduce import api
-from transduce.cli import cluster
 from transduce.cli.app import main
-from transduce.cli.cluster import ShardJob, answer_on, without_option
 from transduce.compute.cluster import _call
 from transduce.core.errors import StoppedError, UserError
 from transduce.core.types import Example, Prediction
 from transduce.evaluation.shards import measured_together
 from transduce.training.order import Order
+from transduce.wings.lab.shards_on_cluster import ShardJob, answer_on, run_command, without_option
 
 TINY = {
     "data.origin": {"type": "reverse", "pairs": 60, "longest": 6},
@@ -266,7 +265,7 @@ def test_workers_that_would_give_other_bytes_are_refused(tmp_path: Path) -> None
 
 def test_a_command_that_fails_on_a_worker_says_why(tmp_path: Path) -> None:
     with pytest.raises(StoppedError, match=r"(?s)transduce nothing failed on a worker.*No such command"):
-        cluster.run_command(["nothing"], str(tmp_path))
+        run_command(["nothing"], str(tmp_path))
 
 
 def test_a_folder_that_is_not_shared_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
