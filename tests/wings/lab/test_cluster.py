@@ -25,6 +25,7 @@ from transduce.core.errors import StoppedError, UserError
 from transduce.core.types import Example, Prediction
 from transduce.evaluation.shards import measured_together
 from transduce.training.order import Order
+from transduce.wings.lab import shards_on_cluster
 from transduce.wings.lab.shards_on_cluster import ShardJob, answer_on, run_command, without_option
 
 TINY = {
@@ -102,8 +103,8 @@ def test_a_cluster_writes_the_bytes_of_predict_and_goes_on(
         assert folder == str(tmp_path)
         call(monkeypatch, *arguments)
 
-    monkeypatch.setattr(cluster, "connected", connected)
-    monkeypatch.setattr(cluster, "run_command", run_here)
+    monkeypatch.setattr(shards_on_cluster, "connected", connected)
+    monkeypatch.setattr(shards_on_cluster, "run_command", run_here)
     monkeypatch.chdir(tmp_path)
     shards(tmp_path / "in", 3)
     common = ("predict", run, "in", "--threads", 1, "--device", "cpu", "--format", "tsv")
@@ -143,8 +144,8 @@ def test_shards_are_evaluated_like_one_file_also_on_a_cluster(
     def connected(address: str) -> Iterator[Fake]:
         yield fake
 
-    monkeypatch.setattr(cluster, "connected", connected)
-    monkeypatch.setattr(cluster, "run_command", lambda arguments, _: call(monkeypatch, *arguments))
+    monkeypatch.setattr(shards_on_cluster, "connected", connected)
+    monkeypatch.setattr(shards_on_cluster, "run_command", lambda arguments, _: call(monkeypatch, *arguments))
     folder = pairs(tmp_path / "in", 3)
     measures = [word for name in ("cer", "perplexity", "macro_f1") for word in ("--metric", name)]
     common = ("evaluate", run, "--threads", 1, "--device", "cpu", "--resamples", 20, *measures, "--errors")
