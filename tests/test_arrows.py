@@ -32,7 +32,7 @@ WINGS: dict[str, set[str]] = {
     "summaries": {"labels"},
     "syntax": {"labels"},
     "language": {"labels"},
-    "recipes": {"documents", "language", "signals", "syntax"},
+    "recipes": {"documents", "language", "pages", "signals", "syntax"},
     "alignment": {"ctc", "pages", "records"},
     "combining": {"alignment"},
     "counted": {"alignment", "labels", "recipes", "records", "signals"},

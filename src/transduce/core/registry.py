@@ -359,6 +359,7 @@ NAMES: dict[str, dict[str, str]] = {
         "sound": "transduce.wings.signals.tokenizers.sound:Sound",
         "picture": "transduce.wings.signals.tokenizers.picture:Picture",
         "clip": "transduce.wings.signals.tokenizers.clip:Clip",
+        "page-order": "transduce.wings.signals.tokenizers.page_order:PageOrder",
     },
     "Origin": {
         "cmudict": "transduce.wings.recipes.origins.cmudict:Cmudict",

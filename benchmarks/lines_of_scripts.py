@@ -1,0 +1,114 @@
+"""Reads lines of print in scripts that run from right to left, beside Latin letters, with equal updates.
+
+    pip install -e '.[recipes,plots,vision]' wordfreq
+    python benchmarks/lines_of_scripts.py en he ar --runs runs/scripts [--updates 1000] [--record FILE.json]
+
+A text has the frequent words of a language (wordfreq), drawn by chance. One word in twenty is a number, some numbers
+have a point, a comma or a sign, and one in ten of all words stands in brackets or has a mark after it. The origin
+``text-lines`` draws lines of one to three words in two fonts that have all of these scripts (DejaVu Sans). The recipe
+is ``ocr-lines``: only the text, the fonts and the number of updates are set. "signs and digits wrong" counts the lines
+with brackets or digits whose brackets and digits, alone and in order, are not those of the reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import shutil
+from pathlib import Path
+
+import torch
+import wordfreq
+from report import Report, machine, parse
+
+import transduce
+from transduce.answers.transducer import Transducer
+from transduce.metrics.base import metric
+from transduce.runs.run import Run
+from transduce.wings.recipes.origins.fonts import fonts
+
+WORDS = 5_000  # the most frequent words of a language
+LENGTH = 100_000  # words of a text
+FORMS = ("{}", "{},{:03}", "{}.{}", "{}%", "{}-{}", "{}/{}")
+COLUMNS = (
+    "language",
+    "lines of test",
+    "cer",
+    "lines right, %",
+    "signs and digits wrong, %",
+    "updates",
+    "cer by English",
+)
+SIGNS = re.compile(r"[\d()\[\]]")
+
+
+def text(language: str) -> str:
+    """A text of frequent words, the same one each time."""
+    chance = random.Random(f"lines of {language}")
+    words = [word for word in wordfreq.top_n_list(language, WORDS) if word.isalpha()]
+    return " ".join(_word(chance.choice(words), chance) for _ in range(LENGTH))
+
+
+def _word(word: str, chance: random.Random) -> str:
+    if chance.random() < 0.05:
+        word = chance.choice(FORMS).format(chance.randrange(1000), chance.randrange(1000))
+    drawn = chance.random()
+    if drawn < 0.05:
+        return chance.choice(("({})", "[{}]")).format(word)
+    return word + chance.choice(".,:;!?") if drawn < 0.1 else word
+
+
+def trained(language: str, runs: Path, updates: int, threads: int) -> Path:
+    """The run of a language, trained now or before."""
+    run, drawn, chosen = runs / language, runs / f"{language}.txt", runs / "fonts"
+    chosen.mkdir(parents=True, exist_ok=True)
+    for font in fonts():
+        if font.name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"):
+            shutil.copy(font, chosen)
+    drawn.write_text(text(language), encoding="utf-8")
+    settings = {"data.origin.text": str(drawn), "data.origin.fonts": str(chosen), "training.steps": updates}
+    transduce.train("ocr-lines", run, settings, resume=True, device="cpu", threads=threads)
+    return run
+
+
+def measured(run: Path) -> tuple[int, float, float, float]:
+    """The number of lines of test, the character error, the lines that are right, and those with brackets or digits
+    whose brackets and digits are wrong, in percent.
+    """
+    transducer: Transducer = transduce.load(run, device="cpu")
+    examples = Run.open(run).examples("test")
+    scores = transducer.evaluate(examples, [metric("cer"), metric("exact")]).scores
+    outputs = [output.text for output in transducer.predict([example.source for example in examples])]
+    signs = [
+        (SIGNS.findall(example.references[0]), SIGNS.findall(output))
+        for example, output in zip(examples, outputs, strict=True)
+    ]
+    some = [expected != found for expected, found in signs if expected]
+    return len(examples), scores["cer"], scores["exact"], 100 * sum(some) / len(some)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("languages", nargs="+")
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parse(parser)
+    torch.set_num_threads(given.threads)
+    lines = ["# Lines of print in other scripts", "", machine(), "", f"| {' | '.join(COLUMNS)} |"]
+    lines += [f"|{'---|' * len(COLUMNS)}"]
+    print("\n".join(lines), flush=True)
+    first, runs, report = None, list[Path](), Report.asked(given)
+    for language in given.languages:
+        runs.append(trained(language, given.runs, given.updates, given.threads))
+        count, cer, exact, wrong = measured(runs[-1])
+        first = first or cer
+        cells = [language, f"{count:,}", f"{cer:.2f}", f"{exact:.1f}", f"{wrong:.1f}", f"{given.updates:,}"]
+        lines.append(f"| {' | '.join([*cells, f'{cer / first:.2f}'])} |")
+        print(lines[-1], flush=True)
+        report.write(lines, runs)
+
+
+if __name__ == "__main__":
+    main()
