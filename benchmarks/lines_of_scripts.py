@@ -38,7 +38,7 @@ COLUMNS = (
     "lines right, %",
     "signs and digits wrong, %",
     "updates",
-    "cer by English",
+    "times the first",
 )
 SIGNS = re.compile(r"[\d()\[\]]")
 

@@ -67,7 +67,8 @@ def test_tokens_have_the_order_of_the_page_and_outputs_that_of_reading(tmp_path:
     assert [text[start:end] for start, end in tokenizer.spans(text)][:5] == [")", "ם", "ח", "ל", "("]
     tokenizer.save(tmp_path / "saved.json")
     again = load(tmp_path / "saved.json")
-    assert again.encode([text]) == [ids] and again.fingerprint == tokenizer.fingerprint
+    assert again.encode([text]) == [ids]
+    assert again.fingerprint == tokenizer.fingerprint
 
 
 def test_the_direction_is_that_of_most_letters_unless_it_is_set() -> None:
