@@ -79,13 +79,10 @@ def measured(run: Path) -> tuple[int, float, float, float]:
     transducer: Transducer = transduce.load(run, device="cpu")
     examples = Run.open(run).examples("test")
     scores = transducer.evaluate(examples, [metric("cer"), metric("exact")]).scores
-    outputs = [output.text for output in transducer.predict([example.source for example in examples])]
-    signs = [
-        (SIGNS.findall(example.references[0]), SIGNS.findall(output))
-        for example, output in zip(examples, outputs, strict=True)
-    ]
-    some = [expected != found for expected, found in signs if expected]
-    return len(examples), scores["cer"], scores["exact"], 100 * sum(some) / len(some)
+    outputs = [best.text for best, *_ in transducer.predict([example.source for example in examples])]
+    expected = [SIGNS.findall(example.references[0]) for example in examples]
+    wrong = [signs != SIGNS.findall(output) for signs, output in zip(expected, outputs, strict=True) if signs]
+    return len(examples), scores["cer"], scores["exact"], 100 * sum(wrong) / len(wrong)
 
 
 def main() -> None:
