@@ -36,6 +36,8 @@ WINGS: dict[str, set[str]] = {
     "alignment": {"ctc", "pages", "records"},
     "combining": {"alignment"},
     "counted": {"alignment", "labels", "recipes", "records", "signals"},
+    "adaptation": set(),
+    "robustness": {"recipes"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
     "engines": {"ctc", "documents", "labels"},

@@ -11,19 +11,20 @@ import torch
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.core.types import Batch, Padded
+from transduce.core.types import Batch
 
 
 class Augmentation(Protocol):
     """Changes the signals [B, S, D] of a batch for training. ``ids_B`` are the row numbers of the examples in the data
     (``Batch.ids``). The result may have other lengths. A class with the attribute ``for_bands = True`` gets signals of
-    frequency bands alone.
+    frequency bands alone. A class with the attribute ``for_text = True`` gets pairs of texts instead, before a batch is
+    divided among processes (``wings.robustness.base``).
 
     The change depends only on the seed, the epoch and the example's id, so a resumed run sees the same signals. The
     values at padding are arbitrary, both in the batch and in the result.
     """
 
-    def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded: ...
+    def __call__(self, source: Any, ids_B: Any, epoch: int, seed: int) -> Any: ...
 
 
 MOST = 1000  # largest number of augmentations in a run
@@ -35,13 +36,21 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
     """
     source = batch.source
     for place, augmentation in enumerate(augmentations):
+        if for_text(augmentation):  # the feed has changed its texts
+            continue
         source = augmentation(source, batch.ids, epoch, seed * MOST + place)
     return replace(batch, source=source)
 
 
-def check_augmentation(augmentations: Sequence[Augmentation], tokenizer: Any) -> None:
-    """Raises UserError if there are augmentations but the source, which ``tokenizer`` reads, is no signal; also for one
-    that is for frequency bands alone (``for_bands``) if the signal's numbers are others.
+def for_text(augmentation: Any) -> bool:
+    """True if the augmentation changes texts, and no signals."""
+    return bool(getattr(augmentation, "for_text", False))
+
+
+def check_augmentation(augmentations: Sequence[Any], tokenizer: Any) -> None:
+    """Raises UserError if an augmentation changes another kind of source than the one that ``tokenizer`` reads: a
+    signal or text. Also raises it for one that is for frequency bands alone (``for_bands``) if the signal's numbers are
+    others.
     """
     wrong = next((each for each in augmentations if getattr(each, "for_bands", False)), None)
     if wrong is not None and tokenizer.signal and not tokenizer.bands:
@@ -49,9 +58,14 @@ def check_augmentation(augmentations: Sequence[Augmentation], tokenizer: Any) ->
             f"training.augmentation: {type(wrong).__name__} moves frequency bands, and the source has other numbers "
             "(cepstra, differences, pixels): leave it out, or read log-mel energies alone"
         )
-    if augmentations and not tokenizer.signal:
+    other = next((each for each in augmentations if for_text(each) == tokenizer.signal), None)
+    if other is not None and tokenizer.signal:
         raise UserError(
-            f"training.augmentation: {type(augmentations[0]).__name__} changes signals (steps of numbers), and the "
+            f"training.augmentation: {type(other).__name__} changes texts, and the source is a signal: leave it out"
+        )
+    if other is not None:
+        raise UserError(
+            f"training.augmentation: {type(other).__name__} changes signals (steps of numbers), and the "
             'source is text or a series; leave it out, or set data.units.source to "sound", "picture" or "clip"'
         )
 

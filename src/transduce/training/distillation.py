@@ -80,7 +80,7 @@ class Teacher:
         """
         tokens, vocabulary = int(pairs.target.offsets[-1]), len(self.transducer.target_tokenizer)
         gibibytes = tokens * vocabulary * torch.float16.itemsize / 2**30
-        changed = training.augmentation or training.hallucination
+        changed = training.augmentation or training.robust or training.hallucination
         same_words = objective.forcing == TeacherForcing() and not changed
         return same_words and gibibytes <= self.settings.room
 

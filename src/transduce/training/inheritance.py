@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -74,13 +74,31 @@ def _line(what: str, names: list[str], more: str = "") -> Iterator[str]:
         yield f"  {what}: {', '.join(names)}{more}"
 
 
+class Inherited(Protocol):
+    """The report of what a new model took from one run or from several."""
+
+    def lines(self) -> list[str]: ...
+
+    def as_json(self) -> Any: ...
+
+
+class Ancestor(Protocol):
+    """The run, or the runs, that a new run starts from. ``Predecessor`` describes the methods."""
+
+    def units_for(self, data: Data, own: config.Table) -> config.Table | None: ...
+
+    def prepare(self, data: Data, cache: Path) -> Prepared: ...
+
+    def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inherited: ...
+
+
 class Predecessor:
     """The run that a new run starts from, loaded from the settings ``[init]`` into the processor's memory. Raises
     FileNotFoundError if there is no such run, or if it lacks the checkpoint.
     """
 
     def __init__(self, init: Init) -> None:
-        assert init.run is not None  # otherwise the settings have parts: ``transfer.Parts``
+        assert init.run is not None  # otherwise the settings have parts: the service "parts to start from"
         self.init = init
         self.transducer = load(init.run, init.checkpoint, "cpu")
         self.tokenizers = self.transducer.tokenizers

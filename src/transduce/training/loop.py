@@ -90,7 +90,7 @@ class Loop:
         for _ in range(training.accumulate):
             batch, place = next(self.fetched)
             batch, counts = shard(batch, crew.rank, crew.world)
-            batch = augmented(training.augmentation, batch, place.epoch, training.seed)
+            batch = augmented(training.augmentations, batch, place.epoch, training.seed)
             if training.hallucination:
                 batch = training.hallucination(batch, place.epoch, training.seed)
             batches.append((batch, counts))

@@ -15,6 +15,7 @@ from transduce.core.config.user_data import borrowed
 from transduce.core.errors import UserError
 from transduce.core.files import current_folder
 from transduce.core.protocols import ComparesTexts, Objective
+from transduce.core.registry import service
 from transduce.data.base import Feed
 from transduce.data.batching import Batches
 from transduce.data.fingerprints import DataChange, as_json
@@ -26,16 +27,15 @@ from transduce.models.compatibility import check_words
 from transduce.runs.ancestry import Init
 from transduce.runs.layout import CONFIG, FINGERPRINTS, TOKENIZERS
 from transduce.runs.run import Run, cache_folder
-from transduce.training.augmentation import check_augmentation
+from transduce.training.augmentation import check_augmentation, for_text
 from transduce.training.changes import changed_data
 from transduce.training.distillation import Teacher
-from transduce.training.inheritance import Inheritance, Predecessor
+from transduce.training.inheritance import Ancestor, Inherited, Predecessor
 from transduce.training.job import Job
 from transduce.training.kept_vocabulary import check_writable
 from transduce.training.settings import Settings, read_settings
 from transduce.training.sizes import choose_settings
 from transduce.training.targets import SEARCHES, fit_searches
-from transduce.training.transfer import Parts, Transfer
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plan:
     prepared: Prepared
     cache: Path
     where: torch.device
-    predecessor: Predecessor | Parts | None
+    predecessor: Ancestor | None
     teacher: Teacher | None
     notes: tuple[str, ...]
     data_change: DataChange | None = None
@@ -96,9 +96,14 @@ class Plan:
     def feed(self) -> Feed:
         """The batches of the training set: streams of the text if the settings have ``streams``, otherwise pairs."""
         training, pairs = self.settings.training, self.prepared.train
-        if training.streams is None:
-            return Batches(pairs, training.batching, training.seed, weights=self.prepared.weights)
-        return StreamBatches(pairs.target, training.streams)
+        if training.streams is not None:
+            return StreamBatches(pairs.target, training.streams)
+        batches = Batches(pairs, training.batching, training.seed, weights=self.prepared.weights)
+        if not any(map(for_text, training.augmentations)):
+            return batches
+        given = training.augmentations, self.prepared.tokenizers, self.settings.data.lines, training.seed
+        feed: Feed = service("varied texts")(batches, *given)
+        return feed
 
     @property
     def teacher_report(self) -> list[str]:
@@ -106,7 +111,7 @@ class Plan:
         own: Any = self.settings.objective
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
-    def hand_over(self, model: Any) -> Inheritance | Transfer | None:
+    def hand_over(self, model: Any) -> Inherited | None:
         """Copies the weights that fit from the runs to start from into the model, in place. Returns the report of the
         copied weights. Returns None if there is no such run, or if training continues from a checkpoint. Raises
         UserError if no weights fit.
@@ -115,7 +120,7 @@ class Plan:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
-    def create(self, run: Path, step: int, inherited: Inheritance | Transfer | None) -> None:
+    def create(self, run: Path, step: int, inherited: Inherited | None) -> None:
         """Makes the directory ``run`` a run, or updates the existing run there. Training continues after the update
         ``step``. ``inherited``, if given, is written as init.json.
         """
@@ -137,6 +142,8 @@ def plan_run(job: Job, settings: Settings, point: Path | None, where: torch.devi
     units = predecessor.units_for(data, table["data"]["units"]) if predecessor else None
     if point is not None and settings.init and settings.init.keeps_vocabulary:  # this run has the other run's units
         units = config.read(point / CONFIG)["data"]["units"]
+    if units is None and settings.training.robust and not settings.distillation and not (run / CONFIG).exists():
+        units = service("robust units")(table["data"]["units"])
     if units is not None:
         table = {**table, "data": {**table["data"], "units": units}}
         data = config.build(table["data"], Data, path="data")
@@ -165,12 +172,17 @@ def plan_run(job: Job, settings: Settings, point: Path | None, where: torch.devi
     table = config.assign(table, "training.precision", chosen.precision)
     settings, table = config.build_and_resolve(table, Settings, prepared.facts)
     check_words(table["model"], prepared.facts)
-    check_augmentation(settings.training.augmentation, prepared.tokenizers.source)
+    training, kinds = settings.training, settings.training.augmentations
+    check_augmentation(kinds, prepared.tokenizers.source)
+    varied = ()
+    if any(map(for_text, kinds)):
+        survey = service("check varied texts")
+        varied = survey(kinds, prepared.tokenizers, settings.data.lines, prepared.train, training.seed)
     if teacher:
         teacher.check(prepared.tokenizers)
-    notes = (*job.merged.notes, *choice, *unwritable)
+    notes = (*job.merged.notes, *choice, *unwritable, *varied)
     return Plan(table, settings, chosen, prepared, cache, where, predecessor, teacher, notes, data_change)
 
 
-def _predecessor(init: Init) -> Predecessor | Parts:
-    return Parts(init.parts) if init.parts else Predecessor(init)
+def _predecessor(init: Init) -> Ancestor:
+    return service("parts to start from")(init.parts) if init.parts else Predecessor(init)  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from transduce.core import config
 from transduce.core.config.checking import UNKNOWN
 from transduce.core.errors import UserError
 from transduce.core.protocols import Deriving, Measuring, Model, Objective, Search, TextContext, can
+from transduce.core.registry import service
 from transduce.core.types import Factory, Facts
 from transduce.data.batching import Batching
 from transduce.data.settings import Data
@@ -77,10 +78,11 @@ class Training:
 
     ``batching`` forms the batches, and ``accumulate`` of them make one update. If a language model has ``streams``, it
     reads the text as one document instead, and ``batching`` has no effect. The ``augmentation`` list changes the source
-    signals in its order, anew in each epoch. ``hallucination`` invents words in texts (None: no words). ``clip`` bounds
-    the gradient's norm (0: no bound). The ``precision`` "auto" is bfloat16 if this machine computes it faster,
-    otherwise float32. ``freeze`` names modules or parameters ("encoder", "decoder.embedding", "*.bias") that keep their
-    values. ``seed`` decides all random numbers.
+    signals, or the texts, in its order, anew in each epoch. ``robust`` adds the augmentation of that name, and a source
+    of text with a vocabulary of its own is read in lower case. ``hallucination`` invents words in texts (None: no
+    words). ``clip`` bounds the gradient's norm (0: no bound). The ``precision`` "auto" is bfloat16 if this machine
+    computes it faster, otherwise float32. ``freeze`` names modules or parameters ("encoder", "decoder.embedding",
+    "*.bias") that keep their values. ``seed`` decides all random numbers.
 
     The state is saved after every ``checkpoint_every`` updates, and at the end. The default is at each validation, or
     ten times in the budget if there are no validations. At the end, the last ``average`` validated models are averaged
@@ -100,6 +102,7 @@ class Training:
     batching: Batching = field(default_factory=Batching)
     streams: Streams | None = None
     augmentation: tuple[Augmentation, ...] = ()
+    robust: bool = False
     hallucination: Hallucination | None = None
     accumulate: int = 1
     optimizer: Optimizer = field(default_factory=Adam)
@@ -113,6 +116,11 @@ class Training:
     parallel: Literal["ddp", "fsdp"] = "ddp"
     seed: int = 1
     gain: float = 1e-3
+
+    @property
+    def augmentations(self) -> tuple[Augmentation, ...]:
+        """The ``augmentation``, with the one that ``robust`` adds."""
+        return (*self.augmentation, service("robust augmentation")()) if self.robust else self.augmentation
 
     @property
     def budget(self) -> Budget:
@@ -210,6 +218,7 @@ class Settings:
             "training.freeze": bool(self.training.freeze),
             "training.streams": self.training.streams is not None,
             "training.augmentation": bool(self.training.augmentation),
+            "training.robust": self.training.robust,
             "training.hallucination": self.training.hallucination is not None,
         }
         for key in (key for key, is_set in given.items() if is_set):

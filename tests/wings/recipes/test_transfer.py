@@ -21,7 +21,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters
 from transduce.models.weights import save_weights
 from transduce.runs.ancestry import Init, Part, parents
-from transduce.training.transfer import Parts, Transfer
+from transduce.wings.adaptation.parts import Parts, Transfer
 
 STACK = {"type": "transformer", "positions": "sinusoidal", "width": 8, "layers": 2, "heads": 2, "feedforward": 16}
 MASKED = {"type": "tagger", "encoder": STACK}
