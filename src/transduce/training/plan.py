@@ -185,4 +185,4 @@ def plan_run(job: Job, settings: Settings, point: Path | None, where: torch.devi
 
 
 def _predecessor(init: Init) -> Ancestor:
-    return service("parts to start from")(init.parts) if init.parts else Predecessor(init)  # type: ignore[no-any-return]
+    return service("parts to start from")(init.parts) if init.parts else Predecessor(init)

@@ -1,0 +1,116 @@
+"""How much does a translation lose by capitals, missing punctuation and typing errors, and what brings it back?
+
+    python benchmarks/robustness.py --runs RUNS [--folder MULTI30K] [--systems plain robust] [--updates 2600]
+                                    [--seeds 1] [--threads 1] [--out FILE.md] [--record FILE.json]
+
+The recipe ``translation`` learns German to English from Multi30k, once for each system of ``SYSTEMS``, with equally
+many updates. Each system translates test_2016_flickr as it is, and changed in the ways of ``WAYS``; the references do
+not change, so capitals count. BLEU and chrF distinguish capitals and lower case. A share is the score beside the same
+system's score on the unchanged sources. Typing errors are slips of the fingers: in 10 % of the words, or one for each
+tenth letter. The same command again continues interrupted runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from report import Report, machine, parse
+
+import transduce
+from transduce.core.types import Example
+from transduce.metrics.base import metric
+from transduce.runs.run import Run
+from transduce.wings.robustness.casing import CASES
+from transduce.wings.robustness.punctuation import as_spoken, without_end
+from transduce.wings.robustness.typing_errors import mistyped, slip
+
+APART = 'data.units={source={type="bpe", size=4000, lowercase=true}, target={type="bpe", size=4000}}'
+SYSTEMS: dict[str, list[str]] = {
+    "plain": [],
+    "robust": ["training.robust=true"],
+    "lower-cased source": [APART],
+    "robust, lower-cased source": [APART, "training.robust=true"],
+}
+
+
+def slipped(text: str, chance: np.random.Generator) -> str:
+    """The text with a slip for each tenth letter, on average."""
+    words = text.split(" ")
+    for number, word in enumerate(words):
+        for _ in range(chance.binomial(len(word), 0.1)):
+            words[number] = slip(words[number], chance) if len(words[number]) > 1 else words[number]
+    return " ".join(words)
+
+
+WAYS: dict[str, Callable[[str, np.random.Generator], str]] = {
+    "as it is": lambda text, _: text,
+    "capitals": lambda text, _: CASES["capitals"](text),
+    "lower case": lambda text, _: CASES["lower"](text),
+    "no final punctuation": lambda text, _: without_end(text),
+    "speech-like": lambda text, _: as_spoken(text),
+    "10 % of the words mistyped": lambda text, chance: mistyped(text, 0.1, chance),
+    "10 % of the letters mistyped": slipped,
+}
+
+
+def trained(system: str, seed: int, given: argparse.Namespace) -> Path:
+    """The run of a system. Trains it first if it is not finished."""
+    folder = f', folder="{given.folder}"' if given.folder else ""
+    settings = [f'data.origin={{type="multi30k", source="de", target="en"{folder}}}', "data.group_references=false"]
+    settings += [*SYSTEMS[system], f"training.steps={given.updates}", f"training.seed={seed}"]
+    run: Path = given.runs / f"{system.replace(', ', '-').replace(' ', '-')}-{seed}"
+    transduce.train("translation", run, settings, resume=True, device="cpu", threads=given.threads)
+    return run
+
+
+def scores(run: Path) -> dict[str, tuple[float, float]]:
+    """BLEU and chrF of a run for each way to write the sources."""
+    transducer, examples, found = transduce.load(run, device="cpu"), Run.open(run).examples("test"), {}
+    for name, way in WAYS.items():
+        changed = [
+            Example(way(each.source, np.random.default_rng([7, number])), each.references)
+            for number, each in enumerate(examples)
+        ]
+        results = transducer.evaluate(changed, [metric("bleu"), metric("chrf")]).statistics
+        found[name] = results[0].score, results[1].score
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--folder", help="a local copy of Multi30k")
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
+    parser.add_argument("--updates", type=int, default=2600)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=int, default=1)
+    given = parse(parser)
+    torch.set_num_threads(given.threads)
+    table = [
+        f"# Texts as people write them, Multi30k, German to English, {given.updates:,} updates",
+        "",
+        machine(),
+        "",
+        "| system | seed | sources | BLEU | share | chrF | share |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    report, measured = Report.asked(given), []
+    for seed in given.seeds:
+        for system in given.systems:
+            measured.append(trained(system, seed, given))
+            found = scores(measured[-1])
+            bleu, chrf = found["as it is"]
+            table += [
+                f"| {system} | {seed} | {way} | {own:.2f} | {own / bleu:.0%} | {letters:.2f} | {letters / chrf:.0%} |"
+                for way, (own, letters) in found.items()
+            ]
+            print("\n".join(table), flush=True)
+            report.write(table, measured)
+
+
+if __name__ == "__main__":
+    main()
