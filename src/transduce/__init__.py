@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from transduce.training.callbacks import Callback
     from transduce.wings.lab.sweeps.sweep import sweep
     from transduce.wings.looking import inspection as inspect
+    from transduce.wings.protection.protection import Protection
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "Constraints",
     "Extras",
     "Output",
+    "Protection",
     "Request",
     "RequestError",
     "Transducer",
@@ -56,6 +58,7 @@ _PLACES = {
     "Constraints": "transduce.search.constraints.base",
     "Extras": "transduce.answers.request",
     "Output": "transduce.answers.answer",
+    "Protection": "transduce.wings.protection.protection",
     "Request": "transduce.answers.request",
     "RequestError": "transduce.core.errors",
     "Transducer": "transduce.answers.transducer",

@@ -34,7 +34,9 @@ class Output:
 
     ``alignment``, if requested, has pairs of indices (source word, output word). ``frames``, if requested of a CTC
     model, has the indices of the first and the last frame of each token except the end. Both are None if they were not
-    requested. ``missing`` has the required phrases that the output lacks, each with its alternatives.
+    requested. ``missing`` has the required phrases that the output lacks, each with its alternatives. ``spans``, if
+    requested, has the protected spans of the source (``KeptSpan`` of the wing protection) and their places in ``text``.
+    The tokens are those of the model, which has read and written the text without them.
 
     ``deviations`` has the standard deviation of each number of a forecast, in the units of ``text``. It is empty if the
     model gives none. The log-probabilities of numbers are log-densities, in the same units.
@@ -57,6 +59,12 @@ class Output:
     deviations: tuple[float, ...] = ()
     derived: Derived | None = None
     cut_at: int | None = None
+    spans: tuple[Any, ...] | None = None
+
+    @property
+    def lost(self) -> list[Any]:
+        """The protected spans of the source that the output does not have."""
+        return [span for span in self.spans or () if span.place is None]
 
     def interval(self, level: float = 0.9) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """The lower and the upper ends of the central intervals that hold each number with probability ``level``.
@@ -135,8 +143,8 @@ class Answer:
         return self.outputs[0]
 
     def warnings(self, number: int) -> list[str]:
-        """Messages about what could not be met: a source that was cut, constraints that no output satisfies, a request
-        that could not be answered.
+        """Messages about what could not be met: a source that was cut, constraints that no output satisfies, protected
+        spans that the best output lacks, a request that could not be answered.
 
         They name the source by its ``number``, counted from 1.
         """
@@ -145,6 +153,7 @@ class Answer:
             messages.append(f"input {number} {self.truncated}")
         if self.unsatisfied is not None:
             messages.append(f"input {number}: {self.unsatisfied}")
+        messages += [f"input {number}: {span}" for output in self.outputs[:1] for span in output.lost]
         return messages
 
     def log(self, number: int) -> None:

@@ -17,12 +17,12 @@ def answer_values(answer: Answer) -> dict[str, Any]:
     first.
 
     An output has "text", "tokens", "log_prob", "score" and "token_log_probs". It has "alignment" and "frames" if
-    requested, "missing" if it lacks required phrases, and "cut_at" if the search ended it. A forecast with a density
-    has the "deviations" of its numbers and the ends "low" and "high" of their 90 % intervals. An output of a
-    phrase-based model has the "features" of its score and its "phrases"; its "log_prob" is None. The first object of
-    "nbest" repeats the best output. "unknown", if the source has tokens that the model does not know, has their number
-    ("count"), the number of all tokens, and the first few; "unknown_target" is the same for a scored target or a
-    prefix. A request that could not be answered has "source" and "error" alone.
+    requested, "missing" if it lacks required phrases, "spans" if protected spans are requested, and "cut_at" if the
+    search ended it. A forecast with a density has the "deviations" of its numbers and the ends "low" and "high" of
+    their 90 % intervals. An output of a phrase-based model has the "features" of its score and its "phrases"; its
+    "log_prob" is None. The first object of "nbest" repeats the best output. "unknown", if the source has tokens that
+    the model does not know, has their number ("count"), the number of all tokens, and the first few; "unknown_target"
+    is the same for a scored target or a prefix. A request that could not be answered has "source" and "error" alone.
     """
     if answer.problem:
         return {"source": answer.request.source, "error": answer.problem}
@@ -36,6 +36,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
             **({} if output.alignment is None else {"alignment": output.alignment}),
             **({} if output.frames is None else {"frames": output.frames}),
             **({"missing": output.missing} if output.missing else {}),
+            **({} if output.spans is None else {"spans": [span.values for span in output.spans]}),
             **({} if output.cut_at is None else {"cut_at": output.cut_at}),
             **_density(output),
             **_phrases(output),

@@ -70,7 +70,7 @@ class Pipeline(TextModel):
         """
 
         def answered(some: Sequence[Request], number: int) -> list[Answer]:
-            sources = self.read([request.source for request in some], number)
+            sources = self.read([request.text for request in some], number)
             return self.answer_read(some, sources, number, search, batch_size)
 
         size = self.window_size(batch_size) if window is None else window
@@ -151,7 +151,7 @@ class Pipeline(TextModel):
         """
         asked = request.target is not None or request.prefix or request.constraints
         free = self.conditional and not self.keeps_empty and not asked and ends_freely(search)
-        return free and is_empty(request.source, self.source_tokenizer)
+        return free and is_empty(request.text, self.source_tokenizer)
 
     def _empty(self, sources: Sequence[SourceRow], search: Search[Any]) -> list[Found]:
         """For each source, the empty output as its only hypothesis, with the model's log-probability of it."""
@@ -233,7 +233,7 @@ class Pipeline(TextModel):
     def _answer(self, request: Request, source: SourceRow, hypotheses: Found, search: Search[Any]) -> Answer:
         limit = None if request.target is not None else longest_output(search, len(source.row))
         outputs = [
-            replace(self.output(hypothesis, request.source), cut_at=cut_at(hypothesis, limit))
+            replace(self.output(hypothesis, request.text), cut_at=cut_at(hypothesis, limit))
             for hypothesis in hypotheses
         ]
         answer = Answer(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from transduce.core.errors import RequestError
+from transduce.core.registry import service
 
 if TYPE_CHECKING:  # it imports PyTorch
     from transduce.search.constraints.base import Constraints
@@ -23,8 +25,10 @@ class Extras:
 
     ``aligner``: another model that aligns the outputs with their sources, a ``Transducer``; by default the model itself
     does. ``attention``, ``head`` and ``after`` choose one attention of the model that aligns, as in
-    ``AttentionChoice``; by default the average of all. Raises RequestError for one of these four if neither alignments
-    nor unknowns are requested.
+    ``AttentionChoice``; by default the average of all. Raises RequestError for one of these four if nothing is aligned.
+
+    ``protect``: the spans of sources that stay as they are, a ``Protection`` of the wing protection, or True for all
+    kinds. Spans need an alignment, too. Raises RequestError for alignments of an output with spans.
     """
 
     alignments: bool = False
@@ -34,20 +38,25 @@ class Extras:
     head: int | None = None
     after: bool = False
     aligner: Any = None
+    protect: Any = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.protect, bool):
+            object.__setattr__(self, "protect", service("protection")() if self.protect else None)
+        if self.protect is not None and (self.alignments or self.frames):
+            raise RequestError("alignments and frames are not given for protected spans: ask for one of them")
         names = ("attention", "head", "after", "aligner")
         given = [name for name in names if not any(getattr(self, name) is unset for unset in (None, False))]
         if given and not self.aligned:
             raise RequestError(
-                f"{given[0]} = {getattr(self, given[0])!r}, and nothing is aligned: set alignments or replace_unknowns "
-                "too"
+                f"{given[0]} = {getattr(self, given[0])!r}, and nothing is aligned: set alignments, protect or "
+                "replace_unknowns too"
             )
 
     @property
     def aligned(self) -> bool:
         """True if the outputs must be aligned with their source."""
-        return self.alignments or self.replace_unknowns is not None
+        return self.alignments or self.replace_unknowns is not None or self.protect is not None
 
     def __bool__(self) -> bool:
         return self.aligned or self.frames
@@ -82,12 +91,24 @@ class Request:
         if self.nbest is not None and self.nbest < 1:
             raise RequestError(f"nbest = {self.nbest}: at least one output was expected")
 
+    @cached_property
+    def protected(self) -> Any:
+        """The source with its protected spans (``ProtectedText`` of the wing protection); None if it has none."""
+        found = None if self.extras.protect is None else self.extras.protect.read(self.source)
+        return found if found is not None and found.spans else None
+
+    @property
+    def text(self) -> str:
+        """The source as the model reads it: without its protected spans."""
+        return self.source if self.protected is None else str(self.protected.text)
+
     def _check_target(self) -> None:
         if not isinstance(self.target, str):
             raise RequestError(f"target = {self.target!r}: a text was expected")
-        if self.prefix or self.constraints or self.nbest is not None:
+        if self.prefix or self.constraints or self.nbest is not None or self.extras.protect is not None:
             raise RequestError(
-                f"target = {self.target!r} is scored and not searched for: leave out prefix, constraints and nbest"
+                f"target = {self.target!r} is scored and not searched for: leave out prefix, constraints, nbest and "
+                "protect"
             )
 
 

@@ -17,7 +17,7 @@ from transduce.answers.answer import Output, with_warnings
 from transduce.answers.cuts import RAISE
 from transduce.answers.evaluation import Evaluation, evaluate
 from transduce.answers.pipeline import Pipeline
-from transduce.answers.request import Request, requests_for
+from transduce.answers.request import NO_EXTRAS, Extras, Request, requests_for
 from transduce.answers.search_settings import Changes, LoadOther, changed_search, search_of_run
 from transduce.answers.text_model import UNFINISHED
 from transduce.core import config
@@ -87,15 +87,17 @@ class Transducer(Pipeline):
         batch_size: int = 64,
         prefix: str | Iterable[str] = "",
         constraints: Constraints | Iterable[Constraints | None] | None = None,
+        extras: Extras = NO_EXTRAS,
     ) -> Iterator[list[Output]]:
         """For each source, in order, the search's hypotheses, best first.
 
         ``prefix`` is the text that the outputs begin with. ``constraints`` are phrases that they must contain, or must
-        not. Both are one value for all sources, or one for each. ``search`` replaces the transducer's own search; None
+        not. Both are one value for all sources, or one for each. ``extras`` are for all: alignments, protected spans.
+        ``search`` replaces the transducer's own search; None
         keeps the own search. The generator reads up to 64 batches ahead, to put sources of similar length in one batch.
         If ``batch_size`` is 1, it answers each source before it reads the next.
         """
-        requests = requests_for(sources, prefix=prefix, constraints=constraints)
+        requests = requests_for(sources, prefix=prefix, constraints=constraints, extras=extras)
         for answer in with_warnings(self.answer(requests, search, batch_size)):
             yield list(answer.outputs)
 

@@ -36,7 +36,8 @@ def as_log_prob(answer: Answer) -> Iterator[str]:
 
 
 def as_tsv(answer: Answer) -> Iterator[str]:
-    """A row for each output: source, score, text, and its alignment and its frames if requested.
+    """A row for each output: source, score, text, and its alignment and its frames if requested. If spans are
+    protected, the last column has those that the output lacks, with a space between them.
 
     The score is the one that the search ranked by; for a scored target it is the log-probability. The score and the
     text are empty for a request that could not be answered.
@@ -45,7 +46,8 @@ def as_tsv(answer: Answer) -> Iterator[str]:
     if answer.problem:
         yield f"{source}\t\t"
     for output in answer.outputs:
-        yield "\t".join([source, f"{output.score:.6f}", one_line(output.text), *_alignment_columns(output)])
+        lost = [] if output.spans is None else [" ".join(one_line(span.span.text) for span in output.lost)]
+        yield "\t".join([source, f"{output.score:.6f}", one_line(output.text), *_alignment_columns(output), *lost])
 
 
 def as_jsonl(answer: Answer) -> Iterator[str]:

@@ -46,6 +46,26 @@ class ExtraOptions:
     frames: Annotated[
         bool, typer.Option("--frames", help="Add to each output the frames of each token, for a CTC model: 0-3 4-4.")
     ] = False
+    protect: Annotated[
+        bool,
+        typer.Option(
+            "--protect", help="Keep markup, placeholders, addresses, figures and code of each source as they are."
+        ),
+    ] = False
+    protect_kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Keep only this kind of span; repeat it for several: markup, url.", metavar="KIND"),
+    ] = None
+    protect_pattern: Annotated[
+        list[str] | None,
+        typer.Option(help="Keep what this regular expression finds, too; repeat it.", metavar="REGEX"),
+    ] = None
+    protect_patterns: Annotated[
+        Path | None, typer.Option(help="A file of such expressions, one a line.", metavar="FILE")
+    ] = None
+    figures: Annotated[
+        str | None, typer.Option(help="With --protect, write numbers as another language does: de-en.")
+    ] = None
 
     def __bool__(self) -> bool:
         return self != ExtraOptions()
@@ -60,15 +80,23 @@ class ExtraOptions:
 
         if not self.replace_unk and self.dictionary is not None:
             raise UserError("--dictionary says what to replace unknowns by: give --replace-unk too")
+        spans = self.protect or self.protect_kind or self.protect_pattern or self.protect_patterns
+        if self.figures is not None and not spans:
+            raise UserError("--figures is for --protect: give it too")
         for name in ("aligner", "attention", "head", "after"):
             given = not any(getattr(self, name) is unset for unset in (None, False))  # head 0 is given
-            if given and not (self.alignments or self.replace_unk):
-                raise UserError(f"--{name} is for --alignments or --replace-unk: give one of them too")
+            if given and not (self.alignments or self.replace_unk or spans):
+                raise UserError(f"--{name} is for --alignments, --replace-unk or --protect: give one of them too")
         unknowns = None
         if self.replace_unk:
             unknowns = {} if self.dictionary is None else dict(inputs.pairs([self.dictionary], longest=longest))
         aligner = None if self.aligner is None else load(self.aligner)
-        return Extras(self.alignments, self.frames, unknowns, self.attention, self.head, self.after, aligner)
+        if spans:
+            asked = self.protect_kind or (), self.protect_pattern or (), self.protect_patterns, self.figures
+            spans = service("protection").of(*asked)
+        return Extras(
+            self.alignments, self.frames, unknowns, self.attention, self.head, self.after, aligner, spans or None
+        )
 
 
 @dataclass(frozen=True)

@@ -411,6 +411,7 @@ SERVICES: dict[str, str] = {
     "word alignment": "transduce.wings.alignment.corpus:align",
     "constituents": "transduce.wings.syntax.constituents:read",
     "records of a CSV table": "transduce.wings.documents.csv_tables:records",
+    "protection": "transduce.wings.protection.protection:Protection",
     "glossary": "transduce.wings.documents.glossary:Glossary",
     "entries of a dictionary": "transduce.wings.documents.lexicons:entries",
     "units of a translation memory": "transduce.wings.documents.memories:units",

@@ -99,15 +99,14 @@ def readings(
     """
     check_text(model.source_tokenizer)
     if rows is None:
-        rows = [source.row for source in model.read([answer.request.source for answer in answers])]
+        rows = [source.row for source in model.read([answer.request.text for answer in answers])]
     parts = parts_of_words(model.target_tokenizer)
     if can(type(model.model), Deriving):
         return [
-            [_by_phrases(model, answer.request.source, output, parts) for output in answer.outputs]
-            for answer in answers
+            [_by_phrases(model, answer.request.text, output, parts) for output in answer.outputs] for answer in answers
         ]
     outputs = [
-        EncodedPair(answer.request.source, row, output.ids, written_side(model.target_tokenizer, output, parts))
+        EncodedPair(answer.request.text, row, output.ids, written_side(model.target_tokenizer, output, parts))
         for row, answer in zip(rows, answers, strict=True)
         for output in answer.outputs
     ]
@@ -129,9 +128,7 @@ def readings_by(
     """
     pairs = [
         (
-            answer.request.source
-            if aligner.source_tokenizer.columns > 1
-            else answer.request.source.rpartition("\t")[2],
+            answer.request.text if aligner.source_tokenizer.columns > 1 else answer.request.text.rpartition("\t")[2],
             output.text,
         )
         for answer in answers

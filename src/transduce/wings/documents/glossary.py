@@ -64,7 +64,7 @@ class Glossary:
 
     def applied(self, request: Request) -> Request:
         """The request with the terms of its source among the phrases that it requires."""
-        given, terms = request.constraints or Constraints(), self.forms(request.source)
+        given, terms = request.constraints or Constraints(), self.forms(request.text)
         held = Constraints([*given.required, *terms], given.forbidden)
         return replace(request, constraints=held) if terms else request
 

@@ -42,7 +42,7 @@ class Source(Body):
 
 
 class Predict(Source):
-    """The keys of /predict and /n-best, as for ``transduce predict``."""
+    """The keys of /predict and /n-best, as for ``transduce predict``. ``protect`` is true, or names kinds of spans."""
 
     prefix: str = ""
     required: list[str | list[str]] = []
@@ -51,6 +51,9 @@ class Predict(Source):
     alignments: bool = False
     frames: bool = False
     replace_unknowns: bool = False
+    protect: bool | list[str] = False
+    patterns: list[str] = []
+    figures: str | None = None
 
 
 class Pair(Source):

@@ -13,9 +13,10 @@ from fastapi import Request as HttpRequest
 from transduce.answers.answer import Answer
 from transduce.answers.answer_values import answer_values, json_text, unknown_values
 from transduce.answers.request import Extras, Request
-from transduce.core.errors import RequestError
+from transduce.core.errors import RequestError, UserError
 from transduce.search.constraints.base import Constraints
 from transduce.wings.alignment.attention_weights import AttentionChoice
+from transduce.wings.protection.protection import Protection
 from transduce.wings.serving import bodies
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.events import events
@@ -77,7 +78,9 @@ class Verbs:
         given = body.texts if body.source is not None or files else [""] * (not service.transducer.conditional)
         self._limits.check_texts("source", len(given) + len(files))
         constraints = Constraints(body.required, body.forbidden) or None
-        extras = Extras(body.alignments, body.frames, {} if body.replace_unknowns else None)
+        extras = Extras(
+            body.alignments, body.frames, {} if body.replace_unknowns else None, protect=self._protection(body)
+        )
         with sources_of(service, given, files) as sources:
             requests = [Request(each, body.prefix, constraints, body.nbest, None, extras) for each in sources]
             found = await service.answer(requests, client)
@@ -97,6 +100,21 @@ class Verbs:
         for phrase in [body.prefix, *_flat(body.required), *body.forbidden]:
             self._limits.check_text("a prefix or a phrase", phrase)
         self._limits.check_texts("required and forbidden", 1 + len(body.required) + len(body.forbidden))
+
+    def _protection(self, body: bodies.Predict) -> Protection | None:
+        """The protection that a body asks for. Raises RequestError for a wrong kind, pattern or language."""
+        if not (body.protect or body.patterns):
+            if body.figures is not None:
+                raise RequestError("figures is for protected spans: give protect = true too")
+            return None
+        for pattern in body.patterns:
+            self._limits.check_text("a pattern", pattern)
+        try:
+            return Protection.of(
+                body.protect if isinstance(body.protect, list) else (), body.patterns, None, body.figures
+            )
+        except UserError as error:
+            raise RequestError(str(error)) from None
 
     async def score(self, body: bodies.Pair, files: Files, client: Client) -> Response:
         """The model's log-probability of each target."""

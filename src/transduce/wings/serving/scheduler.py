@@ -251,7 +251,7 @@ class Scheduler:
         read = []
         for each in some:
             try:
-                (each.source,) = self._pipeline.read([each.request.source])
+                (each.source,) = self._pipeline.read([each.request.text])
                 read.append(each)
             except Exception as error:
                 _fail(each, error)

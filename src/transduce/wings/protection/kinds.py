@@ -1,0 +1,153 @@
+"""The kinds of spans that a source may have: markup, placeholders, addresses, figures, code, and the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.core.errors import UserError
+from transduce.core.registry import alternatives
+from transduce.data.corpora import text_lines
+
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Letters of scripts that put no space between words."""
+
+_LETTER = rf"[^\W\d_{UNSPACED}]"  # of a script with spaces
+_UNITS = (
+    "%|‰|°[CF]?|km/h|m/s|[kcmµμ]?m[²³]|[nµμmcdk]?m|[µμmk]?g|[cdhm]?l|[µμnm]?s|min|h|[kMG]?Hz|[kM]?Wh|[kMG]?W|[km]?V|"
+    "mAh?|Ah|kJ|kcal|[hk]?Pa|bar|dB|px|pt|dpi|[kKMGTP]i?B|[kMG]?bit/s|mph|ppm|[$€£¥₹₽₩₺₴฿元円원]|"
+    "EUR|USD|GBP|CHF|JPY|CNY|INR|RUB|SEK|NOK|DKK|PLN|CZK"
+)
+_SPACE = "[ \u00a0\u202f\u2009]"
+_FIGURE = rf"(?:\d{{1,3}}(?:{_SPACE}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/'’\-–]\d+)*)"
+_CLOSED = rf"(?!_|[.,:/]?\d|[\-–%]?{_LETTER})"  # "90er", "3rd" and "4-fold" are words
+_ICU = "plural|select|selectordinal|number|date|time|choice|spellout|ordinal|duration"
+_NESTED = r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*"
+_HOST = "com|org|net|edu|gov|info|io"
+_MAIL = r"A-Za-z0-9\u00c0-\u024f\-"
+
+KINDS: Mapping[str, re.Pattern[str]] = {
+    name: re.compile("|".join(several))
+    for name, several in {
+        "code": [r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)"],
+        "markup": [
+            r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>",
+            r"</?[A-Za-z][\w:.\-]*(?:\s(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)?/?>",
+            r"&(?:[A-Za-z]\w*|#\d+|#[xX][0-9A-Fa-f]+);",
+        ],
+        "url": [
+            rf"(?<![A-Za-z0-9])(?:[A-Za-z][A-Za-z0-9+.\-]*://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]+",
+            rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]+\.)+(?:{_HOST})(?![\w\-@])(?:/[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]*)?",
+        ],
+        "email": [rf"[{_MAIL}._%+]+@[{_MAIL}]+(?:\.[{_MAIL}]+)+"],
+        "placeholder": [
+            r"\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}|[$#%]\{[^{}]*\}",
+            rf"\{{\s*\w+\s*,\s*(?:{_ICU})\b{_NESTED}\}}",
+            r"\{[\w.\-\[\]]*(?:![rsa])?(?::[^{}\s]*)?\}",
+            r"%[A-Z_][A-Z0-9_]+%|(?<!\d)%%|(?<![\w$])\$[A-Za-z_]\w*|(?<!\w)__\w+?__(?!\w)",
+            r"(?<!\d)%(?:\(\w+\)|\d+\$)?[#0+\-]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcCsSrpn@]",
+        ],
+        "number": [
+            rf"(?<![\d_])(?<!{_LETTER})(?<!{_LETTER}[\-–])(?<!\d[.,:/])(?:(?:[$€£¥₹₽₩₺₴฿]|EUR|USD|GBP|CHF){_SPACE}?)?"
+            rf"(?:(?<![\w\-])[+\-−±])?{_FIGURE}(?:{_SPACE}?(?:{_UNITS})(?!{_LETTER}|\d)|{_CLOSED})"
+        ],
+    }.items()
+}
+"""The kinds of spans and their patterns. Of several that begin at one character the first one counts."""
+
+OWN = "own"  # the kind of a span that a pattern of the user finds
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a source that is to stay: its text, its kind, and the indices of its first character in the source and
+    of one past its last.
+    """
+
+    text: str
+    kind: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def find_spans(source: str, patterns: Mapping[str, re.Pattern[str]]) -> list[Span]:
+    """The spans of a source in their order, by the patterns of each kind. No two overlap: the one that begins first
+    counts, and of those that begin together the one of the first kind.
+    """
+    found, place = list[Span](), 0
+    following = {kind: _next(pattern, source, 0) for kind, pattern in patterns.items()}
+    while True:
+        for kind, match in following.items():
+            if match is not None and match.start() < place:
+                following[kind] = _next(patterns[kind], source, place)
+        there = [(match.start(), kind, match) for kind, match in following.items() if match is not None]
+        if not there:
+            return found
+        _, kind, match = min(there, key=lambda each: each[0])
+        text = _trimmed(match[0]) if kind == "url" else match[0]
+        found.append(Span(text, kind, match.start()))
+        place = match.start() + len(text)
+
+
+def own_patterns(patterns: Iterable[str], where: str = "pattern") -> re.Pattern[str] | None:
+    """The patterns of a user as one; None if there are none. Raises UserError for one that is no regular expression, or
+    that an empty text matches. ``where`` names a pattern in messages.
+    """
+    several = []
+    for number, pattern in enumerate(patterns, 1):
+        try:
+            one = re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UserError(f"{where} {number}, {pattern[:60]!r}: no regular expression of Python ({error})") from None
+        if one.match("") or one.search(" "[:0]):
+            raise UserError(
+                f"{where} {number}, {pattern[:60]!r}: it finds the empty text; write one that has characters"
+            )
+        if one.groups and re.search(r"\\[1-9]|\(\?P=|\(\?\(", pattern):
+            raise UserError(f"{where} {number}, {pattern[:60]!r}: references to groups are not allowed here")
+        several.append(re.sub(r"\(\?P<\w+>", "(?:", pattern))
+    try:
+        return re.compile("|".join(f"(?:{each})" for each in several)) if several else None
+    except re.error as error:  # such as flags within a pattern
+        raise UserError(f"{where}s together: no regular expression of Python ({error})") from None
+
+
+def read_patterns(path: Path) -> list[str]:
+    """The patterns in a file, one a line. Lines without text, and lines that begin with "#", are left out. Raises
+    UserError if there are none.
+    """
+    found = [line for line in text_lines(path) if line.strip() and not line.startswith("#")]
+    if not found:
+        raise UserError(f"{path} has no patterns: a regular expression a line was expected")
+    own_patterns(found, f"{path}, pattern")
+    return found
+
+
+def chosen_kinds(names: Sequence[str]) -> dict[str, re.Pattern[str]]:
+    """The patterns of the kinds with these names. Raises UserError for another name."""
+    for name in names:
+        if name not in KINDS:
+            raise UserError(f"{name!r} is not a kind of span{alternatives(name, KINDS)}")
+    return {name: KINDS[name] for name in KINDS if name in names}
+
+
+def _next(pattern: re.Pattern[str], source: str, place: int) -> re.Match[str] | None:
+    """The first match from a place on that has characters."""
+    return next((match for match in pattern.finditer(source, place) if match[0]), None)
+
+
+def _trimmed(url: str) -> str:
+    """An address without the punctuation that ends its sentence, and without a bracket that opens before it."""
+    while len(url) > 1:
+        last = url[-1]
+        unpaired = last in _CLOSING and url.count(last) > url.count(_CLOSING[last])
+        if not (unpaired or last in ".,;:!?'\"»”’*_…"):
+            break
+        url = url[:-1]
+    return url

@@ -1,0 +1,129 @@
+"""Writes the pieces of a source into an output at the places that were found for them, with the right spaces."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transduce.wings.protection.kinds import UNSPACED
+from transduce.wings.protection.projection import Element, Range
+from transduce.wings.protection.text import CLOSING, OPENING, Piece
+
+_DENSE = re.compile(f"[{UNSPACED}\u3000-\u303f\uff00-\uffef]")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of the output, with its number."""
+
+    number: int
+
+
+Item = Unit | int  # an int is the number of a piece
+
+
+def sequence(elements: Sequence[Element], units: Range) -> list[Item]:
+    """The units and the pieces in the order of the text. An element stands in its ``place`` and inside its parent."""
+    items, unit = list[Item](), units[0]
+
+    def key(number: int) -> tuple[int, bool, int]:
+        low, high = elements[number].place or units
+        return low, low < high, number
+
+    for number in sorted(range(len(elements)), key=key):
+        each = elements[number]
+        low, high = each.place or units
+        items += map(Unit, range(unit, low))
+        unit = max(unit, high)
+        if each.pair:
+            items += [each.pieces[0], *sequence(each.inner, (low, high)), each.pieces[1]]
+        else:
+            items += each.pieces
+    return [*items, *map(Unit, range(unit, units[1]))]
+
+
+def write(text: str, units: Sequence[Range], items: Sequence[Item], pieces: Sequence[Piece]) -> tuple[str, list[int]]:
+    """The text with its pieces. Also, for each unit, the number of characters before it in the new text; and for
+    each piece.
+    """
+    written, starts, run, last = "", [0] * len(pieces), list[int](), -1
+    for item in [*items, None]:
+        if isinstance(item, int):
+            run.append(item)
+            continue
+        end = units[last][1] if last >= 0 else 0
+        start = len(text) if item is None else units[item.number][0]
+        between = text[end:start]
+        if run:
+            following = None if item is None else text[slice(*units[item.number])]
+            spaces = _spaces(written, between, [pieces[number] for number in run], following)
+            for number, space in zip(run, spaces, strict=False):
+                written += space
+                starts[number] = len(written)
+                written += pieces[number].text
+            between, run = spaces[-1], []
+        written += between
+        if item is not None:
+            written += text[slice(*units[item.number])]
+            last = item.number
+    return written, starts
+
+
+def _spaces(before: str, between: str, run: Sequence[Piece], following: str | None) -> list[str]:
+    """The white space before each piece of a run, and after the last one. ``before`` is the text before the run,
+    ``between`` what the output has in its place, and ``following`` the unit after it.
+    """
+    gap = (between[:1] or " ") if before and following is not None and between.isspace() else ""
+    left, right = before[-1:], (following or "")[:1]
+    tight_left, tight_right = _tight(left, gap, OPENING), _tight(right, gap, CLOSING)
+    dense = not gap and bool(_DENSE.match(left) or _DENSE.match(right))
+    space = gap or " "
+    found = ["" if not left else _before(run[0], left, gap, tight_left or dense, following is None)]
+    for one, other in itertools.pairwise(run):
+        found.append(_amid(one, other, gap, space))
+    found.append("" if not right else _after(run[-1], right, gap, tight_right or dense, not before))
+    if all(piece.role != "alone" for piece in run) and gap and not any(found):
+        found[0 if run[0].role == "open" else -1] = gap  # the words stay apart
+    return found
+
+
+def _tight(letter: str, gap: str, signs: str) -> bool:
+    """True if a sign touched the unit beside it: a comma after a word, a bracket before it."""
+    return not gap and letter in signs
+
+
+def _before(piece: Piece, left: str, gap: str, tight: bool, at_end: bool) -> str:
+    space = gap or " "
+    if piece.role == "open":
+        return gap or (" " if at_end and piece.spaced[0] else "")
+    if piece.role == "close":
+        return gap if piece.spaced[0] and piece.beside[0] else ""
+    if piece.spaced[0] or not piece.beside[0]:
+        return "" if tight else space
+    touched = piece.beside[0]
+    return "" if touched.isalnum() == left.isalnum() or tight or left in OPENING else space
+
+
+def _after(piece: Piece, right: str, gap: str, tight: bool, at_end: bool) -> str:
+    space = gap or " "
+    if piece.role == "close":
+        return gap or (" " if at_end and piece.spaced[1] else "")
+    if piece.role == "open":
+        return gap if piece.spaced[1] and piece.beside[1] else ""
+    if piece.spaced[1] or not piece.beside[1]:
+        return "" if tight else space
+    touched = piece.beside[1]
+    return "" if touched.isalnum() == right.isalnum() or tight or right in CLOSING else space
+
+
+def _amid(one: Piece, other: Piece, gap: str, space: str) -> str:
+    """The space between two pieces: that of the source if they stood together there."""
+    if other.joined is not None and one.at == other.at:
+        return other.joined
+    if one.role == "open" or other.role == "close":
+        return ""
+    if one.role == "close" or other.role == "open":
+        return gap
+    return space

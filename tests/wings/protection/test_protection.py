@@ -1,0 +1,233 @@
+"""Protected spans: what is taken out of a source, and where it comes back in an output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from transduce import Extras, Protection, Request
+from transduce.answers.answer import Output
+from transduce.core.errors import RequestError, UserError
+from transduce.wings.alignment.sides import Side
+from transduce.wings.alignment.token_alignment import TokenAlignment
+from transduce.wings.protection.kinds import KINDS, find_spans, own_patterns
+from transduce.wings.protection.text import units
+
+
+def spans(source: str, *kinds: str) -> list[str]:
+    return [span.text for span in find_spans(source, {kind: KINDS[kind] for kind in kinds or KINDS})]
+
+
+def aligned(source: str, target: str, links: str) -> TokenAlignment:
+    """An alignment of the units of two texts by links "0-0 1-2", source first."""
+    sides = []
+    for text in (source, target):
+        ranges = units(text)
+        sides.append(Side(text, [*ranges, (len(text), len(text))], [*range(len(ranges)), None], False))
+    weights_TS = torch.full((len(sides[1].spans), len(sides[0].spans)), 0.01)
+    for link in links.split():
+        one, other = map(int, link.split("-"))
+        weights_TS[other, one] = 1.0
+    return TokenAlignment(weights_TS / weights_TS.sum(1, keepdim=True), sides[0], sides[1])
+
+
+def output(text: str) -> Output:
+    return Output(text, (), None, 0.0, ())
+
+
+def put_back(source: str, target: str, links: str, **options: Any) -> str:
+    protection = Protection(**options)
+    read = protection.read(source)
+    found = protection.placed(read, output(target), aligned(read.text, target, links))
+    assert found.spans is not None
+    for kept in found.spans:  # the answer says where each one is
+        assert kept.place is not None
+        assert found.text[slice(*kept.place)] == kept.written
+    return found.text
+
+
+# ------------------------------------------------------------------ what is a span
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("Ein <b>Mann</b> {name} auf https://x.org/a?b=1 mit %s und 12.345,67 €.",
+         ["<b>", "</b>", "{name}", "https://x.org/a?b=1", "%s", "12.345,67 €"]),
+        ("a<br/>b <a href='x > y'>c</a> <!-- d --> &amp; &#8364; 1 < 2 und 3 > 2, <3",
+         ["<br/>", "<a href='x > y'>", "</a>", "<!-- d -->", "&amp;", "&#8364;", "1", "2", "3", "2", "3"]),
+        ("%(x)d %1$s %-5.2f %% ${x} {{x}} #{x} {0:.2f} {a.b[0]!r} $HOME {n, plural, one {# item} other {# items}}",
+         ["%(x)d", "%1$s", "%-5.2f", "%%", "${x}", "{{x}}", "#{x}", "{0:.2f}", "{a.b[0]!r}", "$HOME",
+          "{n, plural, one {# item} other {# items}}"]),
+        ("50 % der Leute, 50%ige {ein Satz in Klammern}", ["50 %"]),
+        ("(siehe https://x.org/a_(b).) und www.x.de, x@y-z.co.uk.", ["https://x.org/a_(b)", "www.x.de", "x@y-z.co.uk"]),
+        ("A4, MP3, 90er, 3rd, 4-fach, COVID-19, H2O", []),
+        ("10 km/h, 5°C, -3,5 %, $5.00, 12:30, 2020-10-12, 1 234 567,8 kg",
+         ["10 km/h", "5°C", "-3,5 %", "$5.00", "12:30", "2020-10-12", "1 234 567,8 kg"]),
+        ("Nimm `ls -l {x}` und ``a`b``.", ["`ls -l {x}`", "``a`b``"]),
+        ("我有3个苹果,看https://x.org/a吧{name}。", ["3", "https://x.org/a", "{name}"]),
+        ("{a}{b}%s%s", ["{a}", "{b}", "%s", "%s"]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_the_kinds_of_spans(source: str, found: list[str]) -> None:
+    assert spans(source) == found
+
+
+def test_a_pattern_of_the_user_comes_first_and_kinds_can_be_chosen() -> None:
+    protection = Protection(["markup"], [r"<b>\w+</b>", "Acme(?: Corp)?"])
+    found = protection.read("Acme Corp <b>x</b> <i>y</i> 12")
+    assert [(span.text, span.kind) for span in found.spans] == [
+        ("Acme Corp", "own"), ("<b>x</b>", "own"), ("<i>", "markup"), ("</i>", "markup"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["(", "x*", r"(a)\1", "a{2,1}"])
+def test_a_wrong_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(UserError, match="pattern 1"):
+        own_patterns([pattern])
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(UserError, match='did you mean "markup"'):
+        Protection(["markups"])
+
+
+# ------------------------------------------------------------------ what the model reads
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("Ein <b>Mann</b> {name} steht.", "Ein Mann steht."),
+        ("Haus<b>tür</b>", "Haustür"),
+        ("Mann<br/>Frau", "Mann Frau"),
+        ('Datei "%s" fehlt', "Datei fehlt"),
+        ("Datei (%s, {x}) fehlt.", "Datei (,) fehlt."),
+        ("auf {x}.", "auf."),
+        ("{x}: {y}", ""),
+        ("  Hund {x}  ", "Hund"),
+        ("你好{name}再见", "你好再见"),
+        ("nichts ", "nichts "),
+    ],
+)
+def test_what_the_model_reads(source: str, text: str) -> None:
+    request = Request(source, extras=Extras(protect=True))
+    assert request.text == text
+    assert request.source == source
+
+
+# ------------------------------------------------------------------ where spans come back
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "links", "written"),
+    [
+        ("Ein <b>roter Hund</b> {n} rennt.", "A red dog runs.", "0-0 1-1 2-2 3-3", "A <b>red dog</b> {n} runs."),
+        ("<b>Ein Mann</b> sieht {x}", "A man sees", "0-0 1-1 2-2", "<b>A man</b> sees {x}"),
+        # the clauses change places
+        (
+            "<b>Gestern</b> kam <i>er {x}</i>.",
+            "He came yesterday.",
+            "0-2 1-1 2-0",
+            "<i>He {x}</i> came <b>yesterday</b>.",
+        ),
+        # a pair around words that are apart in the output takes in what is between them
+        ("<b>a b</b> c", "A C D", "0-0 1-1 2-2", "<b>A C</b> D"),
+        # nested and adjacent
+        ("<b>a <i>b</i></b>{x}{y} c", "B A C", "0-1 1-0 2-2", "<b><i>B</i> A</b>{x}{y} C"),
+        ("<b>{x}</b> a", "A", "0-0", "<b>{x}</b> A"),
+        ("a <b>{x}</b>", "A", "0-0", "A <b>{x}</b>"),
+        ("a <b> b </b> c", "A B C", "0-0 1-1 2-2", "A <b> B </b> C"),
+        # unclosed, and closed without being opened
+        ("a <b>b c", "A B C", "0-0 1-1 2-2", "A <b>B C"),
+        ("a b</b> c", "A B C", "0-0 1-1 2-2", "A B</b> C"),
+        # crossing
+        ("<b>a <i>b</b> c</i> d", "A B C D", "0-0 1-1 2-2 3-3", "<b>A <i>B</b> C</i> D"),
+        ("{x} a b {y}", "B A", "0-1 1-0", "{x} B A {y}"),
+        ("a {x}, b", "A, B", "0-0 1-1 2-2", "A {x}, B"),
+        ("a ({x}) b", "A B", "0-0 1-1", "A ({x}) B"),
+        ("a{x}b", "A B", "0-0 1-1", "A{x}B"),
+        ("我<b>爱</b>你{x}。", "我恨你。", "0-0 1-1 2-2 3-3", "我<b>恨</b>你{x}。"),
+        ("我 {x} 爱", "I love", "0-0 1-1", "I {x} love"),
+        ("a {x} b", "我爱", "0-0 1-1", "我{x}爱"),
+    ],
+)
+def test_where_spans_come_back(source: str, target: str, links: str, written: str) -> None:
+    assert put_back(source, target, links) == written
+
+
+def test_fifty_spans_stay_in_order() -> None:
+    source = " ".join(f"a{{{n}}}" for n in range(50))
+    target = " ".join("b" * 50)
+    links = " ".join(f"{n}-{n}" for n in range(50))
+    assert put_back(source, target, links) == " ".join(f"b{{{n}}}" for n in range(50))
+
+
+def test_only_spans_are_written_as_they_are() -> None:
+    protection = Protection(figures="de-en")
+    read = protection.read('  {a}: "1.234,5 km" ')
+    assert read.text == ""
+    assert protection.placed(read, output("nonsense"), None).text == '  {a}: "1,234.5 km" '
+
+
+def test_a_span_that_cannot_be_placed_is_told() -> None:
+    protection = Protection()
+    read = protection.read("a {x} b <b>c</b>")
+    nothing = protection.placed(read, output(""), aligned("a b c", "", ""))
+    assert nothing.text == ""
+    assert [str(kept) for kept in nothing.lost][:1] == ["the span '{x}' is not in the output: the model wrote nothing"]
+    found = aligned("a b c", "A B", "0-0 1-1")
+    cut = TokenAlignment(
+        found.weights_TS[:, [0, 1, 3]], Side("a b c", [(0, 1), (2, 3), (5, 5)], [0, 1, None], False), found.target
+    )
+    partly = protection.placed(read, output("A B"), cut)
+    assert partly.text == "A {x} B"
+    assert [(kept.span.text, kept.problem) for kept in partly.lost] == [
+        (tag, "the source was cut before it") for tag in ("<b>", "</b>")
+    ]
+
+
+# ------------------------------------------------------------------ numbers of other languages
+
+
+@pytest.mark.parametrize(
+    ("figures", "text", "written"),
+    [
+        ("de-en", "12.345,67 €", "12,345.67 €"),
+        ("de-en", "-3,5 %", "-3.5 %"),
+        ("en-de", "1,234,567.8", "1.234.567,8"),
+        ("de-fr", "1.234,5", "1\u202f234,5"),
+        ("fr-en", "1 234,5", "1,234.5"),
+        ("de-en", "12.10.2020", "12.10.2020"),
+        ("de-en", "192.168.100.200", "192.168.100.200"),
+        ("de-en", "1234", "1234"),
+        ("de-en", "12:30", "12:30"),
+        ("en-de", "1,23", "1,23"),
+        ("ch-de", "1’234.5", "1.234,5"),
+    ],
+)
+def test_numbers_in_another_notation(figures: str, text: str, written: str) -> None:
+    protection = Protection(figures=figures)
+    read = protection.read(text)
+    found = protection.placed(read, output(""), None)
+    assert found.text == written
+
+
+@pytest.mark.parametrize("figures", ["de", "de-xx", "xx-en", ""])
+def test_wrong_notations_are_refused(figures: str) -> None:
+    with pytest.raises(UserError, match="figures"):
+        Protection(figures=figures)
+
+
+# ------------------------------------------------------------------ requests
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(RequestError, match="alignments"):
+        Extras(protect=True, alignments=True)
+    with pytest.raises(RequestError, match="protect"):
+        Request("a", target="b", extras=Extras(protect=True))
+    assert Extras(protect=False).protect is None
