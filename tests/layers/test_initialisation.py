@@ -338,6 +338,7 @@ def test_a_language_model_takes_the_vocabulary_of_the_target(trained: Path) -> N
     predecessor = Predecessor(Init(trained))
     units = predecessor.units_for(Data(Units(joint=Characters())), {"joint": "characters"})
     assert units is not None
+    assert "source_lowercase" in units, "it is for joint units alone, so the target's own units have none"
     assert predecessor.units_for(Data(Units(target=Characters())), {}) == {
         "target": units["joint"],
         "sample": units["sample"],

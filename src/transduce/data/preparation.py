@@ -132,8 +132,13 @@ class Tokenizers:
 
     @property
     def joint(self) -> bool:
-        """True if both sides have equal tokenizers, whether or not they were learned together."""
-        return len(set(self.fingerprints)) == 1
+        """True if both sides have equal vocabularies, whether or not they were learned together."""
+        return len(set(self.fingerprints)) == 1 or self.source.entries == self.target.entries
+
+    @classmethod
+    def shared(cls, tokenizer: Any, units: Units) -> Tokenizers:
+        """The tokenizers of both sides from the one of ``units.joint``."""
+        return cls(tokenizer.lowercased() if units.source_lowercase else tokenizer, tokenizer)
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizers:
@@ -362,8 +367,7 @@ def _load(folder: Path, train: Files) -> Prepared:
 def _learn(data: Data, files: Files, count: int) -> Tokenizers:
     units = data.units
     if units.joint is not None:
-        both = _learned(data, files, count, "joint", units.joint)
-        return Tokenizers(both, both)
+        return Tokenizers.shared(_learned(data, files, count, "joint", units.joint), units)
     assert units.target is not None
     return Tokenizers(
         NOTHING.learn(()) if units.source is None else _learned(data, files, count, "source", units.source),
@@ -376,7 +380,10 @@ def _learned(data: Data, files: Files, count: int, side: str, unit: Unit) -> Tok
     sides = ("source", "target") if side == "joint" else (side,)
 
     def texts() -> Iterator[str]:
-        return chain.from_iterable(_texts(data, files, each, count) for each in sides)
+        found = [_texts(data, files, each, count) for each in sides]
+        if data.units.source_lowercase:
+            found[0] = map(str.lower, found[0])
+        return chain.from_iterable(found)
 
     learned = unit.learn(texts())
     check_learned(side, unit, learned, texts)

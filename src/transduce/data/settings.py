@@ -19,16 +19,21 @@ class Units:
     """The units of ``source`` and ``target``, or ``joint`` units: one vocabulary learned on both sides together.
 
     A language model, whose data have only targets, needs only ``target``. Vocabularies are learned on at most
-    ``sample`` lines of each side, evenly spaced over the training set. Raises DataError for any other combination, if
-    the unit of an output (``target`` or ``joint``) is a signal, or if ``sample`` is below 1.
+    ``sample`` lines of each side, evenly spaced over the training set. If ``source_lowercase`` is True, ``joint`` units
+    read sources in lower case, and keep the case of targets. Raises DataError for any other combination, if the unit of
+    an output (``target`` or ``joint``) is a signal, if ``sample`` is below 1, or if ``source_lowercase`` is set and
+    ``joint`` is no text.
     """
 
     source: Unit | None = None
     target: Unit | None = None
     joint: Unit | None = None
     sample: int = 1_000_000
+    source_lowercase: bool = False
 
     def __post_init__(self) -> None:
+        if self.source_lowercase and not hasattr(self.joint, "lowercase"):
+            raise DataError("units.source_lowercase is for joint units of text: set units.source.lowercase instead")
         apart = self.source is not None or self.target is not None
         if apart if self.joint is not None else self.target is None:
             raise DataError("units are given either for source and target, or as joint for both: give one or the other")

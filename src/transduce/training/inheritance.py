@@ -128,7 +128,9 @@ class Predecessor:
         if self.transducer.conditional:
             self.tokenizers = Tokenizers(NOTHING.learn(()), self.tokenizers.target)
             units = {**units, "target": units.get("joint") or units["target"]}
-            units = {name: value for name, value in units.items() if name not in ("source", "joint")}
+            units = {
+                name: value for name, value in units.items() if name not in ("source", "joint", "source_lowercase")
+            }
         return units
 
     def _check_source(self, data: Data) -> None:

@@ -35,8 +35,9 @@ def prepare_writable(data: Data, cache: Path, kept: Tokenizers, run: Path | str)
             way_out = 'Set init.vocabulary = "own" to learn a vocabulary'
             raise UserError(_refusal(unknown, run, str(error), way_out)) from error
         return prepared, Unknown()
-    source = target if data.units.joint is not None else _extended(kept.source, own.tokenizers.source)
-    return prepare(data, cache, Tokenizers(source, target)), unknown
+    if data.units.joint is not None:
+        return prepare(data, cache, Tokenizers.shared(target, data.units)), unknown
+    return prepare(data, cache, Tokenizers(_extended(kept.source, own.tokenizers.source), target)), unknown
 
 
 def check_writable(prepared: Prepared, teacher: Path | str) -> None:

@@ -79,7 +79,7 @@ class Training:
     ``batching`` forms the batches, and ``accumulate`` of them make one update. If a language model has ``streams``, it
     reads the text as one document instead, and ``batching`` has no effect. The ``augmentation`` list changes the source
     signals, or the texts, in its order, anew in each epoch. ``robust`` adds the augmentation of that name, and a source
-    of text with a vocabulary of its own is read in lower case. ``hallucination`` invents words in texts (None: no
+    of text is read in lower case. ``hallucination`` invents words in texts (None: no
     words). ``clip`` bounds the gradient's norm (0: no bound). The ``precision`` "auto" is bfloat16 if this machine
     computes it faster, otherwise float32. ``freeze`` names modules or parameters ("encoder", "decoder.embedding",
     "*.bias") that keep their values. ``seed`` decides all random numbers.

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import transduce
 from transduce import api
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import EOS, SPECIALS, UNK
 from transduce.data.preparation import NOTHING, Tokenizers
-from transduce.data.settings import Lines
+from transduce.data.settings import Lines, Units
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
 from transduce.training.augmentation import check_augmentation
 from transduce.wings.robustness.base import TextPair
@@ -29,6 +30,7 @@ from transduce.wings.robustness.punctuation import NoFinalPunctuation, SpeechLik
 from transduce.wings.robustness.robust import Robust, lowercased
 from transduce.wings.robustness.typing_errors import TypingErrors, mistyped, slip
 from transduce.wings.robustness.words import DroppedWords, Joined, Split, sentences
+from transduce.wings.signals.tokenizers.numbers import Numbers
 
 TEXTS = [f"Der {a} Hund sieht, wie {b} läuft." for a in ("alte", "junge", "kleine") for b in ("Eva", "Otto", "er")]
 KINDS: dict[str, Any] = {
@@ -270,10 +272,41 @@ def test_a_robust_run_reads_its_source_in_lower_case(tmp_path: Path) -> None:
     assert model.tokenizers.source.encode(["EIN BÄR"]) == model.tokenizers.source.encode(["ein bär"])
     assert model.tokenizers.target.decode(model.tokenizers.target.encode(["A Dog"])[0]) == "A <unk>"
     api.train(str(run / "config.toml"), run, {"training.steps": 4}, resume=True, progress=False)
-    assert lowercased({"joint": "bpe"}) == {"joint": "bpe"}, "the target keeps its case"
+    assert lowercased({"joint": "bpe"}) == {"joint": "bpe", "source_lowercase": True}
+    assert lowercased({"joint": "bpe", "source_lowercase": False}) == {"joint": "bpe", "source_lowercase": False}
+    assert lowercased({"target": "bpe"}) == {"target": "bpe"}
     kept: config.Table = {"source": {"type": "characters", "lowercase": False}, "target": "words"}
     assert lowercased(kept) == kept
     assert lowercased({"source": "symbols", "target": "words"})["source"] == "symbols", "symbols may differ by case"
+
+
+@pytest.mark.parametrize("unit", ["characters", "words", "bpe", "unigram", "bytes"])
+def test_one_vocabulary_reads_the_source_in_lower_case_and_writes_as_usual(unit: str, tmp_path: Path) -> None:
+    settings = {
+        "training.robust": True,
+        "training.steps": 1,
+        "data.units": {"joint": {"type": unit, **({"size": 70} if unit in ("bpe", "unigram") else {})}},
+        "model.tie": "all",
+        "model.encoder.embedding_width": 8,
+        "model.decoder.embedding_width": 8,
+        "model.decoder.width": 8,
+        "model.encoder.width": 4,
+    }
+    pairs = [(source.upper(), target) for source, target in PAIRS]
+    model = api.train("translation", tmp_path / "run", settings, pairs=pairs, progress=False)
+    source, target = model.tokenizers.both
+    assert model.tokenizers.joint
+    assert source.encode(["EIN Bär"]) == source.encode(["ein bär"]) == target.encode(["ein bär"])
+    assert source.normalize("EIN Bär") == "ein bär"
+    assert target.decode(target.encode(["A young man runs."])[0]) == "A young man runs."
+    assert UNK not in source.encode(["EIN ALTER BÄR LÄUFT."])[0], "learned from lower case, too"
+    assert transduce.load(tmp_path / "run").tokenizers.fingerprints == model.tokenizers.fingerprints
+
+
+def test_a_lower_case_source_needs_joint_text() -> None:
+    for units in ({"source": Characters(), "target": Words()}, {"joint": Numbers()}):
+        with pytest.raises(UserError, match=r"units\.source_lowercase is for joint units of text"):
+            Units(**units, source_lowercase=True)
 
 
 def test_texts_change_in_training_and_a_resumed_run_is_the_same(tmp_path: Path) -> None:

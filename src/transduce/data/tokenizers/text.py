@@ -137,6 +137,14 @@ class TextTokenizer:
             spoken = tuple(entry.replace(SPACE, " ") for entry in spoken)
         return ("",) * UNK + spoken
 
+    def lowercased(self) -> TextTokenizer:
+        """A tokenizer with the same vocabulary that reads texts in lower case."""
+        record = self.as_json()
+        own = [record["normalizer"]] if record["normalizer"] else []
+        return self.from_json(
+            record | {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, *own]}}
+        )
+
     def extended(self, other: Tokenizer) -> TextTokenizer:
         """Returns a new tokenizer: the ids of this one stay, and the entries that only ``other`` has follow.
 

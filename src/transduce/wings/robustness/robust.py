@@ -45,12 +45,17 @@ PARTS: tuple[OneByOne, ...] = (
 
 
 def lowercased(units: config.Table) -> config.Table:
-    """The table ``data.units`` of a robust run: a source of text with a vocabulary of its own is read in lower case, so
-    no case can confuse it. Its own setting ``lowercase`` wins. A vocabulary of both sides stays, because the target
-    has its case.
+    """The table ``data.units`` of a robust run: a source of text is read in lower case, so no case can confuse it, also
+    if both sides share one vocabulary. A setting of the user (``lowercase``, ``source_lowercase``) wins.
     """
-    source: Any = units.get("source")
-    table = {"type": source} if isinstance(source, str) else source
-    if not isinstance(table, dict) or table.get("type") not in SPELLED:
-        return units
-    return {**units, "source": {"lowercase": True, **table}}
+    if _spelled(units.get("joint")):
+        return {"source_lowercase": True, **units}
+    if table := _spelled(units.get("source")):
+        return {**units, "source": {"lowercase": True, **table}}
+    return units
+
+
+def _spelled(unit: Any) -> config.Table | None:
+    """The table of a unit whose letters have a case; None for another one."""
+    table = {"type": unit} if isinstance(unit, str) else unit
+    return table if isinstance(table, dict) and table.get("type") in SPELLED else None
