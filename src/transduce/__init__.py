@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from transduce.runs.loading import load
     from transduce.search.constraints.base import Constraints
     from transduce.training.callbacks import Callback
+    from transduce.wings.documents.translation import translate_document
     from transduce.wings.lab.sweeps.sweep import sweep
     from transduce.wings.looking import inspection as inspect
     from transduce.wings.protection.protection import Protection
@@ -50,6 +51,7 @@ __all__ = [
     "register",
     "sweep",
     "train",
+    "translate_document",
 ]
 
 _PLACES = {
@@ -69,6 +71,7 @@ _PLACES = {
     "register": "transduce.core.registry",
     "sweep": "transduce.wings.lab.sweeps.sweep",
     "train": "transduce.api",
+    "translate_document": "transduce.wings.documents.translation",
 }
 
 _PACKAGES = {

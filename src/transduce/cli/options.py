@@ -17,7 +17,7 @@ from transduce.cli.outputs import check_outputs
 from transduce.core.errors import UserError
 from transduce.core.finite import check_options, finite_number
 from transduce.core.plugins import load_plugins
-from transduce.core.registry import find, service
+from transduce.core.registry import SERVICES, find, has, service
 
 if TYPE_CHECKING:
     from transduce.answers.answer import LightModel
@@ -265,6 +265,30 @@ class ResamplingOptions:
         from transduce.metrics.significance import Resampling
 
         return Resampling(self.resamples, self.trials, self.seed)
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """Options for a document, such as XLIFF or HTML, whose texts are the sources."""
+
+    column: Annotated[
+        str | None,
+        typer.Option(help="The column of a table, or the key of JSON lines, that has the texts.", metavar="NAME"),
+    ] = None
+    sentences: Annotated[
+        str | None,
+        typer.Option(
+            help="Divide the texts of a document into sentences of this language, such as de.", metavar="CODE"
+        ),
+    ] = None
+
+    def chosen(self, files: list[Path] | None, out: Path | None, format: str, unfit: bool) -> Path | None:
+        """The document among ``files``; None if they are lines. Raises UserError as the service "document" does."""
+        asked = format == "document" or self.column is not None or self.sentences is not None
+        if not asked and (not files or not has(SERVICES["document"])):
+            return None
+        found: Path | None = service("document")(files or [], out, asked, unfit or format not in ("text", "document"))
+        return found
 
 
 def numbers(text: str, option: str) -> list[float]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.cli import formats, inputs
-from transduce.cli.options import BatchSize, BeamSize, Files, Pause, RunOptions
+from transduce.cli.options import BatchSize, BeamSize, DocumentOptions, Files, Pause, RunOptions
 from transduce.cli.requests import ExtraOptions, RequestOptions
 from transduce.cli.shards import shards_of
 from transduce.cli.unanswered import Unanswered
@@ -28,6 +29,7 @@ def predict(
     trained: RunOptions,
     extra_options: ExtraOptions,
     request_options: RequestOptions,
+    document_options: DocumentOptions,
     files: Files = None,
     beam: BeamSize = None,
     nbest: Annotated[int | None, typer.Option(min=1, max=10_000, help="Outputs to write for each source.")] = None,
@@ -41,7 +43,10 @@ def predict(
         ),
     ] = None,
     format: Annotated[
-        str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
+        str,
+        typer.Option(
+            help="text (one line per output), tsv (source, score, text) or jsonl; document: the file, translated."
+        ),
     ] = "text",
     pause: Pause = 0.05,
     out: Annotated[
@@ -68,7 +73,10 @@ def predict(
     from transduce.answers.answer import with_warnings
     from transduce.answers.request import NO_EXTRAS, requests_for
 
-    write, unanswered = formats.choose(format, formats.PREDICTIONS), Unanswered()
+    for_lines = (nbest or 1) > 1 or resume or stream or extra_options.alignments or extra_options.frames
+    document = document_options.chosen(files, out, format, for_lines)
+    write = formats.choose(format, formats.PREDICTIONS) if document is None else formats.as_text
+    unanswered = Unanswered()
     text_alone = (nbest or 1) == 1 and format == "text" and out is None and window is None and trained.workers == 1
     if stream and (not text_alone or extra_options or request_options.phrases):
         raise UserError(
@@ -115,6 +123,11 @@ def predict(
         found = transducer.answer(requests, search, batch_size, window, first, tolerant=True)
         return unanswered.counted(with_warnings(found, first))
 
+    if out is not None and document is not None:
+        asked = partial(request_options.asked, extras=extras)
+        registry.service("document written")(document, out, asked, answers, transducer, **asdict(document_options))
+        unanswered.end()
+        return
     if out is None:
         _print(answers(arriving(request_options.read(files, extras, transducer))), write, at_once)
         unanswered.end()

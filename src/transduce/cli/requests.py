@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -140,7 +140,19 @@ class RequestOptions:
         """The requests as ``_read`` gives them, with the phrases that ``--glossary`` requires. Raises DataError for a
         wrong line of it.
         """
-        requests = self._read(files, extras, transducer)
+        return self._with_terms(self._read(files, extras, transducer))
+
+    def asked(self, texts: Iterable[str], extras: Extras) -> Iterator[Request]:
+        """A request for each text of a document. Raises UserError for options that belong to lines."""
+        from transduce.answers.request import requests_for
+        from transduce.search.constraints.base import Constraints
+
+        if self.prefixes or self.constraints:
+            raise UserError("--prefixes and --constraints belong to lines, and a document has texts: leave them out")
+        forbidden = Constraints(forbidden=self.forbid or ())
+        return self._with_terms(requests_for(texts, prefix=self.prefix, constraints=forbidden, extras=extras))
+
+    def _with_terms(self, requests: Iterator[Request]) -> Iterator[Request]:
         if self.glossary is None:
             return requests
         return map(service("glossary").read(self.glossary).applied, requests)

@@ -413,6 +413,8 @@ SERVICES: dict[str, str] = {
     "records of a CSV table": "transduce.wings.documents.csv_tables:records",
     "protection": "transduce.wings.protection.protection:Protection",
     "glossary": "transduce.wings.documents.glossary:Glossary",
+    "document": "transduce.wings.documents.translation:document_among",
+    "document written": "transduce.wings.documents.translation:write_translation",
     "entries of a dictionary": "transduce.wings.documents.lexicons:entries",
     "units of a translation memory": "transduce.wings.documents.memories:units",
     "texts of a unit": "transduce.wings.documents.memories:texts",

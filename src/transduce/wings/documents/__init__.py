@@ -1,1 +1,1 @@
-"""Files of other programs as data: tables, translation memories, pronouncing dictionaries, archives of arrays."""
+"""Files of other programs: as data (tables, memories, dictionaries, arrays), and as documents to translate."""

@@ -1,0 +1,94 @@
+"""Documents, slides and tables of office programs (.docx, .pptx, .xlsx): archives of XML, of which the texts change."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from transduce.core.errors import DataError
+from transduce.wings.documents.document import Document, Spliced, Translations, Unit
+from transduce.wings.documents.encoded import MOST, decoded
+from transduce.wings.documents.paragraphs import paragraphs
+from transduce.wings.documents.xml_tokens import DECLARED, tokens
+
+WORDS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+SLIDES = re.compile(r"ppt/(slides|notesSlides)/[^/]+\.xml")
+CELLS = re.compile(r"xl/(sharedStrings|worksheets/[^/]+)\.xml")
+TABLES = re.compile(r"xl/tables/[^/]+\.xml")
+PARTS = 10_000  # files of an archive
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A document whose ``parts``, files of an archive by name, are documents. All other files are copied."""
+
+    content: bytes
+    parts: Mapping[str, Spliced]
+    kept: int = 0
+    units: Sequence[Unit] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", [unit for part in self.parts.values() for unit in part.units])
+
+    def written(self, translations: Translations) -> bytes:
+        result = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(self.content)) as old, zipfile.ZipFile(result, "w") as new:
+            for each in old.infolist():
+                part = self.parts.get(each.filename)
+                new.writestr(each, old.read(each) if part is None else part.written(translations))
+        return result.getvalue()
+
+
+def parse_docx(content: bytes, name: str) -> Document:
+    """The document of Word: body, tables, headers, footers and notes. Raises DataError as ``_parse`` does."""
+    return _parse(content, name, WORDS, "word/document.xml")
+
+
+def parse_pptx(content: bytes, name: str) -> Document:
+    """The document of PowerPoint: slides and their notes. Raises DataError as ``_parse`` does."""
+    return _parse(content, name, SLIDES, "ppt/presentation.xml")
+
+
+def parse_xlsx(content: bytes, name: str) -> Document:
+    """The document of Excel: the texts of cells. Formulas, names of sheets and the headers of tables, to which formulas
+    refer, stay. Raises DataError as ``_parse`` does.
+    """
+    return _parse(content, name, CELLS, "xl/workbook.xml")
+
+
+def _parse(content: bytes, name: str, wanted: re.Pattern[str], needed: str) -> Document:
+    """Raises DataError if the archive is damaged, of another kind, encrypted, or larger than ``MOST`` unpacked."""
+    parts, headers = dict[str, Spliced](), set[str]()
+    for part, data in _files(content, name, TABLES, needed):
+        text, _ = decoded(data, f"{name}, {part}", DECLARED)
+        headers |= {token.attributes.get("name", "") for token in tokens(text, part) if token.name == "tableColumn"}
+    for part, data in _files(content, name, wanted, needed):
+        if part.startswith("xl/worksheets") and b"inlineStr" not in data:
+            continue
+        text, encode = decoded(data, f"{name}, {part}", DECLARED, "xmlcharrefreplace")
+        if edits := [*paragraphs(text, tokens(text, f"{name}, {part}"), headers)]:
+            parts[part] = Spliced(text, edits, encode)
+    return Archive(content, parts)
+
+
+def _files(content: bytes, name: str, wanted: re.Pattern[str], needed: str) -> Iterator[tuple[str, bytes]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            every = archive.infolist()
+            if len(every) > PARTS or sum(each.file_size for each in every) > MOST:
+                raise DataError(f"{name} unpacks to more than {MOST // 2**20} MiB: divide it, or do not trust it")
+            if needed not in archive.namelist():
+                raise DataError(f"{name} is an archive without {needed}: a file of another kind was expected")
+            for each in every:
+                if wanted.fullmatch(each.filename):
+                    with archive.open(each) as file:
+                        data = file.read(MOST + 1)  # a header may lie about the size
+                    if len(data) > MOST:
+                        raise DataError(f"{name} unpacks to more than {MOST // 2**20} MiB: do not trust it")
+                    yield each.filename, data
+    except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"{name} is no archive that can be read ({error}): save it again, without a password") from None

@@ -1,0 +1,69 @@
+"""Documents on the command line and from Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_cli import Call
+
+import transduce
+
+PAGE = "<p>ab <b>c</b> ba</p>\n<p>12</p>\n<p>aab</p>\n"
+
+
+def test_predict_translates_a_document(
+    trained: Path, tmp_path: Path, call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    page, out = tmp_path / "a.html", tmp_path / "b.html"
+    page.write_text(PAGE, encoding="utf-8")
+    status, text, _ = call("predict", trained, page, "--device=cpu", f"--out={out}")
+    written = out.read_text(encoding="utf-8")
+    line = call("predict", trained, "--device=cpu", stdin=b"aab\n")[1].strip()
+    assert (status, text) == (0, "")
+    assert "2 units translated" in caplog.text
+    assert written.endswith(f"<p>12</p>\n<p>{line}</p>\n")
+    assert written.count("<b>") == written.count("</b>") == 1
+    model = transduce.load(trained, device="cpu")
+    counts = transduce.translate_document(model, page, tmp_path / "c.html")
+    assert (tmp_path / "c.html").read_text(encoding="utf-8") == written
+    assert (counts.translated, counts.kept) == (2, 0)
+
+
+def test_sentences_and_columns(trained: Path, tmp_path: Path, call: Call) -> None:
+    table, out = tmp_path / "a.tsv", tmp_path / "b.tsv"
+    table.write_text("n\ttext\n1\tThis is one. That is two.\n", encoding="utf-8")
+    status, _, err = call("predict", trained, table, "--device=cpu", f"--out={out}", "--column=text", "--sentences=en")
+    answers = call("predict", trained, "--device=cpu", stdin=b"This is one.\nThat is two.\n")[1].splitlines()
+    assert status == 0, err
+    assert out.read_text(encoding="utf-8") == f"n\ttext\n1\t{answers[0]} {answers[1]}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["a.html"], "a.html is a document: name its translation with --out NEW.html"),
+        (["a.html", "--out=b.txt"], "give it the ending .html"),
+        (["a.html", "--out=a.html"], "--out"),
+        (["a.html", "b.html", "--out=c.html"], "only one is translated at a time"),
+        (["a.html", "--out=b.html", "--nbest=2"], "which has one translation"),
+        (["a.html", "--out=b.html", "--alignments"], "which has one translation"),
+        (["a.html", "--out=b.html", "--format=jsonl"], "which has one translation"),
+        (["a.html", "--out=b.html", "--column=text"], "has no columns"),
+        (["a.html", "--out=b.html", "--sentences=?"], "the code of a language"),
+        (["a.html", "--out=b.html", "--prefixes=p"], "belong to lines"),
+        (["a.pdf", "--out=b.pdf"], "documents with this ending are not read; known: .xliff"),
+        (["a.abc", "--out=b.abc", "--format=document"], "documents with this ending are not read"),
+        (["--format=document", "--out=b"], "a document is a file, and none is named"),
+    ],
+)
+def test_options_that_a_document_cannot_have(
+    options: list[str], told: str, trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.html", "b.html", "a.pdf", "a.abc", "p"):
+        Path(name).write_text("<p>ab", encoding="utf-8")
+    status, _, err = call("predict", trained, "--device=cpu", *options)
+    assert status == 2
+    assert told in err
+    assert "Traceback" not in err
