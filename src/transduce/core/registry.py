@@ -432,6 +432,8 @@ SERVICES: dict[str, str] = {
     "comparison": "transduce.wings.lab.commands.compare:compared_with",
     "evaluation page": "transduce.wings.lab.reports.evaluation:write_page",
     "parts to start from": "transduce.wings.adaptation.parts:Parts",
+    "grown pieces": "transduce.wings.adaptation.pieces:grown",
+    "parts of tokens": "transduce.wings.adaptation.pieces:parts",
     "robust augmentation": "transduce.wings.robustness.robust:Robust",
     "robust units": "transduce.wings.robustness.robust:lowercased",
     "varied texts": "transduce.wings.robustness.feed:varied_texts",

@@ -54,11 +54,12 @@ class Init:
     and ``vocabulary`` belong to ``run``, because each part has its own.
 
     ``vocabulary`` = "keep" uses the units and vocabularies of that run, and ignores ``data.units``. "extend" also adds
-    the tokens that only the new data has. "keep" does so too if training targets have tokens that the run lacks. If its
-    unit cannot grow (pieces), more than one such target in a hundred is an error. "own" learns vocabularies by
-    ``data.units``. If a vocabulary differs, embeddings and readouts are copied token by token. Counts are no weights:
-    from a run of a counted model, such as phrase-based or n-gram, a neural one takes only the vocabularies. A new run
-    that is resumed continues from its own checkpoint instead.
+    the tokens that only the new data has; new tokens start from the mean of their old parts. "keep" does so too if
+    training targets have tokens that the run lacks, of pieces if more than one target in a hundred has one. If the unit
+    cannot grow (sentencepiece), more than that is an error. "own" learns vocabularies by ``data.units``. If a
+    vocabulary differs, embeddings and readouts are copied token by token. Counts are no weights: from a run of a
+    counted model, such as phrase-based or n-gram, a neural one takes only the vocabularies. A new run that is resumed
+    continues from its own checkpoint instead.
     """
 
     run: Path | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,8 @@ from transduce.answers.transducer import Transducer
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model, can
-from transduce.core.types import Facts
+from transduce.core.registry import service
+from transduce.core.types import SPECIALS, Facts
 from transduce.data.preparation import NOTHING, Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.unknown import Unknown
@@ -32,14 +33,16 @@ class Inheritance:
 
     ``init`` are the settings, and ``heading`` is the first line for people. ``loaded`` has the size of each parameter
     that was copied whole. ``by_token`` has two numbers for a parameter: the copied tokens, and all tokens of the new
-    parameter. ``misfits`` has the shape in the other run, then the shape in the new model. ``fresh`` parameters are
-    only in the new model, and ``unused`` parameters only in the other run.
+    parameter. ``from_parts`` has the number of its new tokens that start from the mean of old ones. ``misfits`` has the
+    shape in the other run, then the shape in the new model. ``fresh`` parameters are only in the new model, and
+    ``unused`` parameters only in the other run.
     """
 
     init: Init | Part
     heading: str
     loaded: dict[str, int] = field(default_factory=dict)
     by_token: dict[str, tuple[int, int]] = field(default_factory=dict)
+    from_parts: dict[str, int] = field(default_factory=dict)
     misfits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     fresh: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
@@ -54,6 +57,7 @@ class Inheritance:
             self.heading,
             *_line("loaded", summarise(self.loaded, own), f", {sum(self.loaded.values()):,} parameters"),
             *_line("by token", [f"{name} ({some:,} of {every:,})" for name, (some, every) in self.by_token.items()]),
+            *_line("new tokens from their parts", [f"{name} ({some:,})" for name, some in self.from_parts.items()]),
             *_line(
                 "of another shape",
                 [f"{name} {there} there, {here} here" for name, (there, here) in self.misfits.items()],
@@ -200,12 +204,22 @@ def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tup
     """
     if tokenizers.fingerprints == old.tokenizers.fingerprints:
         return {}, {}
-    return vocabulary_axes(table, tokenizers), vocabulary_axes(old.settings["model"], old.tokenizers)
+    new, before = vocabulary_axes(table, tokenizers), vocabulary_axes(old.settings["model"], old.tokenizers)
+    begun: dict[tuple[Hashable, ...], Mapping[Hashable, Sequence[int]]] = {}
+    for known, larger in zip(old.tokenizers.both, tokenizers.both, strict=True):
+        more = {*larger.entries}.difference(known.entries)
+        if more and {*known.entries} <= {*larger.entries}:
+            begun[larger.entries] = service("parts of tokens")(known, more)
+    return {name: replace(axis, parts=begun.get(axis.entries)) for name, axis in new.items()}, before
 
 
 def named_parameters(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters by name. A shared parameter has several names."""
-    return dict(model.named_parameters(remove_duplicate=False))
+    """The parameters by name. A shared parameter has several names. Counted parts have none: their tables fit only
+    together, and are counted on the new pairs.
+    """
+    counted = tuple(f".{name}.".replace("..", ".") for name, each in model.named_modules() if can(type(each), Counted))
+    every = model.named_parameters(remove_duplicate=False)
+    return {name: each for name, each in every if not f".{name}".startswith(counted)}
 
 
 def copy_weights(
@@ -244,6 +258,8 @@ def copy_weights(
             found.loaded[name] = new.numel()
         elif axis and other:
             found.by_token[name] = (_copy_tokens(new, axis, old, other), len(axis.entries))
+            if axis.parts is not None:
+                found.from_parts[name] = _begin_new_tokens(new, axis, old, other)
     first: dict[Tensor, str] = {}
     for name, old in given.items():
         first.setdefault(old, name)
@@ -256,11 +272,12 @@ def copy_weights(
 @dataclass(frozen=True)
 class Axis:
     """The axis of a parameter that runs over a vocabulary: its index (``number``), and the token of each index along
-    it.
+    it. If the vocabulary is an old one that has grown, ``parts`` has the old ids that new tokens start from.
     """
 
     number: int
     entries: tuple[Hashable, ...]
+    parts: Mapping[Hashable, Sequence[int]] | None = field(default=None, compare=False)
 
 
 def vocabulary_axes(table: config.Table, tokenizers: Tokenizers) -> dict[str, Axis]:
@@ -317,3 +334,19 @@ def _copy_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
     here, there = torch.tensor(shared, dtype=torch.long).view(-1, 2).unbind(1)
     own.index_copy_(axis.number, here, given.index_select(other.number, there))
     return len(shared)
+
+
+def _begin_new_tokens(own: Tensor, axis: Axis, given: Tensor, other: Axis) -> int:
+    """Begins the entries of tokens that an old vocabulary lacked, in place: with the mean of the token's parts, and
+    without parts with the mean of all old tokens plus the entry's own first value. Returns the number of those with
+    parts.
+    """
+    own, given = own.movedim(axis.number, 0), given.movedim(other.number, 0)
+    old, begun, mean = {*other.entries}, 0, given[len(SPECIALS) :].mean(0)
+    for place, entry in enumerate(axis.entries):
+        if entry in old:
+            continue
+        numbers = (axis.parts or {}).get(entry)
+        begun += numbers is not None
+        own[place] = given[list(numbers)].mean(0) if numbers else own[place] + mean
+    return begun

@@ -18,8 +18,8 @@ def prepare_writable(data: Data, cache: Path, kept: Tokenizers, run: Path | str)
     are extended, and the second result counts these tokens; otherwise it is empty.
 
     A token counts if a vocabulary learned from the new data would have it: not one that is rarer than its unit's
-    ``minimum_count``. Raises UserError if more than ``TOLD`` of the targets have such a token, and the vocabulary
-    cannot grow.
+    ``minimum_count``. A vocabulary of pieces would also get pieces of known letters, so it stays if at most ``TOLD`` of
+    the targets have such a token. If more have one, and the vocabulary cannot grow, it raises UserError.
     """
     prepared = prepare(data, cache, kept)
     unknown = unknown_targets(prepared)
@@ -34,6 +34,8 @@ def prepare_writable(data: Data, cache: Path, kept: Tokenizers, run: Path | str)
         if unknown.affected > TOLD * unknown.lines:
             way_out = 'Set init.vocabulary = "own" to learn a vocabulary'
             raise UserError(_refusal(unknown, run, str(error), way_out)) from error
+        return prepared, Unknown()
+    if unknown.affected <= TOLD * unknown.lines and len(target) - len(kept.target) > unknown.count:
         return prepared, Unknown()
     if data.units.joint is not None:
         return prepare(data, cache, Tokenizers.shared(target, data.units)), unknown

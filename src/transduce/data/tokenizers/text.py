@@ -19,6 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from transduce.core.registry import service
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError, text_lines
 from transduce.data.tokenizers import storage
@@ -148,15 +149,11 @@ class TextTokenizer:
     def extended(self, other: Tokenizer) -> TextTokenizer:
         """Returns a new tokenizer: the ids of this one stay, and the entries that only ``other`` has follow.
 
-        Raises DataError if the two cut text differently, and for subwords (bpe, unigram), because each new piece
-        changes how all text is divided.
+        Pieces (bpe, unigram) grow by the service "grown pieces". Raises DataError if the two cut text differently.
         """
         record, theirs = self.as_json(), other.as_json()
-        if record["model"]["type"] != "WordLevel":
-            raise DataError(
-                f"a vocabulary of {record['model']['type']} pieces cannot be extended: a new piece would change how "
-                "the old ones cut text; keep the vocabulary, or learn your own"
-            )
+        if record["model"]["type"] != "WordLevel" and _cutting(record) == _cutting(theirs):
+            return self.from_json(service("grown pieces")(record, theirs))
         if _cutting(record) != _cutting(theirs):
             raise DataError(
                 "the vocabularies cut text in different ways, so that one cannot extend the other; use the same units"

@@ -37,7 +37,7 @@ class Robust(OneByOne):
 
 
 PARTS: tuple[OneByOne, ...] = (
-    TypingErrors(share=0.5, rate=0.3),
+    TypingErrors(share=0.6, rate=0.5),
     NoFinalPunctuation(share=0.3),
     SpeechLike(share=0.1),
     Casing(share=0.3),

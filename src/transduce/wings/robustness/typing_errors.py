@@ -17,11 +17,15 @@ KINDS = ("omission", "transposition", "doubling", "neighbour", "neighbour", "ext
 """The kinds of a slip. A neighbouring key is twice as probable as another kind."""
 
 
+MOST = 3  # slips in a word
+
+
 @dataclass(frozen=True)
 class TypingErrors(OneByOne):
     """Puts typing errors into a ``share`` of the sources. The target stays.
 
-    Each word of two or more letters has an error with a probability that is drawn for each source from 0 to ``rate``.
+    Each word of two or more letters has an error with a probability that is drawn for each source from 0 to ``rate``,
+    and further ones, three at most, each with the same probability.
     ``errors`` = "typing" are slips of the fingers: a letter is left out, doubled, exchanged with the next one, replaced
     by a neighbouring key or followed by one. Keys of QWERTY stand for Latin letters; in another script, a letter of the
     same word takes the place of the key. "spelling" are errors of people who find English spelling hard, by the model
@@ -45,11 +49,15 @@ def mistyped(text: str, rate: float, chance: Generator, errors: Literal["typing"
     """The text with an error in each word of two or more letters with the probability ``rate``."""
 
     def word(found: re.Match[str]) -> str:
-        if chance.random() >= rate:
-            return found[0]
+        text = found[0]
         if errors == "spelling":
-            return misspelling(found[0], random.Random(int(chance.integers(2**32))))
-        return slip(found[0], chance)
+            wrong = chance.random() < rate
+            return misspelling(text, random.Random(int(chance.integers(2**32)))) if wrong else text
+        for _ in range(MOST):
+            if len(text) < 2 or chance.random() >= rate:
+                break
+            text = slip(text, chance)
+        return text
 
     return re.sub(r"[^\W\d_]{2,}", word, text)
 
