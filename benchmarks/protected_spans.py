@@ -1,0 +1,386 @@
+"""How many protected spans come back, and in the right place? Spans are put into sentences by this program.
+
+    python benchmarks/protected_spans.py RUN --pairs PAIRS.tsv --train TRAIN.tsv [--count 300] [--aligner RUN]
+                                         [--learned RUN] [--show N] [--out FILE.md] [--record FILE.json]
+
+PAIRS has the test sentences (a source, a tab, a reference), TRAIN the pairs of the run's training. A word aligner with
+fertilities learns from all of them, divided into words and signs, in both directions (grow-diag-final-and). Each
+sentence gets spans by random numbers (seed: its number), at places where the alignment of source and reference
+decides where they belong: a pair of tags around one to five source words whose links reach a block of the reference
+that links to nothing else, by preference a block that stands elsewhere in the order (every third sentence); perhaps a
+pair within it; one to three placeholders, addresses or numbers between two words that both have links, some of them
+repeated, some two together, some between tags. The reference gets the same spans at the places that the links give.
+
+A span is kept if the output has it, as often as the source. It is right in the model's own output if the links of the
+source and the output say so, by the same aligner: a tag pair encloses the words that link to what it enclosed, and no
+others that have a link; anything else stands beside a word that links to its neighbour in the source, with only words
+without links between them. It is right in the reference, which the model reads as if it had written it, if it stands
+where this program has put it, words without links apart. Spans of which no neighbour has a link in the output cannot be
+judged; their number is in the table. BLEU is of the sentences with each span as one mark, on both sides, and of the
+same sentences without spans.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from report import Report, machine, parse
+from sacrebleu.metrics import BLEU
+
+import transduce
+from transduce import Extras, Protection, Request
+from transduce.answers.answer import Answer
+from transduce.data.corpora import text_lines
+from transduce.wings.alignment.corpus import align
+from transduce.wings.alignment.readings import readings, readings_by
+from transduce.wings.counted.alignment.training import learn_aligner
+from transduce.wings.protection.text import units
+
+ALONE = ["{name}", "%s", "<br/>", "https://x.org/a?b=1", "a@x.org", "{{n}}", "`ls -l`", "12.345,67 €", "17"]
+TAGS = [("<b>", "</b>"), ("<i>", "</i>"), ('<a href="https://x.org">', "</a>"), ("<g id='1'>", "</g>")]
+MARK = "§"
+
+Links = frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Put:
+    """Spans that were put in: between source words, before the one with the number ``start``; or, for a pair of tags,
+    around the words from ``start`` to ``end``.
+    """
+
+    texts: tuple[str, ...]
+    start: int
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sentence and its reference, both without and with spans. ``starts`` has the first characters of the spans of
+    each ``Put`` in the source.
+    """
+
+    source: str
+    reference: str
+    put: Sequence[Put]
+    marked_source: str
+    marked_reference: str
+    starts: Sequence[Sequence[int]]
+    links: Links  # of the source and the reference
+
+
+def words(text: str) -> list[str]:
+    return [text[start:end] for start, end in units(text)]
+
+
+class Aligner:
+    """Links the units of pairs, by a model that has learned from some pairs."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self._model = learn_aligner([self._split(pair) for pair in pairs], "fertility")
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Links]:
+        found = align(self._model, [self._split(pair) for pair in pairs], "grow-diag-final-and").links
+        links: list[set[tuple[int, int]]] = [set() for _ in pairs]
+        for pair, one, other in zip(found.pair_L, found.source_L, found.target_L, strict=True):
+            links[int(pair)].add((int(one), int(other)))
+        return [frozenset(each) for each in links]
+
+    @staticmethod
+    def _split(pair: tuple[str, str]) -> tuple[str, str]:
+        return " ".join(words(pair[0])), " ".join(words(pair[1]))
+
+
+# ------------------------------------------------------------------ spans are put in
+
+
+def blocks(links: Links, size: int) -> list[tuple[int, int]]:
+    """The stretches of one to five source words, with a link at both ends, whose links reach a stretch of the target
+    that links to no other word.
+    """
+    sources, found = {i for i, _ in links}, []
+    for start in sources:
+        for end in range(start + 1, min(start + 5, size) + 1):
+            to = reached(links, start, end)
+            if end - 1 in sources and all(start <= i < end for i, j in links if min(to) <= j <= max(to)):
+                found.append((start, end))
+    return sorted(found)
+
+
+def reached(links: Links, start: int, end: int) -> set[int]:
+    return {j for i, j in links if start <= i < end}
+
+
+def moved(block: tuple[int, int], links: Links) -> bool:
+    """True if a word before the block in the source is after it in the target, or the reverse."""
+    to = reached(links, *block)
+    return any((i < block[0] and j > max(to)) or (i >= block[1] and j < min(to)) for i, j in links)
+
+
+def between(gap: int, links: Links) -> range:
+    """The gaps of the target between the words that link to the two neighbours of a source gap; empty unless these
+    words are neighbours too, words without links apart.
+    """
+    left, right = reached(links, gap - 1, gap), reached(links, gap, gap + 1)
+    if not left or not right:
+        return range(0)
+    low, high = max(left) + 1, min(right)
+    return range(low, high + 1) if not any(low <= j < high for _, j in links) else range(0)
+
+
+def beside(gap: int, links: Links, size: int) -> set[int]:
+    """The gaps of the target after a word that links to the word before the source gap, or before one that links to the
+    word after it; with only words without links between.
+    """
+    found, filled = set[int](), {j for _, j in links}
+    for j in reached(links, gap - 1, gap):
+        place = j + 1
+        found.add(place)
+        while place < size and place not in filled:
+            place += 1
+            found.add(place)
+    for j in reached(links, gap, gap + 1):
+        place = j
+        found.add(place)
+        while place > 0 and place - 1 not in filled:
+            place -= 1
+            found.add(place)
+    return found
+
+
+def put_spans(number: int, source: str, links: Links) -> list[Put]:
+    """The spans for the sentence with this number."""
+    draw, tokens, found = random.Random(number), words(source), list[Put]()
+    every = [each for each in blocks(links, len(tokens)) if tokens[each[0]].isalnum() and tokens[each[1] - 1].isalnum()]
+    if number % 3 == 0 and (some := [each for each in every if moved(each, links)]):
+        every = some
+    if every:
+        outer, tag = draw.choice(every), draw.choice(TAGS)
+        found.append(Put(tag, *outer))
+        inner = [each for each in every if outer[0] <= each[0] and each[1] <= outer[1] and each != outer]
+        if inner and draw.random() < 0.4:
+            found.append(Put(draw.choice([each for each in TAGS if each != tag]), *draw.choice(inner)))
+    ranges = units(source)
+    apart = [source[one[1] : other[0]].isspace() for one, other in zip(ranges, ranges[1:], strict=False)]
+    gaps = [gap for gap in range(1, len(tokens)) if apart[gap - 1] and between(gap, links)]
+    once = draw.choice(ALONE)
+    for _ in range(draw.randint(1, 3)):
+        if not gaps:
+            break
+        gap = gaps.pop(draw.randrange(len(gaps)))
+        text = once if draw.random() < 0.3 else draw.choice(ALONE)
+        kind = draw.random()
+        several = (draw.choice(ALONE[:3]), draw.choice(ALONE[:6])) if kind < 0.15 else ("<u>", text, "</u>") if kind < 0.25 else (text,)
+        found.append(Put(several, gap))
+    return found
+
+
+def written(text: str, put: Sequence[Put]) -> tuple[str, list[list[int]]]:
+    """A text with the spans, and where they begin. Tags touch the words that they enclose; other spans stand apart."""
+    ranges, starts, whole, last = units(text), [list[int]() for _ in put], "", 0
+    order = sorted(range(len(put)), key=lambda n: (put[n].end is not None, -(put[n].end or 0)))
+
+    def add(number: int, texts: Sequence[str], after: str) -> None:
+        nonlocal whole
+        for each in texts:
+            starts[number].append(len(whole))
+            whole += each
+        whole += after
+
+    for place, (start, end) in enumerate(ranges):
+        whole += text[last:start]
+        for number in order:
+            if put[number].start == place:
+                alone = put[number].end is None
+                add(number, put[number].texts if alone else put[number].texts[:1], " " if alone else "")
+        whole, last = whole + text[start:end], end
+        for number in reversed(order):
+            if put[number].end == place + 1:
+                add(number, put[number].texts[1:], "")
+    return whole + text[last:], starts
+
+
+def cases(pairs: Sequence[tuple[str, str]], every: Sequence[Links]) -> Iterator[Case]:
+    """A case for each pair in which spans can be put."""
+    for number, ((source, reference), links) in enumerate(zip(pairs, every, strict=True)):
+        put, target = put_spans(number, source, links), []
+        for each in put:
+            if each.end is None:
+                target.append(replace(each, start=between(each.start, links)[0]))
+            else:
+                to = reached(links, each.start, each.end)
+                target.append(replace(each, start=min(to), end=max(to) + 1))
+        marked, starts = written(source, put)
+        if put:
+            yield Case(source, reference, put, marked, written(reference, target)[0], starts, links)
+
+
+# ------------------------------------------------------------------ and looked for
+
+
+def words_before(text: str, spans: Sequence[Any]) -> list[int]:
+    """For each span of an output that is there, how many words are before it, spans apart."""
+    plain = list(text)
+    for span in spans:
+        plain[slice(*span.place)] = " " * (span.place[1] - span.place[0])
+    ends = [end for _, end in units("".join(plain))]
+    return [sum(end <= span.place[0] for end in ends) for span in spans]
+
+
+def judged(case: Case, text: str, spans: Sequence[Any], links: Links, strict: bool) -> list[bool | None]:
+    """For each ``Put``, whether all its spans are right in an output, whose links with the source are ``links``; None
+    if its neighbours have no links. ``strict`` allows only places between the two neighbours.
+    """
+    there = [span for span in spans if span.place is not None]
+    found = {span.span.start: place for span, place in zip(there, words_before(text, there), strict=True)}
+    size, verdicts = len(words(text)), list[bool | None]()
+    for put, starts in zip(case.put, case.starts, strict=True):
+        places = [found.get(start) for start in starts]
+        if put.end is None:
+            right = {*between(put.start, links)} if strict else beside(put.start, links, size)
+            verdicts.append(all(place in right for place in places) if right else None)
+        elif to := reached(links, put.start, put.end):
+            others = {j for i, j in links if not put.start <= i < put.end}
+            inside = set() if None in places else set(range(*places))
+            verdicts.append(to - others <= inside and not inside & (others - to))
+        else:
+            verdicts.append(None)
+    return verdicts
+
+
+def one_mark(text: str) -> str:
+    """A text with each span as one mark between spaces."""
+    whole, last = "", 0
+    for span in Protection().read(text).spans:
+        whole, last = f"{whole}{text[last : span.start]} {MARK} ", span.end
+    return " ".join((whole + text[last:]).split())
+
+
+def bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
+    return float(BLEU().corpus_score(list(outputs), [list(references)]).score)
+
+
+def kept_share(sources: Sequence[str], outputs: Sequence[str]) -> tuple[int, int]:
+    """How many spans the outputs have of those of the sources, by their texts; and how many the sources have."""
+    protection, kept, every = Protection(), 0, 0
+    for source, output in zip(sources, outputs, strict=True):
+        wanted, there = (Counter(span.text for span in protection.read(text).spans) for text in (source, output))
+        kept, every = kept + sum((wanted & there).values()), every + sum(wanted.values())
+    return kept, every
+
+
+def measure(
+    name: str, answers: Sequence[Answer], forced: Sequence[Any], every: Sequence[Case], judge: Aligner, plain: float
+) -> tuple[str, list[str]]:
+    """The line of a way in the table; and what is wrong in the outputs, a case a line."""
+    texts = [answer.best.text for answer in answers]
+    kept, spans = kept_share([case.marked_source for case in every], texts)
+    bare = [bare_text(answer) for answer in answers]
+    links = judge([(case.source, text) for case, text in zip(every, bare, strict=True)])
+    verdicts, wrong = list[bool | None](), list[str]()
+    for case, answer, link in zip(every, answers, links, strict=True):
+        own = judged(case, answer.best.text, answer.best.spans or (), link, strict=False)
+        verdicts += own
+        wrong += [
+            f"{put.texts}: {case.marked_source} => {answer.best.text}" for put, ok in zip(case.put, own) if ok is False
+        ]
+    in_reference = [
+        ok
+        for case, output in zip(every, forced, strict=True)
+        for ok in judged(case, output.text, output.spans, case.links, strict=True)
+    ]
+    marked = bleu([one_mark(text) for text in texts], [one_mark(case.marked_reference) for case in every])
+    row = (
+        f"| {name} | {100 * kept / spans:.2f} | {share(verdicts)} | {verdicts.count(None)} | {share(in_reference)} "
+        f"| {marked:.2f} | {marked - plain:+.2f} |"
+    )
+    return row, wrong
+
+
+def bare_text(answer: Answer) -> str:
+    text = answer.best.text
+    for span in sorted((span for span in answer.best.spans or () if span.place), key=lambda span: -span.place[0]):
+        text = f"{text[: span.place[0]]} {text[span.place[1] :]}"
+    return " ".join(text.split())
+
+
+def share(verdicts: Sequence[bool | None]) -> str:
+    real = [each for each in verdicts if each is not None]
+    return f"{100 * sum(real) / max(1, len(real)):.2f}" if real else "–"
+
+
+def forced_outputs(model: transduce.Transducer, every: Sequence[Case], extras: Extras) -> list[Any]:
+    """The references with the spans of their sources, placed as if the model had written them."""
+    requests = [Request(case.source, target=case.reference) for case in every]
+    found = list(model.answer(requests))
+    read = readings(model, found) if extras.aligner is None else readings_by(extras.aligner, model, found)
+    protection = extras.protect
+    return [
+        protection.placed(protection.read(case.marked_source), one.output, one.tokens)
+        for case, (one,) in zip(every, read, strict=True)
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--train", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--aligner", type=Path)
+    parser.add_argument("--learned", type=Path)
+    parser.add_argument("--show", type=int, default=0, help="print so many wrong spans of each way")
+    given = parse(parser)
+    pairs, train = (
+        [(one, other) for one, _, other in (line.partition("\t") for line in text_lines(path))]
+        for path in (given.pairs, given.train)
+    )
+    pairs = pairs[: given.count]
+    model = transduce.load(given.run, device="cpu")
+    plain_outputs = [outputs[0].text for outputs in model.predict([source for source, _ in pairs])]
+    further = [(source, output) for (source, _), output in zip(pairs, plain_outputs, strict=True)]
+    judge = Aligner([*pairs, *train, *further])
+    every = list(cases(pairs, judge(pairs)))
+    sources = [case.marked_source for case in every]
+    there = {source: output for (source, _), output in zip(pairs, plain_outputs, strict=True)}
+    plain = bleu([there[case.source] for case in every], [case.reference for case in every])
+    lines = [
+        "# Protected spans",
+        "",
+        f"{len(every)} sentences with {sum(len(put.texts) for case in every for put in case.put)} spans. BLEU without "
+        f"spans: {plain:.2f}. {machine()}",
+        "",
+        "| way | kept, % | right in own output, % | not judged | right in the reference, % | BLEU, one mark | change |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    ways: list[tuple[str, Any, Extras]] = [("alignment, attention of the run", model, Extras(protect=Protection()))]
+    if given.aligner:
+        aligner = transduce.load(given.aligner, device="cpu")
+        ways.append(("alignment, word aligner", model, Extras(protect=Protection(), aligner=aligner)))
+    nothing = [Request(source) for source in sources]
+    unprotected = [(answer, answer) for answer in model.answer(nothing)]
+    kept, spans = kept_share(sources, [answer.best.text for answer, _ in unprotected])
+    without = bleu(
+        [one_mark(answer.best.text) for answer, _ in unprotected], [one_mark(case.marked_reference) for case in every]
+    )
+    lines.append(f"| none | {100 * kept / spans:.2f} | – | – | – | {without:.2f} | {without - plain:+.2f} |")
+    print(lines[-1], flush=True)
+    for name, one, extras in ways:
+        answers = list(one.answer([Request(source, extras=extras) for source in sources]))
+        row, wrong = measure(name, answers, forced_outputs(one, every, extras), every, judge, plain)
+        lines.append(row)
+        print(row, flush=True)
+        if given.show:
+            print("\n".join(wrong[: given.show]))
+    Report.asked(given).write(lines, [given.run])
+
+
+if __name__ == "__main__":
+    main()
