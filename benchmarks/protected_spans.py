@@ -23,6 +23,7 @@ same sentences without spans.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,6 @@ from transduce import Extras, Protection, Request
 from transduce.answers.answer import Answer
 from transduce.data.corpora import text_lines
 from transduce.wings.alignment.corpus import align
-from transduce.wings.alignment.readings import readings, readings_by
 from transduce.wings.counted.alignment.training import learn_aligner
 from transduce.wings.protection.text import units
 
@@ -167,7 +167,7 @@ def put_spans(number: int, source: str, links: Links) -> list[Put]:
         if inner and draw.random() < 0.4:
             found.append(Put(draw.choice([each for each in TAGS if each != tag]), *draw.choice(inner)))
     ranges = units(source)
-    apart = [source[one[1] : other[0]].isspace() for one, other in zip(ranges, ranges[1:], strict=False)]
+    apart = [source[one[1] : other[0]].isspace() for one, other in itertools.pairwise(ranges)]
     gaps = [gap for gap in range(1, len(tokens)) if apart[gap - 1] and between(gap, links)]
     once = draw.choice(ALONE)
     for _ in range(draw.randint(1, 3)):
@@ -176,7 +176,13 @@ def put_spans(number: int, source: str, links: Links) -> list[Put]:
         gap = gaps.pop(draw.randrange(len(gaps)))
         text = once if draw.random() < 0.3 else draw.choice(ALONE)
         kind = draw.random()
-        several = (draw.choice(ALONE[:3]), draw.choice(ALONE[:6])) if kind < 0.15 else ("<u>", text, "</u>") if kind < 0.25 else (text,)
+        several = (
+            (draw.choice(ALONE[:3]), draw.choice(ALONE[:6]))
+            if kind < 0.15
+            else ("<u>", text, "</u>")
+            if kind < 0.25
+            else (text,)
+        )
         found.append(Put(several, gap))
     return found
 
@@ -287,9 +293,8 @@ def measure(
     for case, answer, link in zip(every, answers, links, strict=True):
         own = judged(case, answer.best.text, answer.best.spans or (), link, strict=False)
         verdicts += own
-        wrong += [
-            f"{put.texts}: {case.marked_source} => {answer.best.text}" for put, ok in zip(case.put, own) if ok is False
-        ]
+        failed = [put for put, right in zip(case.put, own, strict=True) if right is False]
+        wrong += [f"{put.texts}: {case.marked_source} => {answer.best.text}" for put in failed]
     in_reference = [
         ok
         for case, output in zip(every, forced, strict=True)
@@ -317,14 +322,11 @@ def share(verdicts: Sequence[bool | None]) -> str:
 
 def forced_outputs(model: transduce.Transducer, every: Sequence[Case], extras: Extras) -> list[Any]:
     """The references with the spans of their sources, placed as if the model had written them."""
-    requests = [Request(case.source, target=case.reference) for case in every]
-    found = list(model.answer(requests))
-    read = readings(model, found) if extras.aligner is None else readings_by(extras.aligner, model, found)
-    protection = extras.protect
-    return [
-        protection.placed(protection.read(case.marked_source), one.output, one.tokens)
-        for case, (one,) in zip(every, read, strict=True)
-    ]
+    found = list(model.answer([Request(case.source, target=case.reference) for case in every]))
+    asked = [Request(case.marked_source, extras=extras) for case in every]
+    rows = [source.row for source in model.read([request.text for request in asked])]
+    answers = [replace(answer, request=request) for answer, request in zip(found, asked, strict=True)]
+    return [answer.best for answer in extras.protect.complete(model, answers, rows, 64)]
 
 
 def main() -> None:
@@ -360,10 +362,13 @@ def main() -> None:
         "|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines), flush=True)
-    ways: list[tuple[str, Any, Extras]] = [("alignment, attention of the run", model, Extras(protect=Protection()))]
+    ways: list[tuple[str, Any, Extras]] = [
+        ("alignment by the run", model, Extras(protect=Protection())),
+        ("alignment by its attention alone", model, Extras(protect=Protection(), head=0)),
+    ]
     if given.aligner:
         aligner = transduce.load(given.aligner, device="cpu")
-        ways.append(("alignment, word aligner", model, Extras(protect=Protection(), aligner=aligner)))
+        ways.append(("alignment by a word aligner", model, Extras(protect=Protection(), aligner=aligner)))
     nothing = [Request(source) for source in sources]
     unprotected = [(answer, answer) for answer in model.answer(nothing)]
     kept, spans = kept_share(sources, [answer.best.text for answer, _ in unprotected])

@@ -7,18 +7,31 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from test_cli import Call
 
 import transduce
+from families import FAMILIES, build
 from transduce import Extras, Protection
 from transduce.answers.answer_values import answer_values
 from transduce.cli.formats import as_tsv
 from transduce.core.errors import UserError
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Characters, Symbols, Words
+from transduce.search.greedy import Greedy
+from transduce.wings.alignment.sides import Side
+from transduce.wings.alignment.token_alignment import TokenAlignment
+from transduce.wings.protection.placing import without
+from transduce.wings.protection.projection import unit_weights
+from transduce.wings.protection.text import units
 from transduce.wings.serving.app import application
+
+
+def symbols() -> Tokenizers:
+    return Tokenizers(*(Symbols().learn(["a b c d e f g"]) for _ in range(2)))
 
 
 def test_predict_keeps_spans(trained: Path, tmp_path: Path, call: Call) -> None:
@@ -102,3 +115,33 @@ def test_runs_whose_outputs_are_no_text_are_refused(source: Any, target: Any, to
         return
     with pytest.raises(UserError, match=told):
         Protection().check(model)
+
+
+def test_a_run_without_attention_places_spans_by_what_its_tokens_need(trained: Path) -> None:
+    reads = transduce.load(trained, device="cpu")
+    model = replace(reads, model=build(FAMILIES["lstm, no attention"]), tokenizers=symbols(), search=Greedy(7))
+    (answer,) = model.answer([transduce.Request("a {x} b c", extras=Extras(protect=True))])
+    assert answer.best.text.count("{x}") == 1
+    assert answer.best.lost == []
+
+
+def test_a_word_that_a_token_needs_decides_where_attention_does_not() -> None:
+    protection = Protection()
+    read = protection.read("a {x} b")
+    spans = [(0, 1), (2, 3), (3, 3)]
+    sides = [Side(text, spans, [0, 1, None], False) for text in ("a b", "B A")]
+    flat = TokenAlignment(torch.ones(3, 3) / 3, *sides)
+    assert read.units == [(0, 1), (2, 3)]
+    falls_TW = np.array([[0.0, 2.0], [2.0, 0.0], [0.0, 0.0]])  # "B" needs "b", and "A" needs "a"
+    output = transduce.Output("B A", (), None, 0.0, ())
+    weights_VW = unit_weights(flat, read.units, [(0, 1), (2, 3)], falls_TW)
+    assert weights_VW.argmax(1).tolist() == [1, 0]
+    assert protection.placed(protection.read("<b>a</b> b"), output, flat, falls_TW).text == "B <b>A</b>"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [("a b c", ["b c", "a c", "a b "]), ("我爱", ["爱", "我"]), ("x\ty z", ["x\ty z", "x\tz", "x\ty "])],
+)
+def test_a_source_without_one_of_its_words(text: str, left: list[str]) -> None:
+    assert [without(text, start, end) for start, end in units(text)] == left

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from transduce.answers.answer import Answer, Output
-from transduce.answers.request import Extras, Request
+from transduce.answers.request import Extras
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
 from transduce.core.protocols import Deriving, can
 from transduce.wings.alignment.alignments import check_alignable, check_text
 from transduce.wings.alignment.attention_weights import AttentionChoice
 from transduce.wings.alignment.readings import Reading, check_unknowns, readings, readings_by
-from transduce.wings.alignment.token_alignment import TokenAlignment
 from transduce.wings.ctc.frame_alignments import check_framewise, frame_alignments
 
 
@@ -33,7 +32,14 @@ def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], bat
         found = frame_alignments(model, some, [rows[place] for place in places], batch_size)
         for place, alignments in zip(places, found, strict=True):
             answers[place] = replace(answers[place], outputs=[alignment.output for alignment in alignments])
-    aligned = [place for place, answer in enumerate(answers) if _is_aligned(answer.request)]
+    wanted = [answer.request.extras for answer in answers]
+    for extras in _distinct(extras for extras in wanted if extras.protect is not None):
+        places = [place for place, each in enumerate(wanted) if each is extras]
+        some = [answers[place] for place in places]
+        placed = extras.protect.complete(model, some, [rows[place] for place in places], batch_size)
+        for place, answer in zip(places, placed, strict=True):
+            answers[place] = answer
+    aligned = [place for place, extras in enumerate(wanted) if extras.aligned and extras.protect is None]
     for extras in _distinct(answers[place].request.extras for place in aligned):
         places = [place for place in aligned if answers[place].request.extras is extras]
         some = [answers[place] for place in places]
@@ -43,11 +49,7 @@ def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], bat
         else:
             read = readings_by(extras.aligner, model, some, choice, batch_size)
         for place, answer, each in zip(places, some, read, strict=True):
-            answers[place] = replace(answer, outputs=[_with_reading(one, answer.request) for one in each])
-    for place, answer in enumerate(answers):
-        if answer.request.extras.protect is not None and place not in aligned:
-            outputs = [_with_spans(output, answer.request, None) for output in answer.outputs]
-            answers[place] = replace(answer, outputs=outputs)
+            answers[place] = replace(answer, outputs=[_with_reading(one, extras) for one in each])
     return answers
 
 
@@ -76,25 +78,7 @@ def _distinct(several: Iterable[Extras]) -> list[Extras]:
     return list({id(extras): extras for extras in several}.values())
 
 
-def _is_aligned(request: Request) -> bool:
-    """True if the outputs of a request must be aligned: without words or spans, nothing is to be placed."""
-    extras = request.extras
-    if extras.alignments or extras.replace_unknowns is not None:
-        return True
-    return request.protected is not None and bool(request.text)
-
-
-def _with_reading(reading: Reading, request: Request) -> Output:
-    extras = request.extras
+def _with_reading(reading: Reading, extras: Extras) -> Output:
     if extras.replace_unknowns is not None:
         reading = reading.replaced(extras.replace_unknowns)
-    if extras.protect is not None:
-        return _with_spans(reading.output, request, reading.tokens)
     return replace(reading.output, alignment=reading.alignment if extras.alignments else None)
-
-
-def _with_spans(output: Output, request: Request, found: TokenAlignment | None) -> Output:
-    if request.protected is None:
-        return replace(output, spans=())
-    placed: Output = request.extras.protect.placed(request.protected, output, found)
-    return placed

@@ -15,7 +15,10 @@ from transduce.wings.alignment.token_alignment import TokenAlignment
 
 Numbers = npt.NDArray[np.float64]
 Range = tuple[int, int]
-NEAR = 0.5  # how much a unit counts for a gap beside the next nearer one
+SIGNS = str.maketrans("。，、！？；：（）“”„«»「」‘’‚", '.,,!?;:()"""""""\'\'\'')
+"""Signs of other scripts, and the ones of this script that mean the same."""
+LEAST = 0.02  # of a weight
+NEAR = 0.25  # how much a unit counts for a gap beside the next nearer one
 
 
 @dataclass
@@ -40,19 +43,32 @@ class Element:
         return self.pair and self.range[0] < self.range[1]
 
 
-def unit_weights(found: TokenAlignment, source: Sequence[Range], target: Sequence[Range]) -> Numbers:
-    """[V, W]: how much each output unit comes from each source unit: the weights of their tokens. Units that have one
-    spelling and occur equally often on both sides are aligned in their order.
+def unit_weights(
+    found: TokenAlignment, source: Sequence[Range], target: Sequence[Range], falls_TW: Numbers | None = None
+) -> Numbers:
+    """[V, W]: how much each output unit comes from each source unit: the weights of their tokens, times how much each
+    token of the output needs the unit (``falls_TW``). Units that have one spelling and occur equally often on both
+    sides are aligned in their order. Other signs of the output are aligned with nothing.
     """
-    weights_TS = found.weights_TS.double().numpy()
-    from_VT, to_SW = _overlap(target, found.target.spans), _overlap(source, found.source.spans)
-    from_VT = from_VT / np.maximum(from_VT.sum(1, keepdims=True), 1e-9)
-    to_SW = to_SW.T / np.maximum(to_SW.sum(0)[:, None], 1e-9)
-    weights_VW: Numbers = from_VT @ weights_TS @ to_SW
+    from_VT, to_SW = _overlap(target, found.target.spans), _overlap(source, found.source.spans).T
+    from_VT = _shares(from_VT)
+    weights_VW = _shares(from_VT @ found.weights_TS.double().numpy() @ _shares(to_SW))
+    if falls_TW is not None and falls_TW.shape == (len(found.target.spans), len(source)):
+        need_VW = _shares(from_VT @ falls_TW)
+        weights_VW = _shares((weights_VW + LEAST) * (need_VW + LEAST))
+    for unit, (start, end) in enumerate(target):
+        if not any(map(str.isalnum, found.target.text[start:end])):
+            weights_VW[unit] = 0.0  # a sign without its like
     for one, other in _same(found.source.text, source, found.target.text, target):
         weights_VW[other] = 0.0
         weights_VW[other, one] = 1.0
     return weights_VW
+
+
+def _shares(weights: Numbers, axis: int = 1) -> Numbers:
+    """The weights as shares of the sum over an axis; 0 if the sum is 0."""
+    shares: Numbers = weights / np.maximum(weights.sum(axis, keepdims=True), 1e-9)
+    return shares
 
 
 def _overlap(units: Sequence[Range], spans: Sequence[Range]) -> Numbers:
@@ -70,14 +86,14 @@ def _same(source: str, ones: Sequence[Range], target: str, others: Sequence[Rang
     places: dict[str, tuple[list[int], list[int]]] = {}
     for side, (text, ranges) in enumerate(((source, ones), (target, others))):
         for number, (start, end) in enumerate(ranges):
-            places.setdefault(text[start:end], ([], []))[side].append(number)
+            places.setdefault(text[start:end].translate(SIGNS), ([], []))[side].append(number)
     equal = (both for both in places.values() if len(both[0]) == len(both[1]))
     return [link for both in equal for link in zip(*both, strict=True)]
 
 
 def place_all(elements: Sequence[Element], weights_VW: Numbers) -> None:
     """Sets the ``place`` of each element, and of those inside it."""
-    both_VW = np.sqrt(weights_VW * (weights_VW / np.maximum(weights_VW.sum(0), 1e-9)))
+    both_VW = (_shares(weights_VW) + _shares(weights_VW, 0)) / 2
     _place(elements, (0, weights_VW.shape[1]), (0, weights_VW.shape[0]), both_VW)
 
 

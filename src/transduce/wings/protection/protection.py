@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from transduce.answers.answer import Output
+from transduce.answers.answer import Answer, Output
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
 from transduce.wings.alignment.alignments import check_text
@@ -17,7 +17,7 @@ from transduce.wings.alignment.token_alignment import TokenAlignment
 from transduce.wings.protection.elements import elements_of
 from transduce.wings.protection.figures import Figures
 from transduce.wings.protection.kinds import KINDS, OWN, Span, chosen_kinds, find_spans, own_patterns, read_patterns
-from transduce.wings.protection.projection import Element, place_all, unit_weights
+from transduce.wings.protection.projection import Element, Numbers, place_all, unit_weights
 from transduce.wings.protection.rendering import sequence, write
 from transduce.wings.protection.text import Piece, ProtectedText, units
 
@@ -100,9 +100,18 @@ class Protection:
         if what is not None:
             raise UserError(f"protected spans are for models that write a text for a text, and {what}: leave them out")
 
-    def placed(self, text: ProtectedText, output: Output, found: TokenAlignment | None) -> Output:
+    def complete(self, model: Any, answers: Sequence[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
+        """The answers with the spans of their sources (``with_spans``)."""
+        from transduce.wings.protection.placing import with_spans
+
+        return with_spans(model, answers, rows, batch_size)
+
+    def placed(
+        self, text: ProtectedText, output: Output, found: TokenAlignment | None, falls_TW: Numbers | None = None
+    ) -> Output:
         """An output with the protected spans of its source. ``found`` aligns the two; it is needed only if the text
-        that the model has read is not empty.
+        that the model has read is not empty. ``falls_TW`` says how much each token of the output needs each unit of the
+        text; None if that is not known.
         """
         if not text.pieces:
             return replace(output, spans=())
@@ -115,7 +124,7 @@ class Protection:
         read = max((end for _, end in found.source.spans[:-1]), default=0)
         problem = "" if target else "the model wrote nothing"
         lost = {number for number, piece in enumerate(pieces) if problem or piece.at > read}
-        source = units(text.text, [piece.at for piece in pieces])
+        source = text.units
         gaps = [sum(end <= piece.at for _, end in source) for piece in pieces]
         elements = elements_of(pieces, gaps)
         if lost and not problem:
@@ -124,7 +133,7 @@ class Protection:
             lost = set(range(len(pieces))) - {number for each in elements for number in _numbers(each)}
         if problem and len(lost) == len(pieces):
             return replace(output, spans=tuple(KeptSpan(piece.span, "", None, problem) for piece in pieces))
-        place_all(elements, unit_weights(found, source, target))
+        place_all(elements, unit_weights(found, source, target, falls_TW))
         whole, starts = write(output.text, target, sequence(elements, (0, len(target))), pieces)
         spans = [
             KeptSpan(piece.span, "", None, problem) if number in lost else self._kept(piece, start)

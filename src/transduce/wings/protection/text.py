@@ -98,6 +98,11 @@ class ProtectedText:
         return self._taken[1]
 
     @cached_property
+    def units(self) -> list[tuple[int, int]]:
+        """The units of ``text``, cut where a piece stands."""
+        return units(self.text, [piece.at for piece in self.pieces])
+
+    @cached_property
     def _taken(self) -> tuple[str, list[Piece]]:
         text, pieces, place, source = "", list[Piece](), 0, self.source
         hulls = self._hulls()
