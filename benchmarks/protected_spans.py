@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from report import Report, machine, parse
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics.bleu import BLEU
 
 import transduce
 from transduce import Extras, Protection, Request
@@ -253,7 +253,8 @@ def judged(case: Case, text: str, spans: Sequence[Any], links: Links, strict: bo
             verdicts.append(all(place in right for place in places) if right else None)
         elif to := reached(links, put.start, put.end):
             others = {j for i, j in links if not put.start <= i < put.end}
-            inside = set() if None in places else set(range(*places))
+            ends = [place for place in places if place is not None]
+            inside = set(range(*ends)) if len(ends) == len(places) else set[int]()
             verdicts.append(to - others <= inside and not inside & (others - to))
         else:
             verdicts.append(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Extras, Request
 from transduce.core.errors import UserError
 from transduce.core.protocols import Deriving, can
+from transduce.core.types import Hypothesis
 from transduce.wings.alignment.attention_weights import AttentionChoice, NoAttentionError
 from transduce.wings.alignment.readings import Reading, readings, readings_by
 from transduce.wings.alignment.sides import Side, parts_of_words, written_side
@@ -121,7 +122,7 @@ def _falls(model: Pipeline, answers: Sequence[Answer], batch_size: int) -> list[
 
 def _score(model: Pipeline, batches: Iterable[Any]) -> Iterable[list[Numbers]]:
     for batch in batches:
-        found = model.score_batch(batch, model.search)
+        found = cast(Sequence[Sequence[Hypothesis]], model.score_batch(batch, model.search))
         if any(len(one.token_log_probs) != len(ids) for (one,), (_, ids) in zip(found, batch, strict=True)):
             raise UserError(
                 "the model has no probabilities of single tokens and no attention that would tell where protected "
