@@ -38,6 +38,7 @@ WINGS: dict[str, set[str]] = {
     "combining": {"alignment"},
     "counted": {"alignment", "labels", "recipes", "records", "signals"},
     "adaptation": set(),
+    "sharding": set(),
     "robustness": {"recipes"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},

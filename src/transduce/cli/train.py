@@ -23,6 +23,9 @@ def train(
     init: Annotated[
         Path | None, typer.Option(help="Start from the parameters of this run that fit.", metavar="RUN")
     ] = None,
+    keep_old: Annotated[
+        float | None, typer.Option(help="With --init: the share of pairs drawn from that run's data.", metavar="SHARE")
+    ] = None,
     teacher: Annotated[Path | None, typer.Option(help="Learn also from this run, or RUN+RUN.", metavar="RUN")] = None,
     freeze: Annotated[
         str | None, typer.Option(help="Parameters that keep their values: encoder,decoder.embedding")
@@ -60,6 +63,8 @@ def train(
     changes = list(settings or [])
     if minutes is not None:
         changes.append(f"training.minutes={minutes}")
+    if keep_old is not None:
+        changes.append(f"init.keep_old={keep_old}")
     if freeze is not None:
         changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
     order = Order(

@@ -60,14 +60,21 @@ class Init:
     vocabulary differs, embeddings and readouts are copied token by token. Counts are no weights: from a run of a
     counted model, such as phrase-based or n-gram, a neural one takes only the vocabularies. A new run that is resumed
     continues from its own checkpoint instead.
+
+    ``keep_old`` is the share of the training pairs that are drawn from the training set of ``run``, so that the new run
+    does not forget it. Training then ends with the loss of both runs on the validation set of ``run``; 0 measures it
+    alone.
     """
 
     run: Path | None = None
     checkpoint: Checkpoint = "best"
     vocabulary: Literal["keep", "extend", "source", "own"] = "keep"
     parts: tuple[Part, ...] | None = None
+    keep_old: float | None = None
 
     def __post_init__(self) -> None:
+        if self.keep_old is not None and not (0 <= self.keep_old < 1 and self.run is not None):
+            raise UserError(f"init.keep_old = {self.keep_old}: from 0 to below 1 was expected, with a run (--init RUN)")
         if (self.run is None) != bool(self.parts):
             have = "both init.run and init.parts are set" if self.parts else "neither init.run nor init.parts is set"
             raise UserError(f"{have}: a run for the whole model, or runs for its parts, were expected")

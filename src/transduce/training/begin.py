@@ -89,6 +89,9 @@ def train(job: Job, callbacks: Sequence[Callback] = (), device: str = "auto", cr
         torch.manual_seed(plan.settings.training.seed)
         model = cast(nn.Module, plan.settings.model())
         every = [JsonLines(run / METRICS), ForgetReplaced(run), *callbacks] if crew.first else []
+        init = plan.settings.init
+        if every and init is not None and init.keep_old is not None:
+            every = [service("loss of old data")(init, run, every), *every]
         if can(type(model), Counted):
             done = point is not None and not plan.data_change and not changed_settings(point, plan.table)
             return _counted(run, plan, every) if done else _counting(model, run, plan, every)()
@@ -159,9 +162,7 @@ def _loop(
     crew.share_weights(model)
     sharded = None
     if crew.several and training.parallel == "fsdp":
-        from transduce.training.sharded import ShardedTrainable  # imported here, because it takes half a second
-
-        sharded = ShardedTrainable(trainable, optimizer, crew)
+        sharded = service("sharded training")(trainable, optimizer, crew)
     # only after the checkpoint and the metrics were checked, so that a mistake does not spoil the run's own settings
     if crew.first:
         plan.create(run, start.state.step, inherited)

@@ -154,6 +154,11 @@ def plan_run(job: Job, settings: Settings, point: Path | None, where: torch.devi
         prepared = prepare(data, cache, Tokenizers.load(current_folder(run / TOKENIZERS)))
     elif predecessor:
         prepared = predecessor.prepare(data, cache)
+        if settings.init is not None and settings.init.keep_old:
+            temperature = settings.training.batching.temperature
+            table = service("with old pairs")(table, data, cache, settings.init, temperature)
+            data = config.build(table["data"], Data, path="data")
+            prepared = prepare(data, cache, prepared.tokenizers)
     else:
         prepared = prepare(data, cache, taught)
         if taught is not None and settings.distillation is not None:

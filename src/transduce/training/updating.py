@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,9 +17,6 @@ from transduce.core.types import Batch, Loss
 from transduce.objectives.base import Trainable
 from transduce.runs.optimizer_state import Moments
 from transduce.training.splitting import Splitting
-
-if TYPE_CHECKING:  # this import takes half a second
-    from transduce.training.sharded import ShardedTrainable
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Updater:
     clip: float
     carry: Any = None
     crew: Crew = ALONE
-    sharded: ShardedTrainable | None = None
+    sharded: Any = None
 
     def __post_init__(self) -> None:
         self.computed: Callable[..., Any] = self.sharded or self.trainable
