@@ -180,7 +180,6 @@ def test_merge_drops_the_arguments_of_another_type() -> None:
         ("1e-4", 1e-4),
         ("true", True),
         ("True", "True"),
-        ("", ""),
         ('""', ""),
         ('"5"', "5"),
         ("data/x.tsv", "data/x.tsv"),
@@ -203,6 +202,17 @@ def test_override_reads_toml_and_takes_the_rest_as_strings(text: str, value: obj
     found = config.override({"a": {"z": 0}}, f"a.b.c={text}")
     assert found == {"a": {"z": 0, "b": {"c": value}}}
     assert type(found["a"]["b"]["c"]) is type(value)
+
+
+def test_a_setting_without_a_value_is_taken_back() -> None:
+    table = {"a": {"b": 1, "c": 2}, "d": "x"}
+    assert config.change(table, ["a.b="]) == config.change(table, {"a.b": None}) == {"a": {"c": 2}, "d": "x"}
+    assert config.change(table, ["a.c=3", "a.c="]) == {"a": {"b": 1}, "d": "x"}
+    assert config.change({}, ["a.b="]) == {"a": {}}  # the changes alone, before a table is known
+    with pytest.raises(config.ConfigError, match=r"a\.bb: it is not set, so there is nothing to take back"):
+        config.change(table, ["a.bb="])
+    with pytest.raises(config.ConfigError, match=r"a\.c: set, and lost again with a"):
+        config.change(table, ["a.c=3", "a="])
 
 
 def test_override_changes_only_its_key_in_a_copy() -> None:

@@ -9,6 +9,7 @@ import json
 import math
 import re
 import select
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -63,6 +64,8 @@ COMMANDS = [
     "data",
     "sweep",
     "shortlist",
+    "runs",
+    "doctor",
 ]
 
 
@@ -90,6 +93,30 @@ def test_every_command_helps(command: str, call: Call) -> None:
     status, out, _ = call(command, "--help")
     assert status == 0
     assert f"transduce {command}" in out
+
+
+@pytest.mark.parametrize("command", [*filter(runs, COMMANDS)])
+def test_the_examples_of_a_commands_help_are_calls_of_it(command: str) -> None:
+    """Each line is read by the command itself, so an option that is gone fails here."""
+    found = commands.function(command)
+    if isinstance(found, typer.Typer):
+        return
+    examples = inspect.getdoc(found).partition("Examples:\n")[2].splitlines()
+    assert examples
+    for line in examples:
+        call = line.rpartition("| ")[2].partition(" > ")[0]
+        program, name, *arguments = shlex.split(call)
+        assert (program, name) == ("transduce", command)
+        commands.imported(command).make_context(command, arguments)
+
+
+def test_the_version_and_what_completes_a_command_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("--version") == (0, f"transduce {transduce.__version__}\n", "")
+    monkeypatch.setenv("_TRANSDUCE_COMPLETE", "complete_bash")
+    for typed, expected in (("transduce pred", "predict"), ("transduce predict --glo", "--glossary")):
+        monkeypatch.setenv("COMP_WORDS", typed)
+        monkeypatch.setenv("COMP_CWORD", str(typed.count(" ")))
+        assert call()[1].split() == [expected]
 
 
 def test_help_names_every_command(call: Call) -> None:

@@ -12,9 +12,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Annotated
 
 import typer
 
+from transduce import __version__
 from transduce.cli.commands import Commands, add_commands
 from transduce.core.errors import StoppedError, UserError, out_of_memory
 from transduce.core.files import FULL
@@ -39,9 +41,23 @@ app = typer.Typer(
     help="Learn to turn one sequence into another: train on pairs, then predict, evaluate and score.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 add_commands(app)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"transduce {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """The options before the command's name."""
 
 
 def main() -> None:

@@ -48,6 +48,11 @@ def evaluate(
     """Evaluate a model on a split of its data, or on files. The page of --report has all results, and examples.
 
     If --pairs is a folder, its files are shards, which several calls or a cluster answer together (--out).
+
+    \b
+    Examples:
+      transduce evaluate runs/g2p --errors --report g2p.html
+      transduce evaluate runs/g2p --source words.txt --target phonemes.txt
     """
     from transduce.evaluation.run_results import ReportParts, run_results
     from transduce.evaluation.systems import evaluate_model, tell_concerns

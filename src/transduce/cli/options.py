@@ -62,7 +62,10 @@ AfterWord = Annotated[
     bool, typer.Option("--after", help="Align by the attention of the next step, which has read the output word.")
 ]
 Plugins = Annotated[list[str] | None, typer.Option("--plugin", help="A Python file or module that registers classes.")]
-SetOption = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: model.encoder.layers=2")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a setting: model.encoder.layers=2; model.encoder.layers= takes it back."),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,7 +69,13 @@ def predict(
         bool, typer.Option("--stream", help="Write each part of an output as soon as it is decided.")
     ] = False,
 ) -> None:
-    """Write the model's best output for each input line, in order."""
+    """Write the model's best output for each input line, in order.
+
+    \b
+    Examples:
+      transduce predict runs/g2p words.txt --out phonemes.txt
+      echo knowledge | transduce predict runs/g2p --nbest 3
+    """
     from transduce.answers.answer import with_warnings
     from transduce.answers.request import NO_EXTRAS, requests_for
 

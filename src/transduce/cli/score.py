@@ -25,7 +25,12 @@ def score(
     batch_size: BatchSize = 64,
     pause: Pause = 0.05,
 ) -> None:
-    """Write the model's log-probability of each target, given its source; for a language model, of each line."""
+    """Write the model's log-probability of each target, given its source; for a language model, of each line.
+
+    \b
+    Examples:
+      transduce score runs/g2p pairs.tsv
+    """
     from transduce.answers.answer import with_warnings
     from transduce.answers.request import Request
 

@@ -46,7 +46,14 @@ def train(
     ] = 1,
     plugin: Plugins = None,
 ) -> None:
-    """Train a model. The run directory then has everything that is needed to use it."""
+    """Train a model. The run directory then has everything that is needed to use it.
+
+    \b
+    Examples:
+      transduce train g2p
+      transduce train translation --set data.train.path=train.tsv --minutes 30
+      transduce train translation --out runs/translation --resume
+    """
     from transduce import api
     from transduce.compute.threads import check_number
     from transduce.training.job import NEW_DATA

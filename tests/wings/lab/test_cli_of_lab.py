@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ import pytest
 from test_cli import LINES, Call, answers, pair, told  # noqa: F401
 
 import transduce
+from transduce.runs.layout import find_weights
+from transduce.wings.lab.commands.runs import _recipe
 
 
 def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Call) -> None:
@@ -84,3 +88,44 @@ def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytes
     sys.stdout.flush()
     assert raw.getvalue().decode("utf-8").splitlines() == ["1 alignment of 'é' with 1 frames", "é"]
     assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
+
+
+def test_runs_are_listed_with_what_their_files_tell(trained: Path, tmp_path: Path, call: Call) -> None:
+    """A run inside a run is a part of it, and a damaged one is listed too."""
+    shutil.copytree(trained, tmp_path / "deep" / "one")
+    shutil.copytree(trained, tmp_path / "deep" / "one" / "language-models" / "inner")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "config.toml").write_text("[data]")
+    status, out, _ = call("runs", tmp_path, "--json")
+    damaged, one = map(json.loads, out.splitlines())
+    assert (status, damaged["run"], damaged["updates"], damaged["trained"]) == (0, "damaged", None, None)
+    state = json.loads((find_weights(trained, "best").parent / "state.json").read_text())
+    assert (one["run"], one["scores"]["loss"]) == ("deep/one", state["loss"])
+    assert one["megabytes"] == find_weights(trained, "best").stat().st_size / 1e6
+    table = call("runs", tmp_path)[1]
+    assert re.search(rf"deep/one .* {one['updates']:,} .* {one['trained']}", table)
+    assert "is no folder" in told(call("runs", tmp_path / "none"))
+    (tmp_path / "empty").mkdir()
+    assert "has no run" in call("runs", tmp_path / "empty")[1]
+
+
+def test_the_recipe_of_a_run_is_what_the_command_named() -> None:
+    assert _recipe(["/bin/transduce", "train", "g2p", "--out", "x"]) == "g2p"
+    assert _recipe(["train"]) is _recipe(["pytest", "x"]) is _recipe(None) is None
+
+
+def test_doctor_tells_the_machine_and_what_an_extra_lacks(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    requirements = [
+        "torch>=2.6",
+        "pytest>=8; extra == 'series'",
+        'nothing-like-it>=2; extra == "audio"',
+        "x; extra == 'dev'",
+    ]
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: requirements)
+    monkeypatch.setattr("transduce.wings.records.machine.SECONDS", 0.001)
+    status, out, _ = call("doctor")
+    assert status == 0
+    assert f"transduce   {transduce.__version__}, Python " in out
+    assert re.search(r"^products +[\d,]+ GFLOP/s in float32", out, re.MULTILINE)
+    assert "audio       lacks none-such: pip install 'transduce[audio]'" in out
+    assert "complete: series\n" in out

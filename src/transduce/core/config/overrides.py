@@ -20,16 +20,17 @@ else:
 def override(table: Table, setting: str) -> Table:
     """A new table with one key set by ``setting``, such as ``model.encoder.layers=2``; creates missing tables.
 
-    The right side is a TOML value. If it is not TOML, it is a string, so quotes are seldom needed. Setting another
-    ``type`` empties its table first (as in ``merge``), so set the type before the other keys. Raises ConfigError for a
-    malformed setting, or if a part of the key holds a value that is no table.
+    The right side is a TOML value. If it is not TOML, it is a string, so quotes are seldom needed. Without a right side
+    the key is taken back: its default holds again. Setting another ``type`` empties its table first (as in ``merge``),
+    so set the type before the other keys. Raises ConfigError for a malformed setting, or if a part of the key holds a
+    value that is no table.
     """
     return _assign(table, *_parse_setting(setting), "")
 
 
 def assign(table: Table, key: str, value: Any) -> Table:
     """A new table with one key set, as by ``override``, to a Python value: ``assign(table, "model.encoder.layers",
-    2)``.
+    2)``. None takes the key back.
     """
     return _assign(table, *_split_key(key, value), "")
 
@@ -37,10 +38,11 @@ def assign(table: Table, key: str, value: Any) -> Table:
 def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
     """A new table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``.
 
-    If a key is set twice, the last value wins. Raises ConfigError as ``override`` does, and if a later setting empties
-    a table in which an earlier one has set a key, for example by another ``type``: the earlier setting would be lost
-    silently.
+    If a key is set twice, the last value wins. Raises ConfigError as ``override`` does, if a key is taken back that a
+    table with settings does not have, and if a later setting empties a table in which an earlier one has set a key, for
+    example by another ``type``: the earlier setting would be lost silently.
     """
+    full = bool(table)
     if isinstance(settings, Mapping):
         given = (_split_key(key, value) for key, value in settings.items())
     else:
@@ -48,9 +50,11 @@ def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
     setters: dict[tuple[str, ...], list[str]] = {}  # for each key: the setting that set it
     lost: dict[tuple[str, ...], tuple[list[str], Any]] = {}  # for each lost key: the setting that emptied its table
     for keys, value in given:
+        if full and value is None and not _holds(table, (*keys,)):
+            raise ConfigError(".".join(keys), "it is not set, so there is nothing to take back")
         table = _assign(table, keys, value, "")
         setters = {leaf: setter for leaf, setter in setters.items() if setter != keys}
-        setters |= dict.fromkeys(_leaves((*keys,), value), keys)
+        setters |= dict.fromkeys(() if value is None else _leaves((*keys,), value), keys)
         lost = {leaf: lost.get(leaf, (keys, value)) for leaf in setters if not _holds(table, leaf)}
     for leaf, (keys, value) in lost.items():
         raise ConfigError(
@@ -114,6 +118,8 @@ def _split_key(key: str, value: Any) -> tuple[list[str], Any]:
 
 def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:
     key, *deeper = keys
+    if not deeper and value is None:
+        return {other: kept for other, kept in table.items() if other != key}
     if not deeper:
         return merge(table, {"type": value}) if key == "type" else {**table, key: value}
     inner, path = table.get(key, {}), join(path, key)
@@ -128,6 +134,8 @@ def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:
 
 
 def _parse_value(text: str, setting: str) -> Any:
+    if not text:
+        return None
     try:
         parsed = tomllib.loads(f"value = {text}")
     except RecursionError:

@@ -28,6 +28,10 @@ def rank(
 ) -> None:
     """Rank the true target of each example among targets of other examples, by the model's log-probability or by the
     features of rerank.
+
+    \b
+    Examples:
+      transduce rank runs/replies --others 9
     """
     from transduce.wings.combining.reranking.loglinear import LogLinear, Own
     from transduce.wings.combining.reranking.ranks import ranks

@@ -99,6 +99,10 @@ def rerank(
 ) -> None:
     """Write the best of several outputs for each input line. The rank is by minimum Bayes risk, or by a weighted sum of
     models' scores, coverage and length.
+
+    \b
+    Examples:
+      transduce rerank runs/g2p words.txt --mbr per --nbest 10
     """
     from transduce.answers.answer import with_warnings
     from transduce.wings.combining.reranking.base import rerank as ranked

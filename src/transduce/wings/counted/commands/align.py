@@ -179,6 +179,11 @@ def align(
 ) -> None:
     """Write which source word each target word comes from, one line for each pair, or score these links against gold
     links.
+
+    \b
+    Examples:
+      transduce align pairs.tsv > links.txt
+      transduce align runs/word-alignment pairs.tsv --gold gold.tsv
     """
     from transduce.wings.alignment.evaluation import (
         AlignmentScores,

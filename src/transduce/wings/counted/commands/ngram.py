@@ -27,7 +27,12 @@ def ngram(
     checkpoint: Annotated[str, typer.Option(help="Of a run: best or last.")] = "best",
     plugin: Plugins = None,
 ) -> None:
-    """Convert an n-gram language model between a run and an ARPA file, prune it, or count its n-grams."""
+    """Convert an n-gram language model between a run and an ARPA file, prune it, or count its n-grams.
+
+    \b
+    Examples:
+      transduce ngram runs/ptb-ngram --out ptb.arpa.gz
+    """
     from transduce.core.plugins import load_plugins
     from transduce.wings.counted.ngram_run import NgramModel
 

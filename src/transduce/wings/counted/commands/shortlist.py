@@ -25,7 +25,12 @@ def shortlist(
     iterations: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = 5,
     plugin: Plugins = None,
 ) -> None:
-    """Learn the likely target words of each source word. `predict --shortlist` then searches only among them."""
+    """Learn the likely target words of each source word. `predict --shortlist` then searches only among them.
+
+    \b
+    Examples:
+      transduce shortlist runs/de-en
+    """
     import torch
 
     from transduce.core.plugins import load_plugins

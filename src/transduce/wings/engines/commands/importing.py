@@ -16,7 +16,12 @@ def import_(
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/FOLDER.", metavar="DIR")] = None,
 ) -> None:
     """Make a run of a checkpoint of Marian, OPUS-MT or JoeyNMT. The logits of the first two are compared with the
-    original's."""
+    original's.
+
+    \b
+    Examples:
+      transduce import opus-mt-de-en --out runs/de-en
+    """
     from transduce.wings.engines.importing.run import import_run
 
     done = import_run(folder, Path("runs") / folder.resolve().name if out is None else out)

@@ -34,7 +34,12 @@ def pack(
     evaluate: Scored = None,
     plugin: Plugins = None,
 ) -> None:
-    """Pack a run for other people: one folder or file with a model card, without the state of training."""
+    """Pack a run for other people: one folder or file with a model card, without the state of training.
+
+    \b
+    Examples:
+      transduce pack runs/g2p --out g2p.zip
+    """
     from transduce.core.plugins import load_plugins
     from transduce.wings.engines.sharing import packing
 
@@ -52,7 +57,12 @@ def push(
     message: Annotated[str, typer.Option(help="The message of the commit.")] = "A run of transduce",
     plugin: Plugins = None,
 ) -> None:
-    """Pack a run and upload it to the Hugging Face hub."""
+    """Pack a run and upload it to the Hugging Face hub.
+
+    \b
+    Examples:
+      transduce push runs/g2p hf:owner/name --private
+    """
     from transduce.core.plugins import load_plugins
     from transduce.wings.engines.sharing import exchange
 
@@ -67,7 +77,12 @@ def pull(
         bool, typer.Option("--trust", help="Let the copy read data that its settings name on other machines.")
     ] = False,
 ) -> None:
-    """Copy a packed run, such as one of the Hugging Face hub, to a run directory. Nothing of it is executed."""
+    """Copy a packed run, such as one of the Hugging Face hub, to a run directory. Nothing of it is executed.
+
+    \b
+    Examples:
+      transduce pull hf:owner/name --out runs/name
+    """
     from transduce.wings.engines.sharing import exchange
 
     name = Path(run.partition("@")[0]).stem if run.endswith(".zip") else run.partition("@")[0].rpartition("/")[2]

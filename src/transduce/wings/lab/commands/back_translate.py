@@ -36,6 +36,10 @@ def back_translate(
     RUN is a model of the opposite direction: it reads targets and writes sources. --set search.type=sampling draws the
     sources instead of searching for the best. Train on the file with `transduce train RECIPE --set
     data.train.path=FILE.tsv`.
+
+    \b
+    Examples:
+      transduce back-translate runs/en-de english.txt --tag back > pairs.tsv
     """
     from transduce.answers.answer import with_warnings
     from transduce.core.files import write_lines

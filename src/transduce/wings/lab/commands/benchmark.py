@@ -31,7 +31,12 @@ def benchmark(
     seconds: Annotated[float, typer.Option(min=1, help="How long to train.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Measure how fast a run predicts and trains on this machine, and its share of the machine's own speed."""
+    """Measure how fast a run predicts and trains on this machine, and its share of the machine's own speed.
+
+    \b
+    Examples:
+      transduce benchmark runs/g2p --beam 1
+    """
     from transduce.runs.run import Run
     from transduce.wings.lab.speed.limit import TYPES, fastest_products
     from transduce.wings.lab.speed.prediction import measure_latency, measure_throughput

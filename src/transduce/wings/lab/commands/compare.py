@@ -55,6 +55,11 @@ def compare(
     With --baseline there are fewer pairs, so smaller differences are significant.
 
     Several seeds of one model, joined by commas, are one system: its scores are their means.
+
+    \b
+    Examples:
+      transduce compare runs/one runs/other --report compared.html
+      transduce compare runs/a-1,runs/a-2 runs/b-1,runs/b-2
     """
     from transduce.evaluation.systems import tell_concerns
     from transduce.runs.layout import seeds

@@ -44,6 +44,10 @@ def sweep(
 
     The same command again continues unfinished runs. Another grid adds runs. Without RECIPE and --vary, it continues
     everything in --out. Exit status 1: some runs are not finished; results.md names them.
+
+    \b
+    Examples:
+      transduce sweep reverse --vary model.encoder.width=16,64 --seeds 3 --out sweeps/width
     """
     from transduce.wings.lab.sweeps import grid
     from transduce.wings.lab.sweeps import table as tables

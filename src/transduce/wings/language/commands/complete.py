@@ -24,7 +24,12 @@ def complete(
         "text"
     ),
 ) -> None:
-    """Write the most probable next words of each prefix with their probabilities, best first."""
+    """Write the most probable next words of each prefix with their probabilities, best first.
+
+    \b
+    Examples:
+      transduce complete runs/ptb-ngram "the company said" --k 5
+    """
     from transduce.wings.language.completion import Completer
     from transduce.wings.language.completion_search import NextWords, Word
 

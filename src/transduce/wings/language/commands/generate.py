@@ -33,7 +33,12 @@ def generate(
     stream: Annotated[bool, typer.Option("--stream", help="Write each token as soon as it is drawn.")] = False,
     format: Annotated[str, typer.Option(help="text (an empty line between texts) or jsonl.")] = "text",
 ) -> None:
-    """Write texts that go on with a prompt, by sampling from a language model."""
+    """Write texts that go on with a prompt, by sampling from a language model.
+
+    \b
+    Examples:
+      transduce generate runs/ptb-lstm --prompt "the company" --samples 3
+    """
     from transduce.wings.language.generation import Generated, Writer
     from transduce.wings.language.generation_search import Generation
 

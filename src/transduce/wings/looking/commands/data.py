@@ -27,7 +27,12 @@ def data(
     plugin: Plugins = None,
 ) -> None:
     """Summarise the data that a run would train on: lengths, unknown tokens, duplicates, overlap between splits, a
-    sample."""
+    sample.
+
+    \b
+    Examples:
+      transduce data translation --set data.train.path=train.tsv
+    """
     from transduce.core import config
     from transduce.core import recipes as package
     from transduce.core.config.user_data import Merged, borrowed

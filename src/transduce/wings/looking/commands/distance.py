@@ -32,7 +32,13 @@ def distance(
     out: Annotated[Path | None, typer.Option(help="Write a page (.html) or a drawing (.svg) instead.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Show the edit distance of two texts: the filled table, the best path, and the number of optimal alignments."""
+    """Show the edit distance of two texts: the filled table, the best path, and the number of optimal alignments.
+
+    \b
+    Examples:
+      transduce distance kitten sitting
+      transduce distance "a b c" "a c" --units words
+    """
     from transduce.metrics import edit_distance as edits
     from transduce.wings.looking.reports.distance.page import save
 

@@ -33,9 +33,15 @@ def examine(
     report: Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with all cases instead of a table.")] = False,
 ) -> None:
-    """Count odd behaviour of a run: repeated words, copies, outputs that are too short or too long, sources that are
-    not attended to, and outputs for changed sources (a typing error, no full stop, half of it, shuffled words, random
-    letters, nothing, very long)."""
+    """Count odd behaviour of a run: repeated words, copies, lost parts, and outputs for changed sources.
+
+    It counts outputs that are too short or too long, and sources that are not attended to. Changed sources have a
+    typing error, no full stop, half of the text, shuffled words, random letters, nothing, or very much text.
+
+    \b
+    Examples:
+      transduce examine runs/de-en --report odd.html
+    """
     from transduce.wings.lab.reports.passages import drawn
     from transduce.wings.looking.examination.examination import Examiner
     from transduce.wings.looking.examination.findings import differences

@@ -77,7 +77,14 @@ class HeadsOptions:
 
 def heads(trained: RunOptions, corpus: CorpusOptions, asked: HeadsOptions) -> None:
     """Show where each attention head of a Transformer looks: at one relative place, along the diagonal, at the rarest
-    token or at the end. The targets of the corpus are forced, and the default split is the run's test split."""
+    token or at the end.
+
+    The targets of the corpus are forced, and the default split is the run's test split.
+
+    \b
+    Examples:
+      transduce heads runs/de-en --split valid --out heads.html
+    """
     from transduce.wings.looking.inspection.heads import head_roles, lines
     from transduce.wings.looking.inspection.pruning import importances
     from transduce.wings.looking.inspection.unattended import unattended

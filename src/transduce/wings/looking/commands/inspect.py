@@ -61,8 +61,16 @@ def inspect(
     choice: ViewChoice,
     options: ViewOptions,
 ) -> None:
-    """Show the attention to a source while the model writes its output, the posterior probabilities of a chain's
-    labels, or the links of a word aligner. Options show other views: the frames of a CTC model, the units of a joint
-    n-gram model, the phrases of a phrase-based model, the hypotheses of a beam search, a series with its
-    forecast, the reach of gradients, the rank of a Transformer's states, or the units of a recurrent model."""
+    """Show the attention to a source while the model writes its output, or another view that an option names.
+
+    Without an option: the attention; for a chain, the posterior probabilities of its labels; for a word aligner, its
+    links. Options show the frames of a CTC model, the units of a joint n-gram model, the phrases of a phrase-based
+    model, the hypotheses of a beam search, a series with its forecast, the reach of gradients, the rank of a
+    Transformer's states, or the units of a recurrent model.
+
+    \b
+    Examples:
+      transduce inspect runs/de-en "ein mann singt" --out attention.html
+      transduce inspect runs/de-en "ein mann singt" --beam 3
+    """
     show(choice.view, Asked(trained, text, options))

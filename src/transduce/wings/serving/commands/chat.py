@@ -35,11 +35,14 @@ def chat(
     ] = None,
     beam: BeamSize = None,
 ) -> None:
-    """Talk with a model: each line is a turn, and the model replies to the last turns. /reset forgets all turns,
-    /history shows them, and Ctrl-D ends.
+    """Talk with a model: each line is a turn, and the model replies to the last turns.
 
-    A reply appears while it is written. If options rank replies (--language-model PRIOR=-0.5), the reply appears when
-    the best of several is chosen.
+    /reset forgets all turns, /history shows them, and Ctrl-D ends. A reply appears while it is written. If options rank
+    replies (--language-model PRIOR=-0.5), the reply appears when the best of several is chosen.
+
+    \b
+    Examples:
+      transduce chat runs/replies --label movies
     """
     transducer = trained.load(beam)
     conversation = _start(transducer, tuple(label or ()), turns)

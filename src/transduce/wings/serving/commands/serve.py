@@ -91,7 +91,13 @@ def serve(
         typer.Argument(help="Run directories; NAME=RUN gives one a name, by default its folder's.", metavar="RUN..."),
     ],
 ) -> None:
-    """Answer requests over HTTP with trained runs, and show them in the browser."""
+    """Answer requests over HTTP with trained runs, and show them in the browser.
+
+    \b
+    Examples:
+      transduce serve runs/g2p
+      transduce serve runs/de-en runs/en-de --port 8001
+    """
     try:
         from transduce.wings.serving.app import application
         from transduce.wings.serving.server import address, bound, run

@@ -39,7 +39,9 @@ def embed(
 ) -> None:
     """Write one vector for each line as a NumPy file: a matrix of float32, a row for each line.
 
-    transduce embed RUN sentences.txt > vectors.npy
+    \b
+    Examples:
+      transduce embed runs/sentences sentences.txt --out vectors.npy
     """
     import io
 

@@ -32,7 +32,12 @@ def map_(
     seed: Annotated[int, typer.Option(min=0, help="Of tsne and umap: another seed gives another map.")] = 1,
     batch_size: BatchSize = 64,
 ) -> None:
-    """Draw the vectors of lines, sentences or words, as points of a plane. A point tells its text."""
+    """Draw the vectors of lines, sentences or words, as points of a plane. A point tells its text.
+
+    \b
+    Examples:
+      transduce map runs/de-en sentences.txt --out map.html
+    """
     from transduce.wings.pages.page import write
     from transduce.wings.vectors.map_report import STYLE, drawing, map_page
     from transduce.wings.vectors.representations.maps import mapped

@@ -1,0 +1,123 @@
+"""``transduce runs``: the runs below a folder, in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEPTH = 4  # folders below the given one; a run's own folders are not looked into
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run directory. ``recipe`` is what the command of its first training named, ``scores`` are those of the best
+    checkpoint on the validation data, ``megabytes`` is the size of its weights, and ``trained`` is when a training
+    began last. None for what is not known.
+    """
+
+    run: str
+    recipe: str | None
+    scores: dict[str, float]
+    updates: int | None
+    minutes: float | None
+    megabytes: float | None
+    trained: str | None
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The folder in which runs are looked for.")] = Path("runs"),
+    json: Annotated[bool, typer.Option("--json", help="One JSON object for each run.")] = False,
+) -> None:
+    """List the runs below a folder: recipe, scores on validation, updates, minutes, size and date.
+
+    \b
+    Examples:
+      transduce runs
+      transduce runs experiments --json
+    """
+    from transduce.cli.formats import as_json
+    from transduce.core.errors import UserError
+
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder: name the folder of your runs, or train one with `transduce train`")
+    found = [described(run, folder) for run in directories(folder)]
+    if json:
+        for each in found:
+            print(as_json(asdict(each)))
+    elif found:
+        _print_table(found)
+    else:
+        print(f"{folder} has no run: a run is a folder with config.toml, which `transduce train` makes")
+
+
+def directories(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
+    """Yields the run directories in a folder and below it, sorted by path."""
+    from transduce.runs.layout import CONFIG
+
+    if (folder / CONFIG).is_file():
+        yield folder
+        return
+    for inner in sorted(folder.iterdir() if depth else ()):
+        if inner.is_dir() and not inner.name.startswith("."):
+            yield from directories(inner, depth - 1)
+
+
+def described(run: Path, folder: Path) -> Found:
+    """What the files of a run directory tell. A file that is damaged or missing tells nothing."""
+    from contextlib import suppress
+
+    from transduce.core.errors import UserError
+    from transduce.runs.history import read_history
+    from transduce.runs.layout import find_weights
+    from transduce.wings.records.making import effort_of, validation_scores
+
+    scores, effort, megabytes, history = {}, None, None, read_history(run)
+    with suppress(UserError, OSError):
+        scores, effort = validation_scores(run), effort_of(run)
+    with suppress(UserError, OSError):
+        megabytes = find_weights(run, "best").stat().st_size / 1e6
+    return Found(
+        str(run.relative_to(folder)) if run != folder else str(run),
+        _recipe(history[0].get("command")) if history else None,
+        {name: score for name, score in scores.items() if isinstance(score, (int, float))},
+        effort.updates if effort else None,
+        effort.minutes if effort else None,
+        megabytes,
+        str(history[-1].get("time"))[:16].replace("T", " ") if history else None,
+    )
+
+
+def _recipe(command: object) -> str | None:
+    """The recipe that a command line trained; None if it was not `transduce train`."""
+    if not isinstance(command, list) or "train" not in command[:-1]:
+        return None
+    return str(command[command.index("train") + 1])
+
+
+def _print_table(found: list[Found]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("run", overflow="fold")
+    table.add_column("recipe", overflow="fold")
+    table.add_column("on validation", overflow="fold")
+    for name in ("updates", "minutes", "MB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("trained", no_wrap=True)
+    for each in found:
+        scores = [f"{name} {score:.4g}" for name, score in each.scores.items() if name != "loss"]
+        table.add_row(
+            each.run,
+            each.recipe or "–",
+            ", ".join(scores or [f"{name} {score:.4g}" for name, score in each.scores.items()]) or "–",
+            "–" if each.updates is None else f"{each.updates:,}",
+            "–" if each.minutes is None else f"{each.minutes:.1f}",
+            "–" if each.megabytes is None else f"{each.megabytes:.1f}",
+            each.trained or "–",
+        )
+    Console().print(table)
