@@ -127,5 +127,5 @@ def test_doctor_tells_the_machine_and_what_an_extra_lacks(call: Call, monkeypatc
     assert status == 0
     assert f"transduce   {transduce.__version__}, Python " in out
     assert re.search(r"^products +[\d,]+ GFLOP/s in float32", out, re.MULTILINE)
-    assert "audio       lacks none-such: pip install 'transduce[audio]'" in out
+    assert "audio       lacks nothing-like-it: pip install 'transduce[audio]'" in out
     assert "complete: series\n" in out
