@@ -19,62 +19,44 @@ PANELS = {
     "Train and use": {
         "train": "Train a model. The run directory then has everything that is needed to use it.",
         "predict": "Write the model's best output for each input line, in order.",
-        "score": "Write the model's log-probability of each target, given its source; for a language "
-        "model, of each line.",
+        "score": "Write the model's log-probability of each target, given its source.",
         "generate": "Write texts that go on with a prompt, by sampling from a language model.",
         "complete": "Write the most probable next words of each prefix with their probabilities, best first.",
         "chat": "Talk with a model: each line is a turn, and the model replies to the last turns.",
         "embed": "Write one vector for each line as a NumPy file: a matrix of float32, a row for each line.",
-        "music": 'Write chords ("60 64 67 . 62 65 .") as a MIDI file, and draw their piano roll. A line of '
-        "the input is a piece.",
-        "back-translate": "Write synthetic training pairs: RUN translates targets into sources. Each line has a "
-        "source, a tab and a target.",
+        "music": "Write chords as a MIDI file, and draw their piano roll.",
+        "back-translate": "Write synthetic training pairs, by translating targets into sources.",
     },
     "Measure and compare": {
-        "evaluate": "Evaluate a model on a split of its data, or on files. The page of --report has all "
-        "results, and examples.",
-        "compare": "Test which differences between systems are significant. A system is a run, or a file of "
-        "outputs, one line per example.",
+        "evaluate": "Evaluate a model on a split of its data, or on files.",
+        "compare": "Test which differences between systems are significant.",
         "sweep": "Train a grid of models, each with several seeds, and compare them in a table and a picture.",
-        "rerank": "Write the best of several outputs for each input line. The rank is by minimum Bayes "
-        "risk, or by a weighted sum of models' scores, coverage and length.",
-        "rank": "Rank the true target of each example among targets of other examples, by the model's "
-        "log-probability or by the features of rerank.",
-        "benchmark": "Measure how fast a run predicts and trains on this machine, and its share of the "
-        "machine's own speed.",
+        "rerank": "Write the best of several outputs for each input line, ranked by other models or by risk.",
+        "rank": "Rank the true target of each example among targets of other examples.",
+        "benchmark": "Measure how fast a run predicts and trains on this machine.",
         "examine": "Count odd behaviour of a run: repeated words, copies, lost parts, and outputs for changed sources.",
     },
     "Look inside": {
-        "inspect": "Show the attention to a source while the model writes its output, or another view that "
-        "an option names.",
-        "heads": "Show where each attention head of a Transformer looks: at one relative place, along the "
-        "diagonal, at the rarest token or at the end.",
-        "lattice": "Show the alignments that CTC sums over. An alignment has one symbol or the blank, "
-        'written "-", for each frame.',
-        "distance": "Show the edit distance of two texts: the filled table, the best path, and the number of "
-        "optimal alignments.",
+        "inspect": "Show the attention while the model writes its output, or another view.",
+        "heads": "Show where each attention head of a Transformer looks.",
+        "lattice": "Show the alignments that CTC sums over.",
+        "distance": "Show the edit distance of two texts: the filled table and the best path.",
         "map": "Draw the vectors of lines, sentences or words, as points of a plane. A point tells its text.",
     },
     "Data and counted models": {
-        "data": "Summarise the data that a run would train on: lengths, unknown tokens, duplicates, "
-        "overlap between splits, a sample.",
-        "align": "Write which source word each target word comes from, one line for each pair, or score "
-        "these links against gold links.",
-        "shortlist": "Learn the likely target words of each source word. `predict --shortlist` then searches "
-        "only among them.",
+        "data": "Summarise the data that a run would train on.",
+        "align": "Write which source word each target word comes from, or score these links.",
+        "shortlist": "Learn the likely target words of each source word.",
         "ngram": "Convert an n-gram language model between a run and an ARPA file, prune it, or count its n-grams.",
         "vectors": "Train, question and measure word vectors: files of them, or the tables of a run.",
     },
     "Share and serve": {
         "serve": "Answer requests over HTTP with trained runs, and show them in the browser.",
-        "export": "Export a run for another engine, and compare its outputs with PyTorch's: in float32 they "
-        "must be equal.",
-        "import": "Make a run of a checkpoint of Marian, OPUS-MT or JoeyNMT. The logits of the first two "
-        "are compared with the original's.",
+        "export": "Export a run for another engine, and compare its outputs with PyTorch's.",
+        "import": "Make a run of a checkpoint of Marian, OPUS-MT or JoeyNMT.",
         "pack": "Pack a run for other people: one folder or file with a model card, without the state of training.",
         "push": "Pack a run and upload it to the Hugging Face hub.",
-        "pull": "Copy a packed run, such as one of the Hugging Face hub, to a run directory. Nothing of "
-        "it is executed.",
+        "pull": "Copy a packed run, such as one of the Hugging Face hub, to a run directory.",
     },
     "Find your way": {
         "recipes": "List the recipes in the package by task, with score and time; or show one recipe.",

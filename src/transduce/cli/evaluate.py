@@ -45,9 +45,10 @@ def evaluate(
     report: Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Evaluate a model on a split of its data, or on files. The page of --report has all results, and examples.
+    """Evaluate a model on a split of its data, or on files.
 
-    If --pairs is a folder, its files are shards, which several calls or a cluster answer together (--out).
+    The page of --report has all results, and examples. If --pairs is a folder, its files are shards, which several
+    calls or a cluster answer together (--out).
 
     \b
     Examples:

@@ -25,7 +25,9 @@ def score(
     batch_size: BatchSize = 64,
     pause: Pause = 0.05,
 ) -> None:
-    """Write the model's log-probability of each target, given its source; for a language model, of each line.
+    """Write the model's log-probability of each target, given its source.
+
+    For a language model, each line is a target.
 
     \b
     Examples:

@@ -26,8 +26,9 @@ def rank(
     batch_size: BatchSize = 64,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a line.")] = False,
 ) -> None:
-    """Rank the true target of each example among targets of other examples, by the model's log-probability or by the
-    features of rerank.
+    """Rank the true target of each example among targets of other examples.
+
+    The rank is by the model's log-probability or by the features of rerank.
 
     \b
     Examples:

@@ -97,8 +97,9 @@ def rerank(
         str, typer.Option(help="text (one line per output), tsv (source, score, text) or jsonl.")
     ] = "text",
 ) -> None:
-    """Write the best of several outputs for each input line. The rank is by minimum Bayes risk, or by a weighted sum of
-    models' scores, coverage and length.
+    """Write the best of several outputs for each input line, ranked by other models or by risk.
+
+    The rank is by minimum Bayes risk, or by a weighted sum of models' scores, coverage and length.
 
     \b
     Examples:

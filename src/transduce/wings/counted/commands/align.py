@@ -177,8 +177,9 @@ def align(
     pair: Annotated[int, typer.Option(min=1, help="The pair to draw, by its line.")] = 1,
     batch_size: BatchSize = 64,
 ) -> None:
-    """Write which source word each target word comes from, one line for each pair, or score these links against gold
-    links.
+    """Write which source word each target word comes from, or score these links.
+
+    One line for each pair; --gold scores the links against gold links.
 
     \b
     Examples:

@@ -25,7 +25,9 @@ def shortlist(
     iterations: Annotated[int, typer.Option(min=1, help="Passes over the pairs.")] = 5,
     plugin: Plugins = None,
 ) -> None:
-    """Learn the likely target words of each source word. `predict --shortlist` then searches only among them.
+    """Learn the likely target words of each source word.
+
+    `predict --shortlist` then searches only among them.
 
     \b
     Examples:

@@ -21,7 +21,9 @@ def lattice(
     most: Annotated[int | None, typer.Option(min=0, help="The most alignments to list; by default 20.")] = None,
     out: Annotated[Path | None, typer.Option(help="Draw all of them (.svg) instead.")] = None,
 ) -> None:
-    """Show the alignments that CTC sums over. An alignment has one symbol or the blank, written "-", for each frame.
+    """Show the alignments that CTC sums over.
+
+    An alignment has one symbol or the blank, written "-", for each frame.
 
     \b
     Examples:

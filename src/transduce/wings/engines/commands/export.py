@@ -23,7 +23,9 @@ def export(
     precision: Annotated[str, typer.Option(help="float32, or int8: smaller and less exact.")] = "float32",
     plugin: Plugins = None,
 ) -> None:
-    """Export a run for another engine, and compare its outputs with PyTorch's: in float32 they must be equal.
+    """Export a run for another engine, and compare its outputs with PyTorch's.
+
+    In float32 they must be equal.
 
     \b
     Examples:

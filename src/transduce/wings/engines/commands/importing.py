@@ -15,8 +15,9 @@ def import_(
     ],
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/FOLDER.", metavar="DIR")] = None,
 ) -> None:
-    """Make a run of a checkpoint of Marian, OPUS-MT or JoeyNMT. The logits of the first two are compared with the
-    original's.
+    """Make a run of a checkpoint of Marian, OPUS-MT or JoeyNMT.
+
+    The logits of the first two are compared with the original's.
 
     \b
     Examples:

@@ -77,7 +77,9 @@ def pull(
         bool, typer.Option("--trust", help="Let the copy read data that its settings name on other machines.")
     ] = False,
 ) -> None:
-    """Copy a packed run, such as one of the Hugging Face hub, to a run directory. Nothing of it is executed.
+    """Copy a packed run, such as one of the Hugging Face hub, to a run directory.
+
+    Nothing of it is executed.
 
     \b
     Examples:

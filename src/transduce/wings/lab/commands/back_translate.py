@@ -31,7 +31,7 @@ def back_translate(
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file.", metavar="FILE.tsv")] = None,
     batch_size: BatchSize = 64,
 ) -> None:
-    """Write synthetic training pairs: RUN translates targets into sources. Each line has a source, a tab and a target.
+    """Write synthetic training pairs, by translating targets into sources.
 
     RUN is a model of the opposite direction: it reads targets and writes sources. --set search.type=sampling draws the
     sources instead of searching for the best. Train on the file with `transduce train RECIPE --set

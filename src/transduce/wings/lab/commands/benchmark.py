@@ -31,7 +31,9 @@ def benchmark(
     seconds: Annotated[float, typer.Option(min=1, help="How long to train.")] = 30,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Measure how fast a run predicts and trains on this machine, and its share of the machine's own speed.
+    """Measure how fast a run predicts and trains on this machine.
+
+    It tells its share of the machine's own speed, too.
 
     \b
     Examples:

@@ -46,13 +46,13 @@ def compare(
     report: Report = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Test which differences between systems are significant. A system is a run, or a file of outputs, one line per
-    example.
+    """Test which differences between systems are significant.
 
-    The examples are the lines of --source and --target (or --pairs), or the split of the first run. Every pair of
-    systems is tested by paired bootstrap and by paired approximate randomisation. A difference is real if its p by
-    randomisation is at most 0.05 after Holm's correction. For each metric, the correction is over all tested pairs.
-    With --baseline there are fewer pairs, so smaller differences are significant.
+    A system is a run, or a file of outputs, one line per example. The examples are the lines of --source and --target
+    (or --pairs), or the split of the first run. Every pair of systems is tested by paired bootstrap and by paired
+    approximate randomisation. A difference is real if its p by randomisation is at most 0.05 after Holm's correction.
+    For each metric, the correction is over all tested pairs. With --baseline there are fewer pairs, so smaller
+    differences are significant.
 
     Several seeds of one model, joined by commas, are one system: its scores are their means.
 

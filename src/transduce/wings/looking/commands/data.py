@@ -26,8 +26,9 @@ def data(
     ),
     plugin: Plugins = None,
 ) -> None:
-    """Summarise the data that a run would train on: lengths, unknown tokens, duplicates, overlap between splits, a
-    sample.
+    """Summarise the data that a run would train on.
+
+    It tells lengths, unknown tokens, duplicates, overlap between splits, and a sample.
 
     \b
     Examples:

@@ -32,7 +32,9 @@ def distance(
     out: Annotated[Path | None, typer.Option(help="Write a page (.html) or a drawing (.svg) instead.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Show the edit distance of two texts: the filled table, the best path, and the number of optimal alignments.
+    """Show the edit distance of two texts: the filled table and the best path.
+
+    The number of optimal alignments stands below the table.
 
     \b
     Examples:

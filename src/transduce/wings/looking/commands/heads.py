@@ -76,10 +76,10 @@ class HeadsOptions:
 
 
 def heads(trained: RunOptions, corpus: CorpusOptions, asked: HeadsOptions) -> None:
-    """Show where each attention head of a Transformer looks: at one relative place, along the diagonal, at the rarest
-    token or at the end.
+    """Show where each attention head of a Transformer looks.
 
-    The targets of the corpus are forced, and the default split is the run's test split.
+    A head looks at one relative place, along the diagonal, at the rarest token or at the end. The targets of the corpus
+    are forced, and the default split is the run's test split.
 
     \b
     Examples:

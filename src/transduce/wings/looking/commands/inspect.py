@@ -61,7 +61,7 @@ def inspect(
     choice: ViewChoice,
     options: ViewOptions,
 ) -> None:
-    """Show the attention to a source while the model writes its output, or another view that an option names.
+    """Show the attention while the model writes its output, or another view.
 
     Without an option: the attention; for a chain, the posterior probabilities of its labels; for a word aligner, its
     links. Options show the frames of a CTC model, the units of a joint n-gram model, the phrases of a phrase-based

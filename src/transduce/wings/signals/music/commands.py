@@ -22,7 +22,9 @@ def music(
     line: Annotated[int, typer.Option(min=1, help="The line of the input that has the piece.")] = 1,
     tempo: Annotated[float, typer.Option(help="Quarter notes per minute, in the MIDI file.")] = 80.0,
 ) -> None:
-    """Write chords ("60 64 67 . 62 65 .") as a MIDI file, and draw their piano roll. A line of the input is a piece.
+    """Write chords as a MIDI file, and draw their piano roll.
+
+    A line of the input is a piece: "60 64 67 . 62 65 .".
 
     \b
     Examples:
