@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from continuously import search_continuously
 from families import COUNTED, FACTS, FAMILIES, FAST, SIGNALS, all_lengths, build, facts, sources, targets
 from selection import mostly_slow
 from transduce.core import config, tree
@@ -21,7 +22,6 @@ from transduce.objectives.consistency import RDrop
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import ParallelScheduledSampling, ScheduledSampling
 from transduce.search.beam import Beam
-from transduce.search.continuous import search_continuously
 from transduce.search.exact import Exact
 from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy

@@ -8,13 +8,14 @@ import pytest
 import torch
 from test_prefix import prefixes
 
+from continuously import search_continuously
 from families import FAMILIES, all_lengths, build, sources, transformer
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.types import Padded
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
-from transduce.search.continuous import ContinuousBatch, search_continuously
+from transduce.search.continuous import ContinuousBatch
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.greedy import Greedy

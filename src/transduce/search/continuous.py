@@ -5,16 +5,14 @@ In a fixed batch, a step costs almost as much for the last few sources as for al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive
-from transduce.core.types import Hypothesis, Padded
+from transduce.core.types import Padded
 from transduce.search.base import Continuous, Finished, G
 
-Q = TypeVar("Q")  # a source that waits
 S = TypeVar("S")  # a model's state
 SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
 
@@ -91,27 +89,3 @@ class ContinuousBatch(Generic[G]):
 
 def _active(groups: Iterable[G]) -> list[G]:
     return [group for group in groups if group.active]
-
-
-def search_continuously(
-    search: Continuous[G],
-    model: Autoregressive[S],
-    sources: Iterable[Q],
-    size: int,
-    padded: Callable[[list[Q]], tuple[object, Padded | None]],
-) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Yields the index of each source in ``sources`` and its hypotheses, best first, as soon as the source is finished.
-
-    The batch has at most ``size`` sources. ``padded`` makes a batch of some sources, with the prefixes of their outputs
-    or None. Sources are read when there is room for them. Raises UserError like ``ContinuousBatch``.
-    """
-    waiting, batch, first = iter(sources), ContinuousBatch(search, model, size), 0
-    while True:
-        if batch.has_room and (some := list(islice(waiting, batch.free))):
-            source, prefix = padded(some)
-            yield from batch.enter(source, range(first, first + len(some)), prefix)
-            first += len(some)
-        elif batch.active:
-            yield from batch.step()
-        else:
-            break

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import transduce
+from continuously import search_continuously
 from families import FAMILIES, build, facts, sources
 from libraries import BUILT, needs_library, usable
 from selection import mostly_slow
@@ -28,7 +29,6 @@ from transduce.core.types import Padded
 from transduce.runs.identity import identity
 from transduce.runs.manifest import Manifest
 from transduce.search.beam import Beam
-from transduce.search.continuous import search_continuously
 from transduce.search.greedy import Greedy
 from transduce.wings.engines.export.native import write_native
 from transduce.wings.engines.native.matrices import Matrix, Readout, quantised

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from test_native import opened, written
 
+from continuously import search_continuously
 from families import FAMILIES, sources
 from libraries import needs_library, usable
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.types import Padded
 from transduce.search.beam import Beam
-from transduce.search.continuous import search_continuously
 from transduce.search.greedy import Greedy
 from transduce.wings.engines.native.opening import read_model
 

@@ -11,6 +11,7 @@ import torch
 from test_export import EVERY
 from test_native import opened, written
 
+from continuously import search_continuously
 from families import FAMILIES, INSTANT, attending, convs2s, ctc, facts, recurrent, sources
 from libraries import needs_library, usable
 from selection import mostly_slow
@@ -21,7 +22,6 @@ from transduce.core.types import Padded
 from transduce.runs.manifest import Manifest
 from transduce.search.base import Continuous
 from transduce.search.beam import Beam
-from transduce.search.continuous import search_continuously
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
 from transduce.wings.ctc.search.best_path import BestPath
