@@ -43,6 +43,8 @@ class Extras:
     def __post_init__(self) -> None:
         if isinstance(self.protect, bool):
             object.__setattr__(self, "protect", service("protection")() if self.protect else None)
+        if not (self.protect is None or hasattr(self.protect, "complete")):
+            raise RequestError(f"protect = {self.protect!r}: True, or a Protection was expected")
         if self.protect is not None and (self.alignments or self.frames):
             raise RequestError("alignments and frames are not given for protected spans: ask for one of them")
         names = ("attention", "head", "after", "aligner")

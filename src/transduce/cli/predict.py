@@ -199,6 +199,7 @@ def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, Any
     settings["run"] = identity(trained.run, *trained.identity_options)
     if extra_options.aligner is not None:
         settings["aligner"] = identity(extra_options.aligner, *trained.identity_options)
-    if extra_options.dictionary is not None:
-        settings["dictionary"] = checksum(extra_options.dictionary)
+    for name in ("dictionary", "protect_patterns"):
+        if settings[name] is not None:
+            settings[name] = checksum(settings[name])
     return settings

@@ -105,7 +105,14 @@ def test_an_unknown_kind_is_refused() -> None:
         ("Haus<b>tür</b>", "Haustür"),
         ("Mann<br/>Frau", "Mann Frau"),
         ('Datei "%s" fehlt', "Datei fehlt"),
-        ("Datei (%s, {x}) fehlt.", "Datei (,) fehlt."),
+        ("Datei (%s, {x}) fehlt.", "Datei fehlt."),
+        ("{x}: Ein Mann", "Ein Mann"),
+        ("<b>a</b>, <i>b</i>", "a, b"),
+        ("a {x} ({y} b)", "a (b)"),
+        ("a, {x}, b", "a b"),
+        ("a – {x} – b", "a b"),
+        ("a, {x} b", "a, b"),
+        ("<p>a.</p><p>b</p>", "a. b"),
         ("auf {x}.", "auf."),
         ("{x}: {y}", ""),
         ("  Hund {x}  ", "Hund"),
@@ -149,6 +156,13 @@ def test_what_the_model_reads(source: str, text: str) -> None:
         ("{x} a b {y}", "B A", "0-1 1-0", "{x} B A {y}"),
         ("a {x}, b", "A, B", "0-0 1-1 2-2", "A {x}, B"),
         ("a ({x}) b", "A B", "0-0 1-1", "A ({x}) B"),
+        ("a ({x}, {y}) b", "A B", "0-0 1-1", "A ({x}, {y}) B"),
+        ("{x}: a", "A", "0-0", "{x}: A"),
+        ("a, {x}, b", "A B", "0-0 1-1", "A, {x}, B"),
+        ("a – {x} – b", "A B", "0-0 1-1", "A – {x} – B"),
+        ("<p>a</p>", "A.", "0-0", "<p>A.</p>"),
+        ("a<br/>", "A.", "0-0", "A.<br/>"),
+        ("<br/><b>a b</b>", "B A.", "0-1 1-0", "<br/><b>B A.</b>"),
         ("a{x}b", "A B", "0-0 1-1", "A{x}B"),
         ("我<b>爱</b>你{x}。", "我恨你。", "0-0 1-1 2-2 3-3", "我<b>恨</b>你{x}。"),
         ("我 {x} 爱", "I love", "0-0 1-1", "I {x} love"),
@@ -230,4 +244,6 @@ def test_what_does_not_fit_is_refused() -> None:
         Extras(protect=True, alignments=True)
     with pytest.raises(RequestError, match="protect"):
         Request("a", target="b", extras=Extras(protect=True))
+    with pytest.raises(RequestError, match="a Protection was expected"):
+        Extras(protect="markup")
     assert Extras(protect=False).protect is None

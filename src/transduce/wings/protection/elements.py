@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from transduce.wings.protection.projection import Element
-from transduce.wings.protection.text import Piece
+from transduce.wings.protection.text import BREAKING, Piece
 
 BOUND = 3.0  # how much a neighbour counts that a piece touches, beside one that it does not
 
@@ -47,7 +47,8 @@ def _elements(
             if before is not None and pieces[place].joined is not None:
                 some = before.pieces + some
                 found.pop()
-            found.append(Element(both, some, binds=_binds(pieces[some[0]], pieces[some[-1]])))
+            apart = all(pieces[number].name in BREAKING for number in some)
+            found.append(Element(both, some, binds=_binds(pieces[some[0]], pieces[some[-1]]), apart=apart))
         place = last + 1
     return found
 

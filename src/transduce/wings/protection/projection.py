@@ -27,6 +27,7 @@ class Element:
 
     ``range`` are the source gaps of its first and its last piece; ``pieces`` the indices of pieces, of a pair the tags.
     ``inner`` are the elements between a pair's tags. ``binds``: how much the units before and after the gap count.
+    ``apart``: whether it stands at an end of its stretch if it does so in the source, as a line break.
     ``place``: the output gaps, when it is placed.
     """
 
@@ -36,6 +37,7 @@ class Element:
     inner: list[Element] = field(default_factory=list)
     binds: tuple[float, float] = (1.0, 1.0)
     place: Range | None = None
+    apart: bool = False
 
     @property
     def encloses(self) -> bool:
@@ -104,7 +106,12 @@ def _place(elements: Sequence[Element], inside: Range, within: Range, weights_VW
     taken = list[Range]()
     pairs = [each for each in elements if each.encloses]
     while pairs:
-        every = [(*_stretch(each.range, within, taken, weights_VW), number) for number, each in enumerate(pairs)]
+        every = [
+            (np.inf, within, number)
+            if each.range == inside and not taken
+            else (*_stretch(each.range, within, taken, weights_VW), number)
+            for number, each in enumerate(pairs)
+        ]
         _weight, place, number = max(every, key=lambda one: (one[0], -one[2]))
         pair = pairs.pop(number)
         pair.place = place
@@ -114,7 +121,9 @@ def _place(elements: Sequence[Element], inside: Range, within: Range, weights_VW
     for each in elements:
         if each.encloses:
             continue
-        gap = _gap(each, inside, within, taken, weights_VW)
+        ends = {inside[1]: within[1], inside[0]: within[0]} if each.apart else {}
+        gap = ends.get(each.range[0], -1)
+        gap = _gap(each, inside, within, taken, weights_VW) if gap < 0 else gap
         each.place = (gap, gap)
         _place(each.inner, each.range, each.place, weights_VW)
 

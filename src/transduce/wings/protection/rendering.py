@@ -103,6 +103,7 @@ def _before(piece: Piece, left: str, gap: str, tight: bool, at_end: bool) -> str
     if piece.spaced[0] or not piece.beside[0]:
         return "" if tight else space
     touched = piece.beside[0]
+    tight = tight or bool(piece.name)  # a tag
     return "" if touched.isalnum() == left.isalnum() or tight or left in OPENING else space
 
 
@@ -115,6 +116,7 @@ def _after(piece: Piece, right: str, gap: str, tight: bool, at_end: bool) -> str
     if piece.spaced[1] or not piece.beside[1]:
         return "" if tight else space
     touched = piece.beside[1]
+    tight = tight or bool(piece.name)
     return "" if touched.isalnum() == right.isalnum() or tight or right in CLOSING else space
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from transduce.wings.protection.kinds import UNSPACED, Span
 
@@ -27,6 +28,9 @@ QUOTED = {
 VOID = {"br", "hr", "img", "input", "wbr", "area", "base", "col", "embed", "link", "meta", "source", "track"}
 BREAKING = {"br", "hr", "p", "div", "li", "tr", "td", "th", "option", "img", "input"}
 _LETTER = re.compile(f"[{UNSPACED}]")
+_SIGNS = re.compile(r"[\s,;:.!?/|+*=&–—-]*")
+_APART_BEFORE = re.compile(r"\s?([,–—])\s?$")
+_ENDING = re.compile(r"\s?[,;:.!?–—-]+(?=\s|$)")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.\-]*).*?(/?)>", re.DOTALL)
 
 
@@ -59,7 +63,7 @@ def _parts(start: int, end: int, cut: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is taken out of a source together: a span, and the brackets or quotes that have nothing else between them.
+    """What is taken out of a source together: a span, and signs that have nothing else beside them.
 
     ``at`` is the index in the text that the model reads before which it stood. ``role`` is open or close for a tag,
     otherwise alone. ``name`` is the name of a tag. ``spaced``: whether white space, or the end of the source, was
@@ -73,7 +77,7 @@ class Piece:
     name: str
     spaced: tuple[bool, bool]
     beside: tuple[str, str]
-    joined: str | None  # the text between the piece before this one and this one, if nothing but space is there
+    joined: str | None  # the text between the piece before this one and this one, if they stand together
 
     @property
     def offset(self) -> int:
@@ -105,13 +109,12 @@ class ProtectedText:
     @cached_property
     def _taken(self) -> tuple[str, list[Piece]]:
         text, pieces, place, source = "", list[Piece](), 0, self.source
-        hulls = self._hulls()
-        for number, (span, (start, end)) in enumerate(zip(self.spans, hulls, strict=True)):
-            between = source[place:start]
-            text = _join(text, between, pieces[-1] if pieces else None)
+        hulls, joined_before = self._hulls(), self._joined()
+        for span, (start, end), joined in zip(self.spans, hulls, joined_before, strict=True):
+            if joined is None:
+                text = _join(text, source[place:start], pieces[-1] if pieces else None)
             before, after = source[start - 1 : start], source[end : end + 1]
             spaced = (not before or before.isspace(), not after or after.isspace())
-            joined = between if number and not between.strip() else None
             name, role = _tag(span)
             pieces.append(
                 Piece(span, source[start:end], len(text.rstrip()), role, name, spaced, (before, after), joined)
@@ -122,21 +125,43 @@ class ProtectedText:
             return source, []
         return (text.strip() if any(map(str.isalnum, text)) else ""), _moved(pieces, text)
 
+    def _joined(self) -> list[str | None]:
+        """For each span the text between the one before it and it, if they stand together: only space is there, or,
+        between two that are no tags, only space and signs without brackets and quotes.
+        """
+        found: list[str | None] = [None]
+        for one, other in pairwise(self.spans):
+            between = self.source[one.end : other.start]
+            alone = _tag(one)[1] == _tag(other)[1] == "alone"
+            together = not between.strip() or (alone and _SIGNS.fullmatch(between))
+            found.append(between if together else None)
+        return found[: len(self.spans)]
+
     def _hulls(self) -> list[tuple[int, int]]:
-        """For each span its ends with the brackets and quotes that have nothing else between them."""
-        found, source = list[tuple[int, int]](), self.source
-        for number, span in enumerate(self.spans):
-            start, end = span.start, span.end
-            least = found[-1][1] if found else 0
-            most = self.spans[number + 1].start if number + 1 < len(self.spans) else len(source)
-            while (
-                _tag(span)[1] == "alone"
-                and start > least
-                and end < most
-                and source[end] in QUOTED.get(source[start - 1], "")
-            ):
-                start, end = start - 1, end + 1
-            found.append((start, end))
+        """For each span its ends with the signs that have nothing else beside them: brackets and quotes around spans
+        that stand together, and signs after the ones that begin the source.
+        """
+        found, source = [(span.start, span.end) for span in self.spans], self.source
+        joined = [*self._joined(), None]
+        first = 0
+        for last, span in enumerate(self.spans):
+            if joined[last + 1] is not None:
+                continue
+            least = found[first - 1][1] if first else 0
+            most = self.spans[last + 1].start if last + 1 < len(self.spans) else len(source)
+            start, end = found[first][0], found[last][1]
+            if _tag(self.spans[first])[1] == _tag(span)[1] == "alone":
+                while start > least and end < most and source[end] in QUOTED.get(source[start - 1], ""):
+                    start, end = start - 1, end + 1
+                if (before := _APART_BEFORE.search(source, least, start)) and (
+                    after := re.compile(rf"\s?{re.escape(before[1])}(?=\s)").match(source, end, most)
+                ):  # as in "Herr Li, {name}, kommt"
+                    start, end = before.start(), after.end()
+                if not source[:start].strip() and (signs := _ENDING.match(source, end, most)):
+                    end = signs.end()
+            found[first] = start, found[first][1]
+            found[last] = found[last][0], end
+            first = last + 1
         return found
 
 
@@ -157,7 +182,9 @@ def _join(text: str, following: str, piece: Piece | None) -> str:
     left, right = text.rstrip()[-1:], here[0]
     if spaced:
         gap = "" if (right in CLOSING and not right.isalnum()) or (left in OPENING) else " "
-    elif piece.role != "alone" and piece.name not in BREAKING:
+    elif piece.name in BREAKING:
+        gap = " "
+    elif piece.role != "alone":
         gap = ""
     else:
         gap = " " if left.isalnum() and right.isalnum() and not re.match(f"[{UNSPACED}]{{2}}", left + right) else ""
