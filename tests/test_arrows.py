@@ -40,6 +40,7 @@ WINGS: dict[str, set[str]] = {
     "adaptation": set(),
     "sharding": set(),
     "robustness": {"recipes"},
+    "filtering": {"counted"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
     "engines": {"ctc", "documents", "labels"},

@@ -370,6 +370,7 @@ NAMES: dict[str, dict[str, str]] = {
         "clip": "transduce.wings.signals.tokenizers.clip:Clip",
         "page-order": "transduce.wings.signals.tokenizers.page_order:PageOrder",
     },
+    "PairFilter": {"pairs": "transduce.wings.filtering.pairs:PairFilters"},
     "Origin": {
         "cmudict": "transduce.wings.recipes.origins.cmudict:Cmudict",
         "multi30k": "transduce.wings.recipes.origins.multi30k:Multi30k",
@@ -412,6 +413,8 @@ SERVICES: dict[str, str] = {
     "constituents": "transduce.wings.syntax.constituents:read",
     "records of a CSV table": "transduce.wings.documents.csv_tables:records",
     "protection": "transduce.wings.protection.protection:Protection",
+    "records of a Parquet file": "transduce.wings.documents.parquet:records",
+    "rows of a Parquet file": "transduce.wings.documents.parquet:count",
     "glossary": "transduce.wings.documents.glossary:Glossary",
     "document": "transduce.wings.documents.translation:document_among",
     "document written": "transduce.wings.documents.translation:write_translation",

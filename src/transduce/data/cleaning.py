@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from transduce.data.base import Removed
 from transduce.data.corpora import DataError, Files, Side
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Lines
@@ -133,12 +134,13 @@ def untrained_unknowns(tallies: Mapping[str, Tally], explained: Collection[Side]
 @dataclass(frozen=True)
 class Account:
     """Collects the problems of one split's lines while they are read. It has the split's files, the policy for each
-    kind of problem, and the tally of problems found.
+    kind of problem, the rows that a filter leaves out, and the tally of problems found.
     """
 
     files: Files
     lines: Lines
     tally: Tally = field(default_factory=Tally)
+    removed: Removed = field(default_factory=dict)
 
     def place(self, side: Side, row: CorpusRow) -> str:
         """The place "file:number" of a row, for messages."""
@@ -166,8 +168,9 @@ class Account:
 def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
     """Yields the rows without a problem, and those that the policy of their problem keeps.
 
-    Problems here are undecodable and malformed lines, and sides that are empty or white space (a side that is None is
-    not empty). Each is noted in the account. Raises DataError if its policy is "error".
+    Problems here are undecodable and malformed lines, sides that are empty or white space (a side that is None is not
+    empty), and what the account's filter has removed. Each is noted in the account. Raises DataError if its policy is
+    "error".
     """
     for row in rows:
         problem = row.problem
@@ -183,6 +186,10 @@ def usable(rows: Iterable[CorpusRow], account: Account) -> Iterator[CorpusRow]:
         if row.further:
             detail = "not read; data.columns chooses, or the suffix .dict makes each a target"
             account.tally.note("with further columns", detail, account.place("source", row))
+        if account.removed and (found := account.removed.get(row.key)) is not None:
+            place = account.place("source", row)
+            account.tally.note(found[0], "data.filters", f"{place} ({found[1]})" if found[1] else place)
+            continue
         yield row
 
 

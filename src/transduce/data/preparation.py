@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from stat import S_ISDIR
@@ -27,7 +28,7 @@ from transduce.core.files import make_folder, name_from
 from transduce.core.text_files import kind_of, read_json
 from transduce.core.types import PAD, SPECIALS, Example, Facts
 from transduce.data.addresses import Address, Stored
-from transduce.data.base import SPLITS, Origin
+from transduce.data.base import SPLITS, Origin, Removed
 from transduce.data.cleaning import Account, Report, Tally, left_out, usable
 from transduce.data.corpora import DataError, Files, LineError, Side, Splits, identity, present
 from transduce.data.encoding import encode, encoders, readable
@@ -45,7 +46,7 @@ from transduce.data.vocabularies import check_learned
 log = logging.getLogger("transduce")
 
 FORMAT = 5  # raise it when what is written changes, or the vocabularies that are learned
-REPORT, FINGERPRINTS = "report.json", "fingerprints.json"  # in the folder of prepared data
+REPORT, FINGERPRINTS, REMOVED = "report.json", "fingerprints.json", "removed.json"  # in the folder of prepared data
 NOTHING = Characters()  # the unit of an absent source: only special tokens, and each row is one EOS
 
 
@@ -149,7 +150,7 @@ class Tokenizers:
 class Prepared:
     """The result of ``prepare``: the tokenizers, the encoded pairs for training and validation, and the report on
     problems. ``valid`` is None without a validation set. ``weights`` has the weight of each corpus of the training set.
-    ``fingerprints`` are of the files of both.
+    ``fingerprints`` are of the files of both. ``removed`` are the rows of the training set that a filter has left out.
     """
 
     tokenizers: Tokenizers
@@ -158,6 +159,7 @@ class Prepared:
     report: Report
     weights: tuple[float, ...] = (1.0,)
     fingerprints: Fingerprints = field(default_factory=dict)
+    removed: Removed = field(default_factory=dict)
 
     @property
     def source_tokenizer(self) -> Tokenizer:
@@ -278,6 +280,8 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
         facts = (*facts, several)
     if data.units.signal is not None:
         facts = (*facts, [_signals(data, split) for split in used])
+    if data.filters is not None:
+        facts = (*facts, data.filters)
     if named := [_stamp(str(path)) for path in _paths(data.units)]:
         facts = (*facts, named)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
@@ -324,14 +328,16 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
         if not counts[name]:
             raise DataError(f"the {name} split ({files.paths[0]}) has no lines: name a file that has text")
     assert splits.train is not None
+    removed = {} if data.filters is None else data.filters.removed(partial(_usable, data, splits.train))
     if tokenizers is None:
         with _placed(data, splits.train):
-            tokenizers = _learn(data, splits.train, counts["train"])
+            tokenizers = _learn(data, splits.train, counts["train"], removed)
     tokenizers.save(folder)
     report, fingerprints = Report({}), dict[str, list[Fingerprint]]()
     for name, files in present(Splits(splits.train, splits.valid)).items():
         with _placed(data, files):
-            report.splits[name], fingerprints[name] = _encode(folder / name, data, files, tokenizers)
+            account = Account(files, data.lines, removed=removed if name == "train" else {})
+            report.splits[name], fingerprints[name] = _encode(folder / name, data, account, tokenizers)
         if not report.splits[name].kept:
             found = left_out(report.splits[name], data.lines)
             hint = "".join(f"\n{each} is {kind}" for each in files.paths[:1] if (kind := _other_form(each)))
@@ -339,7 +345,8 @@ def _write(folder: Path, data: Data, splits: Splits, tokenizers: Tokenizers | No
                 f"no pair of the {name} split ({files.paths[0]}) is left after cleaning {counts[name]:,} lines: "
                 f"{found}{hint}"
             )
-    for name, record in ((REPORT, asdict(report)), (FINGERPRINTS, fingerprints_as_json(fingerprints))):
+    records = {REPORT: asdict(report), FINGERPRINTS: fingerprints_as_json(fingerprints)}
+    for name, record in (records | ({REMOVED: removed} if removed else {})).items():
         (folder / name).write_text(json.dumps(record, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
@@ -358,29 +365,29 @@ def _load(folder: Path, train: Files) -> Prepared:
     valid = Pairs.load(folder / "valid") if "valid" in report.splits else None
     weights = tuple(corpus.share for corpus in train.parts)
     fingerprints = fingerprints_from_json(read_json(folder / FINGERPRINTS))
-    return Prepared(Tokenizers.load(folder), Pairs.load(folder / "train"), valid, report, weights, fingerprints)
+    removed = read_json(folder / REMOVED) if (folder / REMOVED).exists() else {}
+    tokenizers, pairs = Tokenizers.load(folder), Pairs.load(folder / "train")
+    return Prepared(tokenizers, pairs, valid, report, weights, fingerprints, removed)
 
 
 # ------------------------------------------------------------------- encoding
 
 
-def _learn(data: Data, files: Files, count: int) -> Tokenizers:
-    units = data.units
+def _learn(data: Data, files: Files, count: int, removed: Removed) -> Tokenizers:
+    units, learned = data.units, partial(_learned, data, files, count, removed)
     if units.joint is not None:
-        return Tokenizers.shared(_learned(data, files, count, "joint", units.joint), units)
+        return Tokenizers.shared(learned("joint", units.joint), units)
     assert units.target is not None
-    return Tokenizers(
-        NOTHING.learn(()) if units.source is None else _learned(data, files, count, "source", units.source),
-        _learned(data, files, count, "target", units.target),
-    )
+    source = NOTHING.learn(()) if units.source is None else learned("source", units.source)
+    return Tokenizers(source, learned("target", units.target))
 
 
-def _learned(data: Data, files: Files, count: int, side: str, unit: Unit) -> Tokenizer:
+def _learned(data: Data, files: Files, count: int, removed: Removed, side: str, unit: Unit) -> Tokenizer:
     """The tokenizer that a unit learns of a side, or of both. Raises DataError if its vocabulary is empty."""
     sides = ("source", "target") if side == "joint" else (side,)
 
     def texts() -> Iterator[str]:
-        found = [_texts(data, files, each, count) for each in sides]
+        found = [_texts(data, files, each, count, removed) for each in sides]
         if data.units.source_lowercase:
             found[0] = map(str.lower, found[0])
         return chain.from_iterable(found)
@@ -390,7 +397,7 @@ def _learned(data: Data, files: Files, count: int, side: str, unit: Unit) -> Tok
     return learned
 
 
-def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
+def _texts(data: Data, files: Files, side: str, count: int, removed: Removed) -> Iterator[str]:
     """Yields the texts of one side, from at most ``units.sample`` of the ``count`` lines, evenly spaced. Lines that the
     policies leave out give none.
 
@@ -400,15 +407,19 @@ def _texts(data: Data, files: Files, side: str, count: int) -> Iterator[str]:
     stride = -(-count // data.units.sample) or 1
     by_line = (rows for _, rows in groupby(data.rows(files), key=lambda row: row.line))
     sample = chain.from_iterable(islice(by_line, 0, None, stride))
-    rows = usable(sample, Account(files, data.lines))
+    rows = usable(sample, Account(files, data.lines, removed=removed))
     return (getattr(row, side) for row in _with_targets(rows, files, data.units))
 
 
-def _encode(folder: Path, data: Data, files: Files, tokenizers: Tokenizers) -> tuple[Tally, list[Fingerprint]]:
-    """Writes the encoded pairs of a split into ``folder``. Returns the numbers of pairs, problems and unknown tokens,
-    and the fingerprints of its files.
+def _usable(data: Data, files: Files) -> Iterator[CorpusRow]:
+    return usable(data.rows(files), Account(files, data.lines))
+
+
+def _encode(folder: Path, data: Data, account: Account, tokenizers: Tokenizers) -> tuple[Tally, list[Fingerprint]]:
+    """Writes the encoded pairs of the account's split into ``folder``. Returns the numbers of pairs, problems and
+    unknown tokens, and the fingerprints of its files.
     """
-    account, read = Account(files, data.lines), RowFingerprints(data.units.signal is not None)
+    read, files = RowFingerprints(data.units.signal is not None), account.files
     with ExitStack() as stack:
         writer = stack.enter_context(
             PairsWriter(folder, (RowType.of(tokenizers.source), RowType.of(tokenizers.target)))

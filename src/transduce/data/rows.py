@@ -11,13 +11,14 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from itertools import chain, zip_longest
 from typing import Any, Literal
 
 from transduce.core.errors import UserError
 from transduce.core.registry import service
 from transduce.core.text_files import undecodable
-from transduce.data import conll, parquet
+from transduce.data import conll
 from transduce.data.addresses import Stored, stored
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files, Side, format_of, lines
 
@@ -53,6 +54,12 @@ class CorpusRow:
     problem: Problem | None = None
     files: Files | None = field(default=None, compare=False, repr=False)
     further: bool = False
+
+    @property
+    def key(self) -> str:
+        """Stands for the row in its corpus: a hash of its place and its texts."""
+        place = "" if self.files is None else self.files.place("source", self.number)
+        return blake2b(f"{place}\n{self.source}\n{self.target}".encode(), digest_size=8).hexdigest()
 
     @property
     def line(self) -> tuple[int, int]:
@@ -117,7 +124,7 @@ def check(files: Files, longest: int = LONGEST_LINE) -> int:
 def _check(files: Files, longest: int) -> int:
     form = None if files.path is None else format_of(files.path)
     if form == "parquet":
-        return parquet.count(files.paths[0])
+        return int(service("rows of a Parquet file")(files.paths[0]))
     if form == "tmx":
         return sum(1 for _ in service("units of a translation memory")(lines(files.paths[0], longest), str(files.path)))
     if form in ("conllu", "conll"):
@@ -206,7 +213,8 @@ def _read_json_lines(files: Files, columns: ColumnNames, every: Iterator[bytes])
 
 def _read_parquet(files: Files, columns: ColumnNames) -> Iterator[CorpusRow]:
     _check_keys(files, columns, "Parquet files")
-    for number, record in enumerate(parquet.records(stored(files.path or ""), [*map(str, columns.all)]), 1):
+    records = service("records of a Parquet file")
+    for number, record in enumerate(records(stored(files.path or ""), [*map(str, columns.all)]), 1):
         yield from _record_rows(files, columns, number, record)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from transduce.data.base import Origin
+from transduce.data.base import Origin, PairFilter
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files
 from transduce.data.rows import CorpusRow, read
 from transduce.data.tokenizers.base import Unit
@@ -97,7 +97,9 @@ class Lines:
         if kind == "overlong":
             limits = f"{self.max_source_length}, data.lines.max_target_length = {self.max_target_length}"
             return f"data.lines.max_source_length = {limits}"
-        return f"data.lines.{kind} = {getattr(self, kind, 'keep')}"
+        if not hasattr(self, kind):
+            return "data.filters"
+        return f"data.lines.{kind} = {getattr(self, kind)}"
 
     @property
     def token_for_token(self) -> bool:
@@ -112,7 +114,8 @@ class Data:
 
     ``columns`` says which columns of a split's file have the source, the target and the labels; None stands for the
     defaults of the file's format (``rows.read``). Parallel text files have no columns. If the source is a signal, its
-    text is the path of a file, relative to the folder of the corpus file. If ``group_references`` is True, evaluation
+    text is the path of a file, relative to the folder of the corpus file. ``filters`` leave
+    pairs of the training set out. If ``group_references`` is True, evaluation
     treats the targets of all rows with the same source as its references. ``cache`` is the folder for prepared data; by
     default it is a folder beside the run. ``processes`` encode the training set; more than one pay from about a million
     pairs on, and give the same data. ``cluster`` is the address of a Dask scheduler, such as tcp://host:8786: its
@@ -127,6 +130,7 @@ class Data:
     origin: Origin | None = None
     columns: ColumnNames | None = None
     lines: Lines = Lines()
+    filters: PairFilter | None = None
     group_references: bool = True
     cache: Path | None = None
     processes: int | None = None

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.core.types import SPECIALS
+from transduce.data.base import Removed
 from transduce.data.cleaning import Account, Tally, untrained_unknowns, usable
 from transduce.data.corpora import Files, Side, Splits, present
 from transduce.data.encoding import Chunk, chunks
 from transduce.data.notices import notices, unspaced
-from transduce.data.preparation import locate, prepare
+from transduce.data.preparation import Tokenizers, locate, prepare
 from transduce.data.settings import Data
 from transduce.data.tokenizers.base import Tokenizer
 
@@ -161,7 +162,7 @@ def survey(data: Data, cache: Path) -> Survey:
     """
     prepared = prepare(data, cache)
     gathered = {
-        name: _Gathering(files, data, prepared.source_tokenizer, prepared.target_tokenizer)
+        name: _Gathering(files, data, prepared.tokenizers, prepared.removed if name == "train" else {})
         for name, files in present(locate(data, cache)).items()
     }
     train = gathered["train"]
@@ -181,8 +182,9 @@ class _Gathering:
     except the samples.
     """
 
-    def __init__(self, files: Files, data: Data, source: Tokenizer, target: Tokenizer) -> None:
-        self.account = Account(files, data.lines)
+    def __init__(self, files: Files, data: Data, tokenizers: Tokenizers, removed: Removed) -> None:
+        source, target = tokenizers.both
+        self.account = Account(files, data.lines, removed=removed)
         self.samples: list[Sample] = []
         self.source, self.target = _SideGathering(source), _SideGathering(target)
         self._pairs, self._sources = array("Q"), array("Q")

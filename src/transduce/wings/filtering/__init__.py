@@ -1,0 +1,1 @@
+"""Filters of training data: which pairs to leave out, and why."""
