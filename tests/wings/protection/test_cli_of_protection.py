@@ -24,6 +24,7 @@ from transduce.data.tokenizers.text import Characters, Symbols, Words
 from transduce.search.greedy import Greedy
 from transduce.wings.alignment.sides import Side
 from transduce.wings.alignment.token_alignment import TokenAlignment
+from transduce.wings.labels.linear import LinearClassifier
 from transduce.wings.protection.placing import without
 from transduce.wings.protection.projection import unit_weights
 from transduce.wings.protection.text import units
@@ -112,6 +113,9 @@ def test_runs_whose_outputs_are_no_text_are_refused(source: Any, target: Any, to
     model = replace(transduce.load(trained, device="cpu"), tokenizers=sides, token_for_token=target is None)
     if told is None:
         Protection().check(model)
+        labels = replace(model, model=LinearClassifier.__new__(LinearClassifier))
+        with pytest.raises(UserError, match="this linear-classifier model does not write token by token"):
+            Protection().check(labels)
         return
     with pytest.raises(UserError, match=told):
         Protection().check(model)

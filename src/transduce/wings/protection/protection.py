@@ -12,6 +12,8 @@ from typing import Any
 from transduce.answers.answer import Answer, Output
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
+from transduce.core.protocols import Autoregressive, Deriving, Searching, can
+from transduce.core.registry import model_name
 from transduce.wings.alignment.alignments import check_text
 from transduce.wings.alignment.token_alignment import TokenAlignment
 from transduce.wings.protection.elements import elements_of
@@ -95,6 +97,8 @@ class Protection:
             what = "the model reads or writes numbers"
         elif model.sourced_target is not None or model.token_for_token:
             what = "the model writes labels of its source"
+        elif not any(can(type(model.model), way) for way in (Autoregressive, Deriving, Searching)):
+            what = f"this {model_name(type(model.model))} model does not write token by token"
         elif _symbols(target) and not _symbols(source):
             what = "the model writes symbols, such as phonemes, for a text"
         if what is not None:
