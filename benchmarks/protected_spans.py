@@ -1,7 +1,8 @@
 """How many protected spans come back, and in the right place? Spans are put into sentences by this program.
 
     python benchmarks/protected_spans.py RUN --pairs PAIRS.tsv --train TRAIN.tsv [--count 300] [--aligner RUN]
-                                         [--learned RUN] [--show N] [--out FILE.md] [--record FILE.json]
+        [--learned RUN] [--catalogue FILE.po] [--show N] [--out FILE.md] [--record FILE.json]
+    python benchmarks/protected_spans.py --train TRAIN.tsv --write-marks FILE.tsv
 
 PAIRS has the test sentences (a source, a tab, a reference), TRAIN the pairs of the run's training. A word aligner with
 fertilities learns from all of them, divided into words and signs, in both directions (grow-diag-final-and). Each
@@ -16,8 +17,14 @@ source and the output say so, by the same aligner: a tag pair encloses the words
 others that have a link; anything else stands beside a word that links to its neighbour in the source, with only words
 without links between them. It is right in the reference, which the model reads as if it had written it, if it stands
 where this program has put it, words without links apart. Spans of which no neighbour has a link in the output cannot be
-judged; their number is in the table. BLEU is of the sentences with each span as one mark, on both sides, and of the
-same sentences without spans.
+judged; their number is in the table. BLEU is of the sentences with each span as one mark, on both sides; of the outputs
+without their spans; and of the same sentences without spans.
+
+The second command writes the pairs of a training with marks put into 6 of 10, by the same alignment, as copied units: a
+letter of the private area of Unicode for each span, by its number in the sentence, so that any tokenizer has it as a
+unit. A run that has learned from them (--learned) reads a mark in the place of each span, and a mark of its output
+becomes the span. "Required" also demands every mark, or every span that the vocabulary can spell, of the search
+(``Constraints``). With --catalogue, the texts of a PO file are translated, too, and the spans counted.
 """
 
 from __future__ import annotations
@@ -35,8 +42,8 @@ from report import Report, machine, parse
 from sacrebleu.metrics.bleu import BLEU
 
 import transduce
-from transduce import Extras, Protection, Request
-from transduce.answers.answer import Answer
+from transduce import Constraints, Extras, Protection, Request, UserError
+from transduce.answers.answer import Output
 from transduce.data.corpora import text_lines
 from transduce.wings.alignment.corpus import align
 from transduce.wings.counted.alignment.training import learn_aligner
@@ -45,6 +52,9 @@ from transduce.wings.protection.text import units
 ALONE = ["{name}", "%s", "<br/>", "https://x.org/a?b=1", "a@x.org", "{{n}}", "`ls -l`", "12.345,67 €", "17"]
 TAGS = [("<b>", "</b>"), ("<i>", "</i>"), ('<a href="https://x.org">', "</a>"), ("<g id='1'>", "</g>")]
 MARK = "§"
+
+FIRST_ALONE, FIRST_OPEN, FIRST_CLOSE = 0xE000, 0xE010, 0xE018  # marks of spans, and of the tags of pairs
+PAIRS_OF_MARKS = 2
 
 Links = frozenset[tuple[int, int]]
 
@@ -215,16 +225,20 @@ def written(text: str, put: Sequence[Put]) -> tuple[str, list[list[int]]]:
 def cases(pairs: Sequence[tuple[str, str]], every: Sequence[Links]) -> Iterator[Case]:
     """A case for each pair in which spans can be put."""
     for number, ((source, reference), links) in enumerate(zip(pairs, every, strict=True)):
-        put, target = put_spans(number, source, links), []
-        for each in put:
-            if each.end is None:
-                target.append(replace(each, start=between(each.start, links)[0]))
-            else:
-                to = reached(links, each.start, each.end)
-                target.append(replace(each, start=min(to), end=max(to) + 1))
-        marked, starts = written(source, put)
-        if put:
-            yield Case(source, reference, put, marked, written(reference, target)[0], starts, links)
+        if put := put_spans(number, source, links):
+            yield case_of(source, reference, put, links)
+
+
+def case_of(source: str, reference: str, put: Sequence[Put], links: Links) -> Case:
+    target = []
+    for each in put:
+        if each.end is None:
+            target.append(replace(each, start=between(each.start, links)[0]))
+        else:
+            to = reached(links, each.start, each.end)
+            target.append(replace(each, start=min(to), end=max(to) + 1))
+    marked, starts = written(source, put)
+    return Case(source, reference, put, marked, written(reference, target)[0], starts, links)
 
 
 # ------------------------------------------------------------------ and looked for
@@ -283,36 +297,40 @@ def kept_share(sources: Sequence[str], outputs: Sequence[str]) -> tuple[int, int
 
 
 def measure(
-    name: str, answers: Sequence[Answer], forced: Sequence[Any], every: Sequence[Case], judge: Aligner, plain: float
+    name: str, outputs: Sequence[Any], forced: Sequence[Any], every: Sequence[Case], judge: Aligner, plain: float
 ) -> tuple[str, list[str]]:
     """The line of a way in the table; and what is wrong in the outputs, a case a line."""
-    texts = [answer.best.text for answer in answers]
+    texts = [output.text for output in outputs]
     kept, spans = kept_share([case.marked_source for case in every], texts)
-    bare = [bare_text(answer) for answer in answers]
+    bare = [bare_text(output, case) for case, output in zip(every, outputs, strict=True)]
     links = judge([(case.source, text) for case, text in zip(every, bare, strict=True)])
     verdicts, wrong = list[bool | None](), list[str]()
-    for case, answer, link in zip(every, answers, links, strict=True):
-        own = judged(case, answer.best.text, answer.best.spans or (), link, strict=False)
+    for case, output, link in zip(every, outputs, links, strict=True):
+        own = judged(case, output.text, output.spans or (), link, strict=False)
         verdicts += own
         failed = [put for put, right in zip(case.put, own, strict=True) if right is False]
-        wrong += [f"{put.texts}: {case.marked_source} => {answer.best.text}" for put in failed]
+        wrong += [f"{put.texts}: {case.marked_source} => {output.text}" for put in failed]
     in_reference = [
         ok
-        for case, output in zip(every, forced, strict=True)
+        for case, output in zip(every, forced, strict=False)
         for ok in judged(case, output.text, output.spans, case.links, strict=True)
     ]
     marked = bleu([one_mark(text) for text in texts], [one_mark(case.marked_reference) for case in every])
+    without = bleu(bare, [case.reference for case in every])
     row = (
         f"| {name} | {100 * kept / spans:.2f} | {share(verdicts)} | {verdicts.count(None)} | {share(in_reference)} "
-        f"| {marked:.2f} | {marked - plain:+.2f} |"
+        f"| {marked:.2f} | {without:.2f} | {without - plain:+.2f} |"
     )
     return row, wrong
 
 
-def bare_text(answer: Answer) -> str:
-    text = answer.best.text
-    for span in sorted((span for span in answer.best.spans or () if span.place), key=lambda span: -span.place[0]):
-        text = f"{text[: span.place[0]]} {text[span.place[1] :]}"
+def bare_text(output: Any, case: Case) -> str:
+    """An output without the spans that were put in."""
+    text, put_in = output.text, {start for starts in case.starts for start in starts}
+    spans = [span for span in output.spans or () if span.place and span.span.start in put_in]
+    for span in sorted(spans, key=lambda span: -span.place[0]):
+        before, after = text[: span.place[0]], text[span.place[1] :]
+        text = before + after if before.endswith(" ") or after[:1] in " .,;:!?" else f"{before} {after}"
     return " ".join(text.split())
 
 
@@ -321,7 +339,28 @@ def share(verdicts: Sequence[bool | None]) -> str:
     return f"{100 * sum(real) / max(1, len(real)):.2f}" if real else "–"
 
 
-def forced_outputs(model: transduce.Transducer, every: Sequence[Case], extras: Extras) -> list[Any]:
+# ------------------------------------------------------------------ ways
+
+
+@dataclass(frozen=True)
+class Found:
+    """A span of a source and its place in an output; None if it is lost."""
+
+    span: Any
+    place: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Written:
+    text: str
+    spans: Sequence[Found]
+
+
+def by_alignment(model: transduce.Transducer, every: Sequence[Case], extras: Extras) -> list[Output]:
+    return [answer.best for answer in model.answer(Request(case.marked_source, extras=extras) for case in every)]
+
+
+def forced_outputs(model: transduce.Transducer, every: Sequence[Case], extras: Extras) -> list[Output]:
     """The references with the spans of their sources, placed as if the model had written them."""
     found = list(model.answer([Request(case.source, target=case.reference) for case in every]))
     asked = [Request(case.marked_source, extras=extras) for case in every]
@@ -330,62 +369,175 @@ def forced_outputs(model: transduce.Transducer, every: Sequence[Case], extras: E
     return [answer.best for answer in extras.protect.complete(model, answers, rows, 64)]
 
 
+def searched(case: Case, text: str) -> Written:
+    """An output with the places of the source's spans in it, by their texts, in their order."""
+    protection, places = Protection(), dict[str, list[tuple[int, int]]]()
+    for span in protection.read(text).spans:
+        places.setdefault(span.text, []).append((span.start, span.end))
+    spans = protection.read(case.marked_source).spans
+    return Written(text, [Found(s, places[s.text].pop(0) if places.get(s.text) else None) for s in spans])
+
+
+def answered(model: transduce.Transducer, requests: Sequence[Request]) -> list[str]:
+    """The best output of each request; empty for one that cannot be answered."""
+    return [answer.best.text if answer.outputs else "" for answer in model.answer(requests, tolerant=True)]
+
+
+def required(model: transduce.Transducer, texts: Sequence[str]) -> Constraints | None:
+    """The phrases that the search must write, of those that the vocabulary can spell."""
+    phrases = list[str]()
+    for text in dict.fromkeys(texts):
+        try:
+            Constraints([text]).tokenized(model.lexicon)
+        except UserError:
+            continue
+        phrases.append(text)
+    return Constraints(phrases) if phrases else None
+
+
+def by_constraints(model: transduce.Transducer, every: Sequence[Case]) -> list[Written]:
+    requests = [
+        Request(case.marked_source, constraints=required(model, [text for put in case.put for text in put.texts]))
+        for case in every
+    ]
+    found = answered(model, requests)
+    return [searched(case, text) for case, text in zip(every, found, strict=True)]
+
+
+def with_marks(case: Case) -> tuple[str, dict[str, Any]]:
+    """The source with a mark in the place of each span, and the span of each mark."""
+    spans = {span.start: span for span in Protection().read(case.marked_source).spans}
+    roles, pairs = dict[int, str](), 0
+    for put, starts in zip(case.put, case.starts, strict=True):
+        if put.end is not None and pairs < PAIRS_OF_MARKS:
+            roles |= {starts[0]: chr(FIRST_OPEN + pairs), starts[1]: chr(FIRST_CLOSE + pairs)}
+            pairs += 1
+    text, last, alone, marks = "", 0, 0, dict[str, Any]()
+    for start in sorted(spans):
+        mark = roles.get(start, chr(FIRST_ALONE + alone))
+        alone += start not in roles
+        marks[mark] = spans[start]
+        text, last = text + case.marked_source[last:start] + mark, spans[start].end
+    return text + case.marked_source[last:], marks
+
+
+def by_marks(model: transduce.Transducer, every: Sequence[Case], demanded: bool) -> list[Written]:
+    """The outputs of a run that has learned to carry marks, with the spans in the places of their marks."""
+    marked = [with_marks(case) for case in every]
+    requests = [Request(text, constraints=required(model, list(marks)) if demanded else None) for text, marks in marked]
+    found = []
+    for text, (_, marks) in zip(answered(model, requests), marked, strict=True):
+        whole, places = "", dict[str, tuple[int, int]]()
+        for letter in text:
+            span = marks.get(letter)
+            if span is not None and letter not in places:
+                places[letter] = len(whole), len(whole) + len(span.text)
+                whole += span.text
+            elif not FIRST_ALONE <= ord(letter) < FIRST_CLOSE + 8:
+                whole += letter
+        found.append(Written(whole, [Found(span, places.get(mark)) for mark, span in marks.items()]))
+    return found
+
+
+def write_marks(train: Sequence[tuple[str, str]], path: Path) -> None:
+    """Writes the pairs of a training, with marks in 6 of 10."""
+    every, lines = Aligner(train)(train), list[str]()
+    for number, ((source, target), links) in enumerate(zip(train, every, strict=True)):
+        put = [] if random.Random(-number).random() < 0.4 else put_spans(number, source, links)
+        if put:
+            case = case_of(source, target, put, links)
+            one, marks = with_marks(case)
+            other = case.marked_reference
+            for mark, span in sorted(marks.items(), key=lambda each: -len(each[1].text)):
+                other = other.replace(span.text, mark, 1)
+            source, target = one, other
+        lines.append(f"{source}\t{target}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def catalogue(path: Path, model: transduce.Transducer) -> str:
+    """A line about the texts of a PO file that have spans: how many of them an output keeps."""
+    import polib  # type: ignore[import-untyped, unused-ignore]
+
+    entries = [entry for entry in polib.pofile(str(path)) if entry.msgid and entry.msgstr and not entry.obsolete]
+    pairs = [(" ".join(entry.msgstr.split()), " ".join(entry.msgid.split())) for entry in entries]
+    protection, extras = Protection(), Extras(protect=True)
+    pairs = [pair for pair in pairs if protection.read(pair[0]).spans]
+    requests = [Request(source, extras=extras) for source, _ in pairs]
+    found = [answer.best for answer in model.answer(requests)]
+    kept, spans = kept_share([source for source, _ in pairs], [output.text for output in found])
+    lost = sum(len(output.lost) for output in found)
+    return f"{path.name}: {len(pairs)} texts with {spans} spans; {100 * kept / spans:.2f} % kept, {lost} told as lost."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("run", type=Path, nargs="?")
+    parser.add_argument("--pairs", type=Path)
     parser.add_argument("--train", type=Path, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--aligner", type=Path)
     parser.add_argument("--learned", type=Path)
+    parser.add_argument("--write-marks", type=Path)
+    parser.add_argument("--catalogue", type=Path, nargs="*", default=[])
     parser.add_argument("--show", type=int, default=0, help="print so many wrong spans of each way")
     given = parse(parser)
-    pairs, train = (
-        [(one, other) for one, _, other in (line.partition("\t") for line in text_lines(path))]
-        for path in (given.pairs, given.train)
-    )
-    pairs = pairs[: given.count]
+    train = read(given.train)
+    if given.write_marks is not None:
+        write_marks(train, given.write_marks)
+        return
+    pairs = read(given.pairs)[: given.count]
     model = transduce.load(given.run, device="cpu")
     plain_outputs = [outputs[0].text for outputs in model.predict([source for source, _ in pairs])]
     further = [(source, output) for (source, _), output in zip(pairs, plain_outputs, strict=True)]
     judge = Aligner([*pairs, *train, *further])
     every = list(cases(pairs, judge(pairs)))
-    sources = [case.marked_source for case in every]
     there = {source: output for (source, _), output in zip(pairs, plain_outputs, strict=True)}
     plain = bleu([there[case.source] for case in every], [case.reference for case in every])
     lines = [
         "# Protected spans",
         "",
-        f"{len(every)} sentences with {sum(len(put.texts) for case in every for put in case.put)} spans. BLEU without "
-        f"spans: {plain:.2f}. {machine()}",
+        f"{len(every)} sentences with {sum(len(put.texts) for case in every for put in case.put)} spans. BLEU of the "
+        f"run without spans: {plain:.2f}. {machine()}",
         "",
-        "| way | kept, % | right in own output, % | not judged | right in the reference, % | BLEU, one mark | change |",
-        "|---|---|---|---|---|---|---|",
+        "| way | kept, % | right in own output, % | not judged | right in the reference, % | BLEU, one mark each "
+        "| BLEU, spans removed | change |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines), flush=True)
-    ways: list[tuple[str, Any, Extras]] = [
-        ("alignment by the run", model, Extras(protect=Protection())),
-        ("alignment by its attention alone", model, Extras(protect=Protection(), head=0)),
-    ]
-    if given.aligner:
-        aligner = transduce.load(given.aligner, device="cpu")
-        ways.append(("alignment by a word aligner", model, Extras(protect=Protection(), aligner=aligner)))
-    nothing = [Request(source) for source in sources]
-    unprotected = [(answer, answer) for answer in model.answer(nothing)]
-    kept, spans = kept_share(sources, [answer.best.text for answer, _ in unprotected])
-    without = bleu(
-        [one_mark(answer.best.text) for answer, _ in unprotected], [one_mark(case.marked_reference) for case in every]
-    )
-    lines.append(f"| none | {100 * kept / spans:.2f} | – | – | – | {without:.2f} | {without - plain:+.2f} |")
-    print(lines[-1], flush=True)
-    for name, one, extras in ways:
-        answers = list(one.answer([Request(source, extras=extras) for source in sources]))
-        row, wrong = measure(name, answers, forced_outputs(one, every, extras), every, judge, plain)
+
+    def tell(name: str, outputs: Sequence[Any], forced: Sequence[Any] = (), before: float = plain) -> None:
+        row, wrong = measure(name, outputs, forced, every, judge, before)
         lines.append(row)
-        print(row, flush=True)
-        if given.show:
-            print("\n".join(wrong[: given.show]))
-    Report.asked(given).write(lines, [given.run])
+        print("\n".join([row, *wrong[: given.show]]), flush=True)
+
+    raw = answered(model, [Request(case.marked_source) for case in every])
+    tell("none", [searched(case, text) for case, text in zip(every, raw, strict=True)])
+    aligned = {
+        "aligned by the run": Extras(protect=True),
+        "aligned by its attention alone": Extras(protect=True, head=0),
+    }
+    if given.aligner:
+        aligned["aligned by a word aligner"] = Extras(protect=True, aligner=transduce.load(given.aligner, device="cpu"))
+    for name, extras in aligned.items():
+        tell(name, by_alignment(model, every, extras), forced_outputs(model, every, extras))
+    tell("required of the search", by_constraints(model, every))
+    runs = [given.run]
+    if given.learned:
+        learned = transduce.load(given.learned, device="cpu")
+        own = answered(learned, [Request(case.source) for case in every])
+        before = bleu(own, [case.reference for case in every])
+        tell(f"marks, learned (a run of BLEU {before:.2f})", by_marks(learned, every, False), before=before)
+        tell("marks, learned and required", by_marks(learned, every, True), before=before)
+        runs.append(given.learned)
+    for path in given.catalogue:
+        lines += ["", catalogue(path, model)]
+        print(lines[-1], flush=True)
+    Report.asked(given).write(lines, runs)
+
+
+def read(path: Path) -> list[tuple[str, str]]:
+    return [(one, other) for one, _, other in (line.partition("\t") for line in text_lines(path))]
 
 
 if __name__ == "__main__":
