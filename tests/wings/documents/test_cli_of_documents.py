@@ -5,9 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from test_cli import Call
 
 import transduce
+from transduce.answers.request import Request
+from transduce.core.errors import DataError
+from transduce.wings.documents.glossary import Glossary
+from transduce.wings.serving.app import application
+from transduce.wings.serving.limits import Limits
 
 PAGE = "<p>ab <b>c</b> ba</p>\n<p>12</p>\n<p>aab</p>\n"
 
@@ -67,3 +73,43 @@ def test_options_that_a_document_cannot_have(
     assert status == 2
     assert told in err
     assert "Traceback" not in err
+
+
+def test_the_server_translates_documents(trained: Path, tmp_path: Path) -> None:
+    model = transduce.load(trained, device="cpu")
+    page = tmp_path / "a.html"
+    page.write_text(PAGE, encoding="utf-8")
+    transduce.translate_document(model, page, tmp_path / "b.html")
+    sent = {"file": ("a.html", PAGE.encode())}
+    with TestClient(application({"reverse": model}, limits=Limits(texts=1))) as client:
+        found = client.post("/document", files=sent)
+        assert found.content == (tmp_path / "b.html").read_bytes()
+        assert found.headers["x-units"].startswith("2 units translated")
+        assert "a.html" in found.headers["content-disposition"]
+        for wrong, data, told in (
+            ({"file": ("a.pdf", b"x")}, {}, "documents with this ending are not read"),
+            ({"file": ("../a.xlf", b"<x")}, {}, "a.xlf:1: this is no XML"),
+            (sent, {"column": "a"}, "has no columns"),
+            (sent, {"sentences": "?"}, "the code of a language"),
+            (sent, {"glossary": "a"}, "a term, a tab and its translation"),
+            ({"file": ("a.txt", b"a" * 20_000)}, {}, "the server takes 10,000"),
+        ):
+            refused = client.post("/document", files=wrong, data=data)
+            assert refused.status_code == 400, refused.text
+            assert told in refused.text
+        assert client.post("/document", json={}).status_code == 400
+
+
+def test_the_server_and_python_take_terms(trained: Path) -> None:
+    model = transduce.load(trained, device="cpu").changed({}, size=8)
+    asked = Glossary.of([["ab", "cc", "dd"]]).applied(Request("ab c"))
+    assert asked.constraints is not None
+    assert asked.constraints.required == [("cc", "dd")]
+    (answer,) = model.answer([asked])
+    with TestClient(application({"reverse": model})) as client:
+        for rows in ([["ab", "cc", "dd"]], ["ab\tcc\tdd"]):
+            (found,) = client.post("/predict", json={"source": "ab c", "glossary": rows}).json()["answers"]
+            assert found["text"] == answer.best.text
+        assert "glossary, row 1: 'ab'" in client.post("/predict", json={"source": "a", "glossary": ["ab"]}).text
+    with pytest.raises(DataError, match=r"glossary, row 2: ''"):
+        Glossary.of([["a", "b"], []])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,17 +34,28 @@ class Glossary:
         without text, and lines that begin with "#", are left out. Raises DataError, which names the line, for any
         other.
         """
+        rows = ((f"{path}:{n}", line.split("\t")) for n, line in enumerate(text_lines(path), 1) if _is_row(line))
+        return cls._of(rows, str(path))
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[str]]) -> Glossary:
+        """The glossary of rows, each of which has a term and one form of its translation or more. Raises DataError,
+        which counts the rows from 1, for any other.
+        """
+        return cls._of(((f"glossary, row {number}", row) for number, row in enumerate(rows, 1)), "the glossary")
+
+    @classmethod
+    def _of(cls, rows: Iterable[tuple[str, Sequence[str]]], name: str) -> Glossary:
         terms: dict[Units, list[tuple[Units, tuple[str, ...]]]] = {}
-        for number, line in enumerate(text_lines(path), 1):
-            term, *forms = (cell.strip() for cell in line.split("\t"))
-            if not line.strip() or line.startswith("#"):
-                continue
+        for place, row in rows:
+            term, *forms = (cell.strip() for cell in row) if row else [""]
             units = units_of(term)
             if not units or not any(forms):
-                raise DataError(f"{path}:{number}: {line[:60]!r}: a term, a tab and its translation were expected")
+                shown = "\t".join(row)[:60]
+                raise DataError(f"{place}: {shown!r}: a term, a tab and its translation were expected")
             terms.setdefault(_lower(units), []).append((units, tuple(filter(None, forms))))
         if not terms:
-            raise DataError(f"{path} has no terms: each line has a term, a tab and its translation")
+            raise DataError(f"{name} has no terms: each line has a term, a tab and its translation")
         return cls(terms)
 
     def forms(self, source: str) -> list[tuple[str, ...]]:
@@ -79,6 +90,10 @@ def units_of(text: str) -> Units:
         found += [each for each in (word, letter.strip()) if each]
         word = ""
     return tuple(found)
+
+
+def _is_row(line: str) -> bool:
+    return bool(line.strip()) and not line.startswith("#")
 
 
 def _lower(units: Units) -> Units:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from transduce.answers.answer import Answer, with_warnings
@@ -62,31 +63,53 @@ class _Task:
     marked: Marked
     lines: Sequence[_Line]
 
+    @property
+    def texts(self) -> list[str]:
+        return [text for line in self.lines for text, _ in line.sentences]
 
-def translate(
-    document: Document, ask: Asking, answer: Answering, sentences: Sentences | None = None, markup: bool = True
-) -> tuple[bytes, Counts]:
-    """The content of the document with the translations of its units, and what became of them.
 
-    ``ask`` makes a request of each text, and ``answer`` answers requests in order. A text of several lines is read line
-    by line; ``sentences`` divides lines further. If ``markup`` is True, requests of units with markup ask for its place
-    in the output.
+@dataclass(frozen=True)
+class Translation:
+    """A document that is being translated: its texts, in order, and what became of its units.
+
+    ``document`` is read line by line, and ``sentences`` divides lines further. If ``markup`` is True, the texts have
+    names for the markup inside units, and ``requests`` ask for the places of these names in the output.
     """
-    counts = Counts(kept=document.kept)
-    tasks = list(_tasks(document, sentences, markup, counts))
-    texts = [(task, text) for task in tasks for line in task.lines for text, _ in line.sentences]
-    protected = Protecting()
-    asked = zip(texts, ask(text for _, text in texts), strict=True)
-    requests = (protected(request) if task.marked.named else request for (task, _), request in asked)
-    answers = iter(answer(requests))
-    translations: dict[Unit, Parts] = {}
-    for task in tasks:
-        parts = _answered(task, answers, counts)
-        if parts is not None:
-            translations[task.unit] = parts
-    for _ in answers:  # so that what comes at the end is told
-        pass
-    return document.written(translations), counts
+
+    document: Document
+    sentences: Sentences | None = None
+    markup: bool = True
+    counts: Counts = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", Counts(kept=self.document.kept))
+
+    @cached_property
+    def _tasks(self) -> list[_Task]:
+        return list(_tasks(self.document, self.sentences, self.markup, self.counts))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """What the model is to translate."""
+        return [text for task in self._tasks for text in task.texts]
+
+    def requests(self, asked: Iterable[Request]) -> Iterator[Request]:
+        """The requests for the ``texts``, of which ``asked`` has the rest that is wanted."""
+        protected = Protecting()
+        named = (task.marked.named for task in self._tasks for _ in task.texts)
+        return (protected(request) if each else request for request, each in zip(asked, named, strict=True))
+
+    def content(self, answers: Iterable[Answer]) -> bytes:
+        """The content of the file, with the answers to the ``requests``. Sets the ``counts``."""
+        given = iter(answers)
+        translations: dict[Unit, Parts] = {}
+        for task in self._tasks:
+            parts = _answered(task, given, self.counts)
+            if parts is not None:
+                translations[task.unit] = parts
+        for _ in given:  # so that what comes at the end is told
+            pass
+        return self.document.written(translations)
 
 
 def _tasks(document: Document, sentences: Sentences | None, markup: bool, counts: Counts) -> Iterator[_Task]:
@@ -167,7 +190,8 @@ def write_translation(
     sentences: str | None = None,
 ) -> Counts:
     """Translates the document ``source`` to the file ``out``, and tells what became of its units. ``sentences`` is the
-    language of the source, if its texts are to be divided into sentences. The others are as for ``translate``.
+    language of the source, if its texts are to be divided into sentences. ``ask`` makes a request of each text, and
+    ``answer`` answers requests in order.
 
     Raises UserError if the two files have different endings.
     """
@@ -178,11 +202,12 @@ def write_translation(
     if not document.units and not document.kept:
         log.warning("%s has no text to translate, and %s is a copy of it", source, out)
     markup = any(unit.tags for unit in document.units) and places_markup(transducer)
-    content, counts = translate(document, ask, answer, divide, markup)
+    translation = Translation(document, divide, markup)
+    content = translation.content(answer(translation.requests(ask(translation.texts))))
     write_file(out, lambda scratch: _put(scratch, content))
     if document.units or document.kept:
-        log.warning("%s: %s", out, counts)
-    return counts
+        log.warning("%s: %s", out, translation.counts)
+    return translation.counts
 
 
 def _put(path: Path, content: bytes) -> None:

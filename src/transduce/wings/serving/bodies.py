@@ -41,7 +41,26 @@ class Source(Body):
         return [self.source] if isinstance(self.source, str) else list(self.source or ())
 
 
-class Predict(Source):
+class WithTerms(Body):
+    """The key ``glossary``: rows, each with a term and its translation, and perhaps other forms of it. A row is a list,
+    or a text with tabs.
+    """
+
+    glossary: list[str | list[str]] = []
+
+    @property
+    def terms(self) -> list[list[str]]:
+        return [row.split("\t") if isinstance(row, str) else row for row in self.glossary]
+
+
+class Document(WithTerms):
+    """The keys of /document, as for ``transduce predict``; the document is the field file of a form."""
+
+    column: str | None = None
+    sentences: str | None = None
+
+
+class Predict(Source, WithTerms):
     """The keys of /predict and /n-best, as for ``transduce predict``. ``protect`` is true, or names kinds of spans."""
 
     prefix: str = ""

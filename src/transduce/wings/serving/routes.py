@@ -19,6 +19,7 @@ from transduce.wings.alignment.attention_weights import AttentionChoice
 from transduce.wings.protection.protection import Protection
 from transduce.wings.serving import bodies
 from transduce.wings.serving.catalogue import Catalogue
+from transduce.wings.serving.documents import Documents, with_terms
 from transduce.wings.serving.events import events
 from transduce.wings.serving.service import Service
 from transduce.wings.serving.uploads import shown_source, sources_of
@@ -45,6 +46,7 @@ def verbs(catalogue: Catalogue) -> APIRouter:
     _add(router, "/align", bodies.Align, verb.align)
     _add(router, "/complete", bodies.Complete, verb.complete)
     _add(router, "/stream", bodies.Stream, verb.stream)
+    _add(router, "/document", bodies.Document, Documents(catalogue).translated)
     return router
 
 
@@ -83,6 +85,7 @@ class Verbs:
         )
         with sources_of(service, given, files) as sources:
             requests = [Request(each, body.prefix, constraints, body.nbest, None, extras) for each in sources]
+            requests = with_terms(requests, body, self._limits)
             found = await service.answer(requests, client)
             if len(found) * (body.nbest or 1) > MANY:
                 return await asyncio.to_thread(_answers, service, found, files)
