@@ -90,10 +90,10 @@ def test_the_server_keeps_spans(trained: Path) -> None:
         (own,) = next(model.predict(["<b>ab</b> {x}"], extras=Extras(protect=True)))[:1]
         assert found["text"] == own.text
         assert [span["text"] for span in found["spans"]] == ["<b>", "</b>", "{x}"]
-        asked = {"source": "1,5 {x} Q", "protect": ["number"], "patterns": ["Q"], "figures": "de-en"}
+        asked = {"source": "1,5 {x} Q(", "protect": ["number"], "phrases": ["Q("], "figures": "de-en"}
         (one,) = client.post("/predict", json=asked).json()["answers"]
-        assert [span.get("written", span["text"]) for span in one["spans"]] == ["1.5", "Q"]
-        for wrong in ({"protect": ["x"]}, {"patterns": ["("]}, {"figures": "de-en"}, {"protect": True, "figures": "x"}):
+        assert [span.get("written", span["text"]) for span in one["spans"]] == ["1.5", "Q("]
+        for wrong in ({"protect": ["x"]}, {"phrases": [""]}, {"figures": "de-en"}, {"protect": True, "figures": "x"}):
             refused = client.post("/predict", json={"source": "a", **wrong})
             assert refused.status_code == 400, wrong
 

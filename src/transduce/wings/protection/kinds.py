@@ -31,17 +31,17 @@ _MAIL = r"A-Za-z0-9\u00c0-\u024f\-"
 KINDS: Mapping[str, re.Pattern[str]] = {
     name: re.compile("|".join(several))
     for name, several in {
-        "code": [r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)"],
+        "code": [r"(?<!`)(`+)(?!`).{1,999}?(?<!`)\1(?!`)"],
         "markup": [
-            r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>",
+            r"<!--.{0,999}?-->|<!\[CDATA\[.{0,999}?\]\]>|<\?.{0,999}?\?>",
             r"</?[A-Za-z][\w:.\-]*(?:\s(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)?/?>",
             r"&(?:[A-Za-z]\w*|#\d+|#[xX][0-9A-Fa-f]+);",
         ],
         "url": [
-            rf"(?<![A-Za-z0-9])(?:[A-Za-z][A-Za-z0-9+.\-]*://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]+",
-            rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]+\.)+(?:{_HOST})(?![\w\-@])(?:/[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]*)?",
+            rf"(?<![A-Za-z0-9])(?:[A-Za-z][A-Za-z0-9+.\-]{{0,30}}://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]+",
+            rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}(?:{_HOST})(?![\w\-@])(?:/[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]*)?",
         ],
-        "email": [rf"[{_MAIL}._%+]+@[{_MAIL}]+(?:\.[{_MAIL}]+)+"],
+        "email": [rf"(?<![{_MAIL}._%+])[{_MAIL}._%+]{{1,64}}@[{_MAIL}]{{1,63}}(?:\.[{_MAIL}]{{1,63}}){{1,9}}"],
         "placeholder": [
             r"\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}|[$#%]\{[^{}]*\}",
             rf"\{{\s*\w+\s*,\s*(?:{_ICU})\b{_NESTED}\}}",
@@ -55,7 +55,8 @@ KINDS: Mapping[str, re.Pattern[str]] = {
         ],
     }.items()
 }
-"""The kinds of spans and their patterns. Of several that begin at one character the first one counts."""
+"""The kinds of spans and their patterns. Each has a limit to its length, or tries each character once, so that the time
+for a line does not grow with the square of its length. Of several that begin at one character the first one counts."""
 
 OWN = "own"  # the kind of a span that a pattern of the user finds
 _CLOSING = {")": "(", "]": "[", "}": "{"}

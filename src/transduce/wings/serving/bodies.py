@@ -71,7 +71,7 @@ class Predict(Source, WithTerms):
     frames: bool = False
     replace_unknowns: bool = False
     protect: bool | list[str] = False
-    patterns: list[str] = []
+    phrases: list[str] = []
     figures: str | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -105,17 +106,17 @@ class Verbs:
         self._limits.check_texts("required and forbidden", 1 + len(body.required) + len(body.forbidden))
 
     def _protection(self, body: bodies.Predict) -> Protection | None:
-        """The protection that a body asks for. Raises RequestError for a wrong kind, pattern or language."""
-        if not (body.protect or body.patterns):
+        """The protection that a body asks for. Raises RequestError for a wrong kind, phrase or language."""
+        if not (body.protect or body.phrases):
             if body.figures is not None:
                 raise RequestError("figures is for protected spans: give protect = true too")
             return None
-        for pattern in body.patterns:
-            self._limits.check_text("a pattern", pattern)
+        for phrase in body.phrases:
+            self._limits.check_text("a phrase", phrase)
+        kinds = body.protect if isinstance(body.protect, list) else ()
+        phrases = [re.escape(phrase) for phrase in body.phrases]  # a pattern could take all time
         try:
-            return Protection.of(
-                body.protect if isinstance(body.protect, list) else (), body.patterns, None, body.figures
-            )
+            return Protection.of(kinds, phrases, None, body.figures)
         except UserError as error:
             raise RequestError(str(error)) from None
 
