@@ -69,7 +69,7 @@ def test_a_model_that_is_no_better_than_one_output_is_told() -> None:
 @pytest.mark.parametrize(
     ("loss", "why"),
     [
-        (7e10, "is 7e+10, and the untrained model's loss was 4"),
+        (7e10, "is 70,000,000,000, and the untrained model's loss was 4"),
         (math.nan, "no validation loss was"),
         (math.inf, "no validation loss was"),
     ],
@@ -82,7 +82,7 @@ def test_a_model_whose_loss_has_exploded_is_unusable(loss: float, why: str) -> N
 
 def test_a_divergence_after_the_best_model_is_told() -> None:
     (line,) = conclusions(Curve([1, 2], [10, 95], [1.0, 1e5], 4.0), Rank("per", 10, 1.0), NONE, True)
-    assert "training diverged after the best model: the last validation loss is 1e+05" in line
+    assert "training diverged after the best model: the last validation loss is 100,000" in line
 
 
 def judged(run: Path, losses: Sequence[float], constant: Constant | None = None) -> Events:
@@ -100,7 +100,7 @@ def judged(run: Path, losses: Sequence[float], constant: Constant | None = None)
 
 def test_a_diverged_training_ends_with_an_error(tmp_path: Path) -> None:
     """After it has saved its state, so that --resume can go on from it, too."""
-    with pytest.raises(DivergenceError, match=r"usable: training diverged: the best .* is 7e\+10"):
+    with pytest.raises(DivergenceError, match=r"usable: training diverged: the best .* is 70,000,000,000"):
         judged(tmp_path, [7e10, 8e10])
     assert (tmp_path / "checkpoints" / "last" / "state.json").exists()
 

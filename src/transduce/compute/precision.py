@@ -16,6 +16,7 @@ from torch import nn
 from transduce.compute.packing import ONEDNN, HalfPacking, OneDNNPacking, multiplies_halves, pack
 from transduce.compute.processor import multiplies_tiles
 from transduce.core.errors import UserError
+from transduce.core.finite import readable
 
 Precision = Literal["float32", "bfloat16", "float16", "int8"]  # only the native engine has int8
 PrecisionSetting = Literal["auto", "float32", "bfloat16"]
@@ -67,7 +68,7 @@ def choose_precision(setting: PrecisionSetting, device: torch.device) -> Precisi
     if device.type != "cpu":
         return PrecisionChoice("float32")
     ratio = _bfloat16_time()
-    measured = f"here a product in bfloat16 takes {ratio:.2g} times as long as in float32, and"
+    measured = f"here a product in bfloat16 takes {readable(ratio, 2)} times as long as in float32, and"
     if ratio < FASTER:
         return PrecisionChoice("bfloat16", f"{measured} less than {FASTER:g} is faster in training")
     return PrecisionChoice("float32", f"{measured} only less than {FASTER:g} would be faster in training")

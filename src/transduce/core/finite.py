@@ -51,3 +51,9 @@ def first_wrong(x: NDArray[Any], largest: float = LARGEST) -> int | None:
         return None  # NaN and infinity would be the smallest or the largest number
     wrong = ~(abs(x.ravel()) <= largest)
     return int(wrong.argmax()) if wrong.any() else None
+
+
+def readable(number: float, digits: int) -> str:
+    """The number with so many significant digits, as people read it: "12,300" and never "1.23e+04"."""
+    text = f"{number:.{digits}g}"
+    return f"{float(text):,.0f}" if "e+" in text else text

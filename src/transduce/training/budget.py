@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 
 from transduce.core.errors import UserError
+from transduce.core.finite import readable
 
 Clock = Literal["wall", "processor"]
 
@@ -79,7 +80,7 @@ class Budget:
             return None
         needed = math.ceil(self.steps / steps * seconds / 60)
         return (
-            f"the clock will end training after about {_rounded(reached)} of {self.steps:,} updates "
+            f"the clock will end training after about {readable(reached, 2)} of {self.steps:,} updates "
             f"(training.minutes = {self.minutes:g}). All of them take about {needed} minutes here: --minutes {needed}, "
             "or use more threads or a faster machine"
         )
@@ -87,11 +88,6 @@ class Budget:
 
 REACHED = 0.7  # a budget whose minutes reach a smaller share of its updates is too slow
 KNOWN_AFTER = 60.0  # seconds of training after which the speed is known
-
-
-def _rounded(count: float) -> str:
-    """A number with two significant digits."""
-    return f"{float(f'{count:.2g}'):,.0f}"
 
 
 # ----------------------------------------------------------------- validation

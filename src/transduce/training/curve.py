@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transduce.core.errors import StoppedError
+from transduce.core.finite import readable
 from transduce.metrics.base import metric
 from transduce.runs.checkpoints import Rank
 
@@ -68,14 +69,14 @@ def unusable(curve: Curve, best: Rank, constant: Constant | None) -> str | None:
     learned = constant is not None and best.measure != "loss" and best.value < constant.value
     if learned or not curve.exploded(best.loss):
         return None
-    if not math.isfinite(best.loss):
+    if curve.untrained is None or not math.isfinite(best.loss):
         return (
             "no validation loss was a finite number: this model gives the validation targets no probability, or "
             "training diverged"
         )
     return (
-        f"training diverged: the best model's loss is {best.loss:.4g}, and the untrained model's loss was "
-        f"{curve.untrained:.4g}"
+        f"training diverged: the best model's loss is {readable(best.loss, 4)}, and the untrained model's loss was "
+        f"{readable(curve.untrained, 4)}"
     )
 
 
@@ -89,13 +90,14 @@ def conclusions(curve: Curve, best: Rank, constant: Constant | None, ended: bool
         sign = -1 if metric(best.measure).higher_is_better else 1
         lines.append(
             f"warning: the best model has learned nothing that {best.measure} measures: it has "
-            f"{sign * best.value:.3g}, and the same output for every source ({constant.text[:40]!r}) has "
-            f"{sign * constant.value:.3g}. Train for longer, with another training.optimizer.rate, or check the data"
+            f"{readable(sign * best.value, 3)}, and the same output for every source ({constant.text[:40]!r}) has "
+            f"{readable(sign * constant.value, 3)}. Train for longer, with another training.optimizer.rate, or "
+            "check the data"
         )
     if curve.losses and curve.exploded(curve.losses[-1]):
         lines.append(
-            f"warning: training diverged after the best model: the last validation loss is {curve.losses[-1]:.4g}. "
-            "Lower training.optimizer.rate or training.clip, or lengthen the warm-up"
+            "warning: training diverged after the best model: the last validation loss is "
+            f"{readable(curve.losses[-1], 4)}. Lower training.optimizer.rate or training.clip, or lengthen the warm-up"
         )
     elif ended and not lines:
         late = by_loss = curve.late_gain(curve.losses, curve.untrained)

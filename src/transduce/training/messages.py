@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from transduce.core.finite import readable
 from transduce.runs.checkpoints import saved_step
 from transduce.training.updating import MadeUpdate
 
@@ -27,8 +28,8 @@ def diverged(update: MadeUpdate, last: Path) -> str:
     saved = f"The last good state is in {last} (--resume continues it)" if saved_step(last) else "None is saved"
     loss = float(update.total) / (update.count or math.nan)
     return (
-        f"update {update.step}: the loss is {loss:.4g} and the gradient's norm {float(update.norm):.4g}. {saved}; "
-        f"{REMEDY}"
+        f"update {update.step}: the loss is {readable(loss, 4)} and the gradient's norm "
+        f"{readable(float(update.norm), 4)}. {saved}; {REMEDY}"
     )
 
 

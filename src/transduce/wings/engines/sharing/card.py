@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.core.config.user_data import SPLITS, borrowed
+from transduce.core.finite import readable
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Card:
                 yield "**These are no scores of the task that was learned**: the test data are other data."
             yield ""
         if self.validation:
-            measured = ", ".join(f"{name} {value:.4g}" for name, value in self.validation.items())
+            measured = ", ".join(f"{name} {readable(value, 4)}" for name, value in self.validation.items())
             yield from (f"During training, this checkpoint had on the validation data: {_plain(measured)}.", "")
         if not self.scores and not self.validation:
             yield from ("None were measured.", "")

@@ -102,6 +102,8 @@ def _print_table(found: list[Found]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from transduce.core.finite import readable
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("run", overflow="fold")
     table.add_column("recipe", overflow="fold")
@@ -110,11 +112,11 @@ def _print_table(found: list[Found]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("trained", no_wrap=True)
     for each in found:
-        scores = [f"{name} {score:.4g}" for name, score in each.scores.items() if name != "loss"]
+        scores = [f"{name} {readable(score, 4)}" for name, score in each.scores.items() if name != "loss"]
         table.add_row(
             each.run,
             each.recipe or "–",
-            ", ".join(scores or [f"{name} {score:.4g}" for name, score in each.scores.items()]) or "–",
+            ", ".join(scores or [f"{name} {readable(score, 4)}" for name, score in each.scores.items()]) or "–",
             "–" if each.updates is None else f"{each.updates:,}",
             "–" if each.minutes is None else f"{each.minutes:.1f}",
             "–" if each.megabytes is None else f"{each.megabytes:.1f}",

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.errors import UserError
+from transduce.core.finite import readable
 from transduce.core.protocols import Autoregressive, can
 from transduce.core.registry import model_name
 from transduce.search.forcing import shifted
@@ -70,7 +71,7 @@ class GradientReach:
         for k, norm in enumerate(self.norms, 1):
             bar = "█" * max(0, BAR + round(math.log2(norm / most))) if norm > 0 else ""
             rows.append(f"{k:4}  {norm:9.3g}  {bar}")
-        about = f"half-life {self.half_life:.3g} tokens, from {self.positions} losses"
+        about = f"half-life {readable(self.half_life, 3)} tokens, from {self.positions} losses"
         return ["back       norm  a column less is half", *rows, about]
 
     def record(self) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def plot(curves: Sequence[tuple[str, GradientReach]], path: str | Path) -> None:
     for number, (name, reach) in enumerate(curves):
         hue, dashes = HUES[number % len(HUES)], "-" if number < len(HUES) else "--"
         xs = range(1, len(reach.norms) + 1)
-        axes.plot(xs, reach.norms, dashes, color=hue, linewidth=1.8, label=f"{name}: {reach.half_life:.3g}")
+        axes.plot(xs, reach.norms, dashes, color=hue, linewidth=1.8, label=f"{name}: {readable(reach.half_life, 3)}")
         axes.plot(xs, [reach.fitted(x) for x in xs], ":", color=hue, linewidth=1)
     axes.set_yscale("log")
     axes.set_xlabel("tokens between the loss and the state", color=FAINT)

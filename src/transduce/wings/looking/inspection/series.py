@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
+from transduce.core.finite import readable
 from transduce.core.protocols import Density, can
 from transduce.core.registry import model_name
 from transduce.core.types import EOS, Forecasts, Hypothesis, Padded
@@ -86,7 +87,7 @@ class SeriesReading:
         head = ["step", "channel", "given", *(curve.name for curve in curves)]
         rows = [
             [str(s + 1), str(c + 1), _number(self.given[s, c])]
-            + [f"{_number(curve.mean[s, c])} ± {curve.deviation[s, c]:.3g}" for curve in curves]
+            + [f"{_number(curve.mean[s, c])} ± {readable(curve.deviation[s, c], 3)}" for curve in curves]
             for s, c in np.ndindex(*self.given.shape)
         ]
         low, high = self.forecast.ends(0.9)
