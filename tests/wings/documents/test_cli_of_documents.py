@@ -36,6 +36,15 @@ def test_predict_translates_a_document(
     assert (counts.translated, counts.kept) == (2, 0)
 
 
+def test_placeholders_of_a_document_are_kept_without_an_option(trained: Path, tmp_path: Path, call: Call) -> None:
+    catalogue, out = tmp_path / "a.po", tmp_path / "b.po"
+    catalogue.write_text('msgid "ab %d ba {n}"\nmsgstr ""\n\nmsgid "aab"\nmsgstr "x"\n', encoding="utf-8")
+    status, _, err = call("predict", trained, catalogue, "--device=cpu", f"--out={out}")
+    written = out.read_text(encoding="utf-8").splitlines()[1]
+    assert status == 0, err
+    assert (written.count("%d"), written.count("{n}")) == (1, 1)
+
+
 def test_sentences_and_columns(trained: Path, tmp_path: Path, call: Call) -> None:
     table, out = tmp_path / "a.tsv", tmp_path / "b.tsv"
     table.write_text("n\ttext\n1\tThis is one. That is two.\n", encoding="utf-8")

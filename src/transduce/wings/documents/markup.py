@@ -15,21 +15,26 @@ from transduce.wings.documents.document import Parts, Tag
 from transduce.wings.documents.inline import partners
 
 log = logging.getLogger("transduce")
-MARKUP = "markup"  # the kind of span that names of tags are
+PROTECTED = ("markup", "placeholder")  # kinds of spans: names of tags, and what a program fills in
 
 
-def places_markup(transducer: Transducer) -> bool:
-    """True if the model can say where markup belongs in an output. Otherwise a warning says why."""
+def has_spans(text: str) -> bool:
+    """True if a text has names of tags, or placeholders."""
+    return bool(service("protection")(PROTECTED).read(text).pieces)
+
+
+def places_spans(transducer: Transducer) -> bool:
+    """True if the model can say where spans belong in an output. Otherwise a warning says why."""
     try:
         service("check extras")(transducer, _protecting(NO_EXTRAS))
     except UserError as error:
-        log.warning("markup inside a text is written after the text: %s", error)
+        log.warning("markup inside a text is written after the text, and placeholders may be lost: %s", error)
         return False
     return True
 
 
 class Protecting:
-    """Lets requests ask for the places of markup in their outputs, too."""
+    """Lets requests ask for the places of spans in their outputs, too."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Extras, Extras]] = {}
@@ -45,8 +50,8 @@ class Protecting:
 def _protecting(extras: Extras) -> Extras:
     given = extras.protect
     if given is None:
-        return replace(extras, protect=service("protection")([MARKUP]))
-    return replace(extras, protect=replace(given, kinds=[*given.kinds, MARKUP]))
+        return replace(extras, protect=service("protection")(PROTECTED))
+    return replace(extras, protect=replace(given, kinds=[*dict.fromkeys([*given.kinds, *PROTECTED])]))
 
 
 @dataclass(frozen=True)

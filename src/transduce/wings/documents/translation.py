@@ -16,7 +16,7 @@ from transduce.core.errors import UserError
 from transduce.core.files import write_file
 from transduce.wings.documents.document import Document, Parts, Unit, has_words, margins
 from transduce.wings.documents.formats import is_document, open_document
-from transduce.wings.documents.markup import Marked, Protecting, places_markup
+from transduce.wings.documents.markup import Marked, Protecting, has_spans, places_spans
 from transduce.wings.documents.sentences import Sentences
 
 log = logging.getLogger("transduce")
@@ -37,10 +37,10 @@ class Counts:
 
     def __str__(self) -> str:
         told = {
-            "had a translation and stay": self.kept,
-            "without a letter stay": self.wordless,
-            "could not be answered and stay": self.unanswered,
-            "have their markup after the text, because its place is not known": self.unplaced,
+            "already translated": self.kept,
+            "without a letter": self.wordless,
+            "not answered": self.unanswered,
+            "with their markup after the text, because its place is not known": self.unplaced,
         }
         more = [f"{count:,} {what}" for what, count in told.items() if count]
         return ", ".join([f"{self.translated:,} units translated", *more])
@@ -73,7 +73,8 @@ class Translation:
     """A document that is being translated: its texts, in order, and what became of its units.
 
     ``document`` is read line by line, and ``sentences`` divides lines further. If ``markup`` is True, the texts have
-    names for the markup inside units, and ``requests`` ask for the places of these names in the output.
+    names for the markup inside units, and ``requests`` ask for the places of these names and of placeholders in the
+    output.
     """
 
     document: Document
@@ -96,8 +97,7 @@ class Translation:
     def requests(self, asked: Iterable[Request]) -> Iterator[Request]:
         """The requests for the ``texts``, of which ``asked`` has the rest that is wanted."""
         protected = Protecting()
-        named = (task.marked.named for task in self._tasks for _ in task.texts)
-        return (protected(request) if each else request for request, each in zip(asked, named, strict=True))
+        return (protected(each) if self.markup and has_spans(each.source) else each for each in asked)
 
     def content(self, answers: Iterable[Answer]) -> bytes:
         """The content of the file, with the answers to the ``requests``. Sets the ``counts``."""
@@ -180,6 +180,13 @@ def document_among(files: Sequence[Path], out: Path | None, asked: bool, unfit: 
     return document
 
 
+def keeps_spans(document: Document, transducer: Transducer) -> bool:
+    """True if the document has markup or placeholders inside its units, and the model can say where they belong. If it
+    cannot, a warning says so.
+    """
+    return any(unit.tags or has_spans(unit.text) for unit in document.units) and places_spans(transducer)
+
+
 def write_translation(
     source: Path,
     out: Path,
@@ -201,8 +208,7 @@ def write_translation(
     document = open_document(source, column)
     if not document.units and not document.kept:
         log.warning("%s has no text to translate, and %s is a copy of it", source, out)
-    markup = any(unit.tags for unit in document.units) and places_markup(transducer)
-    translation = Translation(document, divide, markup)
+    translation = Translation(document, divide, keeps_spans(document, transducer))
     content = translation.content(answer(translation.requests(ask(translation.texts))))
     write_file(out, lambda scratch: _put(scratch, content))
     if document.units or document.kept:

@@ -14,9 +14,8 @@ from transduce.answers.request import Request, requests_for
 from transduce.core.errors import RequestError
 from transduce.wings.documents.formats import parse
 from transduce.wings.documents.glossary import Glossary
-from transduce.wings.documents.markup import places_markup
 from transduce.wings.documents.sentences import Sentences
-from transduce.wings.documents.translation import Translation
+from transduce.wings.documents.translation import Translation, keeps_spans
 from transduce.wings.serving import bodies
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.limits import Limits
@@ -61,9 +60,9 @@ class Documents:
         """The texts of a document. Raises RequestError or DataError for one that cannot be read, or is too long."""
         name = PurePosixPath(file.name).name[-60:]
         document = parse(file.content, PurePosixPath(name).suffix.lower(), name, body.column)
-        markup = any(unit.tags for unit in document.units) and places_markup(service.transducer)
+        spans = keeps_spans(document, service.transducer)
         divide = None if body.sentences is None else Sentences(body.sentences)
-        translation = Translation(document, divide, markup)
+        translation = Translation(document, divide, spans)
         for text in translation.texts:
             self._limits.check_text("a text of the document", text)
         return translation
