@@ -169,7 +169,7 @@ def test_another_source_than_text_is_refused(tmp_path: Path, tiny: dict[str, Any
 
     with pytest.raises(UserError, match="Casing changes texts, and the source is a signal"):
         check_augmentation((Casing(),), Signals())
-    with pytest.raises(UserError, match=r"Casing changes texts, and the source of this run is absent"):
+    with pytest.raises(UserError, match=r"it changes texts, and the source of this run is absent"):
         api.train(
             "language-model",
             tmp_path / "run",
@@ -177,6 +177,10 @@ def test_another_source_than_text_is_refused(tmp_path: Path, tiny: dict[str, Any
             pairs=[("", "ab")] * 40,
             progress=False,
         )
+    words = [("V;PST\twalk", "walked"), ("V;PRS\ttalk", "talks")] * 20
+    for recipe, pairs in {"inflection-small": words, "labelled": [(f"x\t{b}", b) for _, b in words]}.items():
+        with pytest.raises(UserError, match=r"training\.robust: it changes texts, and the source .* no plain text"):
+            api.train(recipe, tmp_path / recipe, {"training.robust": True}, pairs=pairs, progress=False)
     with pytest.raises(UserError, match=r"sampled-pieces cuts words into other pieces, and the source has no pieces"):
         api.train("reverse", tmp_path / "run", tiny | {"training.augmentation": ["sampled-pieces"]}, progress=False)
     capitals = {"type": "casing", "cases": ["capitals"], "share": 1.0}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from transduce.core.errors import UserError
+from transduce.core.errors import DataError, UserError
 from transduce.core.types import UNK, Batch, Padded
 from transduce.data.base import Feed
 from transduce.data.batching import Place
@@ -77,12 +77,11 @@ class Variation:
         tokenizer = self.tokenizers.both[number]
         changed = [place for place, (old, new, _) in enumerate(rows) if getattr(old, side) != getattr(new, side)]
         texts = [getattr(pair, side) for place in changed for pair in rows[place][:2]]
-        ids = tokenizer.encode(texts) if texts else []
+        ids = _encoded(tokenizer, texts)
         found = [row for *_, row in rows]
         for place, before, after in zip(changed, ids[::2], ids[1::2], strict=True):
-            good = (
-                list(before) == list(found[place]) and UNK not in after and bool(getattr(rows[place][1], side).strip())
-            )
+            known = before == found[place] and after is not None and UNK not in after
+            good = known and bool(getattr(rows[place][1], side).strip())
             found[place] = after if good else None
         return found
 
@@ -152,14 +151,13 @@ def check_texts(
     """A line for people if some of the changed pairs cannot be learned, from the first ``SURVEYED`` pairs. Raises
     UserError if the source is no plain text, and if no changed pair can be learned.
     """
-    source = tokenizers.source
-    if source.numeric or source.factors > 1 or not tokenizers.conditional:
-        raise UserError(
-            f"training.augmentation: {type(kinds[0]).__name__} changes texts, and the source of this run is "
-            f"{'absent' if not tokenizers.conditional else 'no plain text'}: leave it out"
-        )
     chosen = np.linspace(0, len(pairs) - 1, min(SURVEYED, len(pairs))).astype(np.int64)
     batch = pairs.batch(np.unique(chosen))
+    if not (tokenizers.conditional and _plain(tokenizers.source, batch.source)):
+        raise UserError(
+            "training.augmentation, or training.robust: it changes texts, and the source of this run is "
+            f"{'no plain text' if tokenizers.conditional else 'absent'}: leave it out"
+        )
     found = Variation(kinds, tokenizers, lines, seed)(_rows(batch.source), _rows(batch.target), batch.ids, 0)
     if not found.stays:
         return ()
@@ -171,6 +169,26 @@ def check_texts(
         )
     share = found.stays / found.changed
     return (f"augmentation: {share:.0%} of the changed pairs stay as they are, because {why}",)
+
+
+def _plain(source: Tokenizer, rows: Padded) -> bool:
+    """True if ids of the source say its text, at least in one of the rows: the source is no signal or series, and has no
+    labels or features before its text.
+    """
+    if source.numeric or source.factors > 1 or source.columns > 1:
+        return False
+    ids = _rows(rows)
+    return any(before == after for before, after in zip(ids, _encoded(source, _decoded(source, ids)), strict=True))
+
+
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Any]:
+    """The ids of each text; None for a text that the tokenizer cannot read, such as a word without its features."""
+    try:
+        return tokenizer.encode(texts) if texts else []
+    except DataError:
+        if len(texts) == 1:
+            return [None]
+    return [ids for text in texts for ids in _encoded(tokenizer, [text])]
 
 
 def _rows(side: Padded) -> list[list[int]]:
