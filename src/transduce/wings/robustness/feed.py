@@ -172,8 +172,8 @@ def check_texts(
 
 
 def _plain(source: Tokenizer, rows: Padded) -> bool:
-    """True if ids of the source say its text, at least in one of the rows: the source is no signal or series, and has no
-    labels or features before its text.
+    """True if ids of the source say its text, at least in one of the rows: the source is no signal or series, and has
+    no labels or features before its text.
     """
     if source.numeric or source.factors > 1 or source.columns > 1:
         return False
