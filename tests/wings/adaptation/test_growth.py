@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from transduce import api
 from transduce.core.types import UNK
 from transduce.data.tokenizers.text import Bpe, Characters, TextTokenizer, Unigram, Words
-from transduce.wings.adaptation.pieces import LEAST, parts
+from transduce.wings.adaptation.pieces import LEAST, _cut, _pair, parts
 from transduce.wings.labels.tokenizer import Labelled
 
 OLD = ["the dog sees the cat", "the cats see the dogs", "then they hear them"] * 3
@@ -47,6 +47,15 @@ def test_each_new_bpe_piece_is_reached() -> None:
     for piece in grown.entries[len(old) :]:
         if piece.startswith("▁") and len(piece) > 1:
             assert grown.tokens(grown.encode([piece[1:]])[0][:-1]) == [piece]
+
+
+def test_words_are_cut_as_the_library_cuts_them() -> None:
+    record = Bpe(60).learn(OLD).as_json()["model"]
+    ranks = {_pair(merge): rank for rank, merge in enumerate(record["merges"])}
+    library = Bpe(60).learn(OLD)
+    for word in ("then", "these", "dogsees", "them"):
+        assert _cut(f"▁{word}", ranks) == library.tokens(library.encode([word])[0][:-1])
+    assert _cut("abab", {("b", "a"): 0, ("a", "b"): 1}) == ["a", "ba", "b"]
 
 
 @pytest.mark.parametrize("unit", [Bpe, Unigram])
