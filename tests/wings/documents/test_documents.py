@@ -166,6 +166,12 @@ def test_xliff_2() -> None:
     assert (whole.count("<target>"), document.kept) == (2, 1)
 
 
+def test_literal_text_of_xliff() -> None:
+    document = read("<xliff><unit><source><![CDATA[a < b]]> da<!-- c --></source></unit></xliff>", ".xlf")
+    assert texts(document) == ["a < b da"]
+    assert b"<target>A &lt; B DA<!-- c --></target>" in shouted(document)
+
+
 def test_messages() -> None:
     document = read(PO, ".po")
     whole = shouted(document).decode()

@@ -113,8 +113,9 @@ def runs(text: str, inner: Sequence[Token]) -> list[Run]:
         token = inner[place]
         end = place
         raw = text[token.start : token.end]
-        if (token.kind == "other" and "CDATA[" in raw) or raw.startswith("]]>"):
-            literal = not raw.startswith("]]>")
+        if token.kind == "other" and (raw.endswith("<![CDATA[") or raw.startswith("]]>")):
+            literal = raw.endswith("<![CDATA[")
+            found.append(Run(token.start, token.end, ""))  # the text takes its place
         elif token.kind == "text":
             found.append(Run(token.start, token.end, raw if literal else text_of(raw)))
         else:
