@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import polib
 import pytest
 from openpyxl.worksheet.table import Table
 
-from transduce.core.errors import DataError, UserError
+from transduce.core.errors import DataError, MissingPackageError, UserError
 from transduce.wings.documents import encoded
 from transduce.wings.documents.document import Document, Tag
 from transduce.wings.documents.formats import FORMATS, is_document, parse
@@ -337,10 +338,14 @@ def test_markup_on_its_way_through_a_model() -> None:
     assert Marked(["a ", opening, "b", closing], False).text == "a b"
 
 
-def test_sentences() -> None:
+def test_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(Sentences("de-AT")("Er kam am 3. Mai. Ja.")) == 2
     assert Sentences("de")("Das ist z. B. gut.  Ja.") == ["Das ist z. B. gut.  ", "Ja."]
     with pytest.raises(UserError, match="code of a language"):
         Sentences("German language")
+    monkeypatch.setitem(sys.modules, "sentencex", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'transduce\[documents\]'"):
+        Sentences("de")
 
 
 def test_escapes() -> None:

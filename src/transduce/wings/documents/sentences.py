@@ -11,8 +11,9 @@ CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*")
 
 
 class Sentences:
-    """Divides texts of a ``language``, a code such as "de". Raises UserError for anything else than a code, and
-    MissingPackageError if the library is not installed.
+    """Divides texts of a ``language``, a code such as "de" or "de-AT". The library divides languages that it does not
+    know as it divides English or a relative. Raises UserError for anything else than a code, and MissingPackageError if
+    the library is not installed.
     """
 
     def __init__(self, language: str) -> None:
@@ -25,7 +26,7 @@ class Sentences:
                 "to divide texts into sentences needs sentencex: pip install 'transduce[documents]'"
             ) from error
         self._segment: Any = sentencex.segment
-        self._language = language
+        self._language = language.partition("-")[0]  # it knows no regions
 
     def __call__(self, text: str) -> list[str]:
         """The sentences, each with the white space after it."""
