@@ -69,6 +69,7 @@ def put_back(source: str, target: str, links: str, **options: Any) -> str:
         ("Nimm `ls -l {x}` und ``a`b``.", ["`ls -l {x}`", "``a`b``"]),
         ("我有3个苹果,看https://x.org/a吧{name}。", ["3", "https://x.org/a", "{name}"]),
         ("{a}{b}%s%s", ["{a}", "{b}", "%s", "%s"]),
+        ("<1>a</1> <3 b> <2/>", ["<1>", "</1>", "3", "<2/>"]),
         ("", []),
     ],
 )  # fmt: skip
@@ -149,6 +150,7 @@ def test_what_the_model_reads(source: str, text: str) -> None:
         ("a <b>{x}</b>", "A", "0-0", "A <b>{x}</b>"),
         ("a <b> b </b> c", "A B C", "0-0 1-1 2-2", "A <b> B </b> C"),
         # unclosed, and closed without being opened
+        ("a <0>b</0> c", "B A C", "0-1 1-0 2-2", "<0>B</0> A C"),
         ("a <b>b c", "A B C", "0-0 1-1 2-2", "A <b>B C"),
         ("a b</b> c", "A B C", "0-0 1-1 2-2", "A B</b> C"),
         # crossing
