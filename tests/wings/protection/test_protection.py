@@ -12,6 +12,7 @@ from transduce.answers.answer import Output
 from transduce.core.errors import RequestError, UserError
 from transduce.wings.alignment.sides import Side
 from transduce.wings.alignment.token_alignment import TokenAlignment
+from transduce.wings.protection.elements import elements_of, partners
 from transduce.wings.protection.kinds import KINDS, find_spans, own_patterns
 from transduce.wings.protection.text import units
 
@@ -165,6 +166,11 @@ def test_what_the_model_reads(source: str, text: str) -> None:
         ("<p>a</p>", "A.", "0-0", "<p>A.</p>"),
         ("a<br/>", "A.", "0-0", "A.<br/>"),
         ("<br/><b>a b</b>", "B A.", "0-1 1-0", "<br/><b>B A.</b>"),
+        # a sign that only the output has is not in a pair
+        ("b <i>a</i>", "B A.", "0-0 1-1 1-2", "B <i>A</i>."),
+        # what stands beside a pair does not come into it, and may stand at its beginning
+        ("<b>a b d e</b> {x}c", "A B C D E", "0-0 1-1 2-3 3-4 4-2", "<b>A B C D E</b> {x}"),
+        ("<b>a</b> b{x} c", "B A C", "0-1 1-0 2-2", "B{x} <b>A</b> C"),
         ("a{x}b", "A B", "0-0 1-1", "A{x}B"),
         ("我<b>爱</b>你{x}。", "我恨你。", "0-0 1-1 2-2 3-3", "我<b>恨</b>你{x}。"),
         ("我 {x} 爱", "I love", "0-0 1-1", "I {x} love"),
@@ -173,6 +179,14 @@ def test_what_the_model_reads(source: str, text: str) -> None:
 )
 def test_where_spans_come_back(source: str, target: str, links: str, written: str) -> None:
     assert put_back(source, target, links) == written
+
+
+def test_tags_have_their_partners_and_neighbours_stay_together() -> None:
+    protection = Protection()
+    assert partners(protection.read("<b><i>a</b> b</b> c").pieces) == {0: 2}
+    assert partners(protection.read("<b>a<b>b</b></b>").pieces) == {0: 3, 1: 2}
+    (both,) = elements_of(protection.read("a {x}{y}b").pieces, [1, 1])
+    assert (both.pieces, both.binds) == ([0, 1], (1.0, 3.0))
 
 
 def test_fifty_spans_stay_in_order() -> None:
