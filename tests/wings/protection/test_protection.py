@@ -171,6 +171,8 @@ def test_what_the_model_reads(source: str, text: str) -> None:
         # what stands beside a pair does not come into it, and may stand at its beginning
         ("<b>a b d e</b> {x}c", "A B C D E", "0-0 1-1 2-3 3-4 4-2", "<b>A B C D E</b> {x}"),
         ("<b>a</b> b{x} c", "B A C", "0-1 1-0 2-2", "B{x} <b>A</b> C"),
+        # two pairs never share a word
+        ("<b>a</b> <i>b</i> c", "A C", "0-0 1-0 2-1", "<b>A</b> <i>C</i>"),
         ("a{x}b", "A B", "0-0 1-1", "A{x}B"),
         ("我<b>爱</b>你{x}。", "我恨你。", "0-0 1-1 2-2 3-3", "我<b>恨</b>你{x}。"),
         ("我 {x} 爱", "I love", "0-0 1-1", "I {x} love"),
