@@ -133,8 +133,8 @@ def test_a_word_that_a_token_needs_decides_where_attention_does_not() -> None:
     protection = Protection()
     read = protection.read("a {x} b")
     spans = [(0, 1), (2, 3), (3, 3)]
-    sides = [Side(text, spans, [0, 1, None], False) for text in ("a b", "B A")]
-    flat = TokenAlignment(torch.ones(3, 3) / 3, *sides)
+    one, other = (Side(text, spans, [0, 1, None], False) for text in ("a b", "B A"))
+    flat = TokenAlignment(torch.ones(3, 3) / 3, one, other)
     assert read.units == [(0, 1), (2, 3)]
     falls_TW = np.array([[0.0, 2.0], [2.0, 0.0], [0.0, 0.0]])  # "B" needs "b", and "A" needs "a"
     output = transduce.Output("B A", (), None, 0.0, ())
