@@ -530,8 +530,10 @@ def test_translate(client: TestClient, model: transduce.Transducer) -> None:
     assert answer.json()["detectedLanguage"][0]["language"] == "de"
     answer = client.post("/translate", json={"q": "abc", "source": "fr", "target": "en"})
     assert answer.json() == {"error": "fr to en is not translated here. Known: de to en"}
-    answer = client.post("/translate", json={"q": "abc", "target": "en", "format": "html"})
-    assert "format = 'html'" in answer.json()["error"]
+    answer = client.post("/translate", json={"q": "<b>abc</b>", "target": "en", "format": "html"})
+    assert answer.json()["translatedText"] == f"<b>{best[0]}</b>"
+    answer = client.post("/translate", json={"q": "abc", "target": "en", "format": "docx"})
+    assert "format = 'docx'" in answer.json()["error"]
     (source, target) = client.get("/languages").json()
     assert (source["code"], source["targets"], target["targets"]) == ("de", ["en"], [])
 

@@ -10,8 +10,9 @@ from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict
 
 from transduce.answers.answer import Answer
-from transduce.answers.request import Request
+from transduce.answers.request import NO_EXTRAS, Extras, Request
 from transduce.core.errors import RequestError
+from transduce.wings.protection.protection import Protection
 from transduce.wings.serving import bodies
 from transduce.wings.serving.bodies import Index
 from transduce.wings.serving.catalogue import Catalogue
@@ -56,8 +57,9 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
         """The translation of a text, or of each text of a list."""
         body, _ = await bodies.read(request, Translate)
         check(request, body.api_key)
-        if body.format != "text":
-            raise RequestError(f"format = {body.format[:60]!r}: text was expected; the server reads no markup")
+        if body.format not in ("text", "html"):
+            raise RequestError(f"format = {body.format[:60]!r}: text or html was expected")
+        extras = Extras(protect=Protection(["markup"])) if body.format == "html" else NO_EXTRAS
         service = _service(catalogue, body.source, body.target)
         texts = [body.q] if isinstance(body.q, str) else body.q
         limits.check_texts("q", len(texts))
@@ -68,7 +70,7 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
         for line in lines:
             limits.check_text("a line of q", line)
         nbest = body.alternatives + 1 if body.alternatives else None
-        asked = [Request(line, nbest=nbest) for line in lines if line.strip()]
+        asked = [Request(line, nbest=nbest, extras=extras) for line in lines if line.strip()]
         found = iter(await service.answer(asked, request.client))
         every = [_joined(text, found, body.alternatives) for text in texts]
         one = isinstance(body.q, str)
