@@ -14,6 +14,7 @@ def test_public_names_are_pinned() -> None:
         "Constraints",
         "Extras",
         "Output",
+        "Protection",
         "Request",
         "RequestError",
         "Transducer",
@@ -26,6 +27,7 @@ def test_public_names_are_pinned() -> None:
         "register",
         "sweep",
         "train",
+        "translate_document",
     ]
     assert sorted(transduce.__all__) == sorted(expected)
     assert all(getattr(transduce, name) is not None for name in expected)
