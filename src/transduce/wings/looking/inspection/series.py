@@ -87,7 +87,7 @@ class SeriesReading:
         head = ["step", "channel", "given", *(curve.name for curve in curves)]
         rows = [
             [str(s + 1), str(c + 1), _number(self.given[s, c])]
-            + [f"{_number(curve.mean[s, c])} ± {readable(curve.deviation[s, c], 3)}" for curve in curves]
+            + [f"{_number(curve.mean[s, c])} ± {readable(float(curve.deviation[s, c]), 3)}" for curve in curves]
             for s, c in np.ndindex(*self.given.shape)
         ]
         low, high = self.forecast.ends(0.9)
