@@ -24,8 +24,10 @@ from transduce.data.corpora import lines
 from transduce.metrics.base import metric
 from transduce.wings.recipes.origins.multi30k import Language, Multi30k
 
-FROM_NOTHING = ['data.units={joint={type="bpe", size=2000}}', "model.encoder.dropout=0.4", "model.decoder.dropout=0.4"]
-GROWN = ["init.vocabulary=extend", "training.optimizer.rate=1e-3", "training.schedule.warmup=50"]
+SHORT = "training.schedule.warmup=50"  # of all systems, because the budget is short
+UNITS = 'data.units={joint={type="bpe", size=2000}}'
+FROM_NOTHING = [UNITS, "model.encoder.dropout=0.4", "model.decoder.dropout=0.4", SHORT]
+GROWN = ["init.vocabulary=extend", "training.optimizer.rate=1e-3", SHORT]
 SYSTEMS: dict[str, list[str]] = {
     "from nothing": FROM_NOTHING,
     "grown": [*GROWN, "init.keep_old=0"],
