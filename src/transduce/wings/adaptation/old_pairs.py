@@ -89,8 +89,8 @@ def _as_table(files: Files) -> dict[str, Any]:
 
 @dataclass
 class OldLoss(Callback):
-    """Tells at the end of training how much worse the new run predicts the old run's validation set: the loss of both,
-    in nats per byte of the targets, because tokens may differ. ``others`` are the callbacks to tell.
+    """Tells at the end of training how much worse the new run predicts the old run's validation set. It gives the loss
+    of both, in nats per byte of the targets, because tokens may differ. ``others`` are the callbacks to tell.
     """
 
     init: Init

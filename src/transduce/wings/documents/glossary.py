@@ -19,8 +19,8 @@ Units = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Glossary:
-    """The forms of each term's translation, by the units of the term in lower case: the term as it is written, and the
-    forms, of which one is enough.
+    """The terms by their units in lower case. Each has its own spelling, and the forms of its translation, of which one
+    is enough.
 
     A term is found as whole words, the longest first. One in small letters is found in any case, any other only as it
     is written.

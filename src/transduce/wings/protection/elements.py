@@ -54,8 +54,8 @@ def _elements(
 
 
 def _binds(first: Piece, last: Piece) -> tuple[float, float]:
-    """How much the units before the first piece and after the last one count: a tag that opens belongs to what follows,
-    one that closes to what is before it, and a piece to a neighbour that it touches.
+    """How much the units before the first piece and after the last one count. A tag that opens belongs to the text
+    after it, and one that closes to the text before it. Another piece belongs to a neighbour that it touches.
     """
     left, right = first.role == "close", last.role == "open"
     if first.role == last.role == "alone":

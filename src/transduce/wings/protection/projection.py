@@ -23,7 +23,7 @@ NEAR = 0.25  # how much a unit counts for a gap beside the next nearer one
 
 @dataclass
 class Element:
-    """What is placed as one: pieces that stand in one gap of the source, or a pair of tags with what it encloses.
+    """Pieces that are placed together: those in one gap of the source, or a pair of tags with all pieces inside.
 
     ``range`` are the source gaps of its first and its last piece; ``pieces`` the indices of pieces, of a pair the tags.
     ``inner`` are the elements between a pair's tags. ``binds``: how much the units before and after the gap count.
@@ -100,8 +100,8 @@ def place_all(elements: Sequence[Element], weights_VW: Numbers) -> None:
 
 
 def _place(elements: Sequence[Element], inside: Range, within: Range, weights_VW: Numbers) -> None:
-    """Places elements of a stretch of the source (``inside``) in a stretch of the output (``within``): pairs first, the
-    one with the largest weight first, so that no two overlap; then what stands alone, outside of all pairs.
+    """Places elements of a stretch of the source (``inside``) in a stretch of the output (``within``). Pairs come
+    first, by their weights, so that no two overlap. Then the others are placed outside of all pairs.
     """
     taken = list[Range]()
     pairs = [each for each in elements if each.encloses]
@@ -129,8 +129,8 @@ def _place(elements: Sequence[Element], inside: Range, within: Range, weights_VW
 
 
 def _stretch(range: Range, within: Range, taken: Sequence[Range], weights_VW: Numbers) -> tuple[float, Range]:
-    """The stretch of output units that come most from this range of the source, with the weight of it: the largest sum
-    of what each unit has from the range beyond what it has from elsewhere.
+    """The stretch of output units that come most from this range of the source, and its weight. A unit counts with its
+    weight from the range, less its weight from elsewhere; the stretch has the largest sum.
     """
     start, end = range
     inside_V = weights_VW[:, start:end].sum(1)

@@ -63,7 +63,7 @@ def _parts(start: int, end: int, cut: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Piece:
-    """What is taken out of a source together: a span, and signs that have nothing else beside them.
+    """A span that is taken out of a source, with the signs that have nothing else beside them.
 
     ``at`` is the index in the text that the model reads before which it stood. ``role`` is open or close for a tag,
     otherwise alone. ``name`` is the name of a tag. ``spaced``: whether white space, or the end of the source, was
@@ -126,8 +126,8 @@ class ProtectedText:
         return (text.strip() if any(map(str.isalnum, text)) else ""), _moved(pieces, text)
 
     def _joined(self) -> list[str | None]:
-        """For each span the text between the one before it and it, if they stand together: only space is there, or,
-        between two that are no tags, only space and signs without brackets and quotes.
+        """For each span, the text between it and the span before, if they stand together; otherwise None. Between them
+        is only space. Between two spans that are no tags, there may be signs, but no brackets and no quotes.
         """
         found: list[str | None] = [None]
         for one, other in pairwise(self.spans):
@@ -138,8 +138,8 @@ class ProtectedText:
         return found[: len(self.spans)]
 
     def _hulls(self) -> list[tuple[int, int]]:
-        """For each span its ends with the signs that have nothing else beside them: brackets and quotes around spans
-        that stand together, and signs after the ones that begin the source.
+        """For each span, its start and its end with the signs that have nothing else beside them. These are brackets
+        and quotes around spans that stand together, and signs after the spans that begin the source.
         """
         found, source = [(span.start, span.end) for span in self.spans], self.source
         joined = [*self._joined(), None]

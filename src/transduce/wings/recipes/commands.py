@@ -62,8 +62,8 @@ def recipes(
 
 
 def print_list(names: list[str]) -> None:
-    """Prints the lines of recipes, below the headings of their tasks. In a narrow terminal, what a recipe learns stands
-    on a line of its own; a pipe gets one line for each recipe.
+    """Prints the lines of recipes, below the headings of their tasks. A narrow terminal gets two lines for each recipe,
+    and a pipe gets one.
     """
     from transduce.wings.recipes.tasks import TASKS, task_of
 

@@ -172,8 +172,8 @@ def check_texts(
 
 
 def _plain(source: Tokenizer, rows: Padded) -> bool:
-    """True if ids of the source say its text, at least in one of the rows: the source is no signal or series, and has
-    no labels or features before its text.
+    """True if the ids of at least one row say the text of the source. A signal and a series have no text. Labels and
+    features before a text hide it.
     """
     if source.numeric or source.factors > 1 or source.columns > 1:
         return False

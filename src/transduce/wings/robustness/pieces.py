@@ -24,12 +24,12 @@ Cut = Callable[[str, Generator], list[int]]
 
 @dataclass(frozen=True)
 class SampledPieces:
-    """Cuts the words of a ``share`` of the pairs into other pieces of the vocabulary than usual, anew in each epoch, so
-    that a model knows a word by its parts.
+    """Cuts the words of a ``share`` of the pairs into other pieces than usual, anew in each epoch. So a model knows a
+    word by its parts.
 
     For ``bpe`` it is BPE-dropout (Provilkov et al. 2020): each merge of two pieces is left out with the probability
     ``rate``. For ``unigram`` it is subword regularisation (Kudo 2018): a cut is drawn in proportion to its probability
-    to the power of 1 - ``rate``, so 0 draws by the model's probability and 1 draws all cuts alike. ``side`` is the
+    to the power of 1 - ``rate``. So 0 draws by the model's probability, and 1 draws all cuts alike. ``side`` is the
     source, the target or both. Raises UserError if a number is not from 0 to 1, and for a vocabulary without pieces.
     """
 

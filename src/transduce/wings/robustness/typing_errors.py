@@ -24,10 +24,10 @@ MOST = 3  # slips in a word
 class TypingErrors(OneByOne):
     """Puts typing errors into a ``share`` of the sources. The target stays.
 
-    Each word of two or more letters has an error with a probability that is drawn for each source from 0 to ``rate``,
-    and further ones, three at most, each with the same probability.
+    A probability from 0 to ``rate`` is drawn for each source. Each word of two or more letters has an error with this
+    probability, and up to three more errors, each with the same probability.
     ``errors`` = "typing" are slips of the fingers: a letter is left out, doubled, exchanged with the next one, replaced
-    by a neighbouring key or followed by one. Keys of QWERTY stand for Latin letters; in another script, a letter of the
+    by a neighbouring key or followed by one. Keys of QWERTY stand for Latin letters. In another script, a letter of the
     same word takes the place of the key. "spelling" are errors of people who find English spelling hard, by the model
     of the recipe ``spelling``. Raises UserError if a number is not from 0 to 1.
     """

@@ -24,7 +24,7 @@ _OPPOSITE = {"LEFT": "RIGHT", "RIGHT": "LEFT", "LESS": "GREATER", "GREATER": "LE
 
 @dataclass(frozen=True)
 class Cell:
-    """A character of a page with the marks on it: its start and its end in the text, and what is drawn."""
+    """A character of a page with the marks on it: its start and its end in the text, and its picture as text."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""``transduce doctor``: what this machine can do, and what is missing."""
+"""``transduce doctor``: the abilities of this machine, and the packages that are missing."""
 
 from __future__ import annotations
 

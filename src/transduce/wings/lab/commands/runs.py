@@ -14,9 +14,9 @@ DEPTH = 4  # folders below the given one; a run's own folders are not looked int
 
 @dataclass(frozen=True)
 class Found:
-    """A run directory. ``recipe`` is what the command of its first training named, ``scores`` are those of the best
-    checkpoint on the validation data, ``megabytes`` is the size of its weights, and ``trained`` is when a training
-    began last. None for what is not known.
+    """A run directory. ``recipe``: of the command of its first training. ``scores``: of the best checkpoint, on the
+    validation data. ``megabytes``: of its weights. ``trained``: when the last training began. A fact that is not known
+    is None.
     """
 
     run: str
@@ -67,7 +67,7 @@ def directories(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def described(run: Path, folder: Path) -> Found:
-    """What the files of a run directory tell. A file that is damaged or missing tells nothing."""
+    """The facts that the files of a run directory tell. A file that is damaged or missing tells nothing."""
     from contextlib import suppress
 
     from transduce.core.errors import UserError

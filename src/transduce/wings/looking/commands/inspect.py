@@ -64,9 +64,9 @@ def inspect(
     """Show the attention while the model writes its output, or another view.
 
     Without an option: the attention; for a chain, the posterior probabilities of its labels; for a word aligner, its
-    links. Options show the frames of a CTC model, the units of a joint n-gram model, the phrases of a phrase-based
-    model, the hypotheses of a beam search, a series with its forecast, the reach of gradients, the rank of a
-    Transformer's states, or the units of a recurrent model.
+    links. Options show the frames of a CTC model, the units of a joint n-gram model, or the phrases of a phrase-based
+    model. Others show the hypotheses of a beam search, a series with its forecast, the reach of gradients, the rank of
+    a Transformer's states, or the units of a recurrent model.
 
     \b
     Examples:

@@ -95,11 +95,11 @@ class PageOrderTokenizer(Recorded):
 class PageOrder:
     """A unit for the text of a picture of a line: ``text`` is the unit of the characters from left to right.
 
-    A model with CTC reads a page from its left edge. In Hebrew and Arabic, letters run from right to left, and numbers
-    and Latin words from left to right. So tokens have the order of the page, and outputs have the order of reading
+    A model with CTC reads a page from its left edge. Hebrew and Arabic letters run from right to left, and numbers and
+    Latin words from left to right. So tokens have the order of the page, and outputs have the order of reading
     (Unicode's bidirectional algorithm). For text without such letters nothing changes. ``direction`` is the direction
-    of the pages, "ltr" or "rtl"; "auto" takes that of most letters in the first 1,000 texts. Raises DataError for
-    another direction.
+    of the pages, "ltr" or "rtl"; "auto" takes the direction of most letters in the first 1,000 texts. Raises DataError
+    for another direction.
     """
 
     text: Unit
