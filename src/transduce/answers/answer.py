@@ -36,7 +36,7 @@ class Output:
     model, has the indices of the first and the last frame of each token except the end. Both are None if they were not
     requested. ``missing`` has the required phrases that the output lacks, each with its alternatives. ``spans``, if
     requested, has the protected spans of the source (``KeptSpan`` of the wing protection) and their places in ``text``.
-    The tokens are those of the model, which has read and written the text without them.
+    The tokens belong to the model, which has read and written the text without them.
 
     ``deviations`` has the standard deviation of each number of a forecast, in the units of ``text``. It is empty if the
     model gives none. The log-probabilities of numbers are log-densities, in the same units.

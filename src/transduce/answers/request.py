@@ -27,7 +27,7 @@ class Extras:
     does. ``attention``, ``head`` and ``after`` choose one attention of the model that aligns, as in
     ``AttentionChoice``; by default the average of all. Raises RequestError for one of these four if nothing is aligned.
 
-    ``protect``: the spans of sources that stay as they are, a ``Protection`` of the wing protection, or True for all
+    ``protect``: the spans of sources that do not change, a ``Protection`` of the wing protection, or True for all
     kinds. Spans need an alignment, too. Raises RequestError for alignments of an output with spans.
     """
 

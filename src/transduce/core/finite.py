@@ -54,6 +54,6 @@ def first_wrong(x: NDArray[Any], largest: float = LARGEST) -> int | None:
 
 
 def readable(number: float, digits: int) -> str:
-    """The number with so many significant digits, as people read it: "12,300" and never "1.23e+04"."""
+    """The number with this many significant digits, for people: "12,300" and never "1.23e+04"."""
     text = f"{number:.{digits}g}"
     return f"{float(text):,.0f}" if "e+" in text else text

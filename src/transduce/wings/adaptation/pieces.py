@@ -25,8 +25,8 @@ def grown(record: Any, theirs: Any) -> Any:
     new texts. Old pieces keep their ids, and new ones follow.
 
     Letters that are new are all taken, and then the most frequent new pieces, at most one for every four old ones, or
-    500. Of ``bpe``, old merges come first, so a text is cut as before, and then new merges join its pieces. Of
-    ``unigram``, a new piece has its probability in the other model, but is at least a little more probable than its old
+    500. A ``bpe`` vocabulary has the old merges first, so a text is cut as before, and then new merges join its pieces.
+    A new ``unigram`` piece has its probability in the other model, but is at least a little more probable than its old
     cut. Raises DataError if the two are of different kinds.
     """
     kind = record["model"]["type"]

@@ -1,4 +1,4 @@
-"""A document: units of text to translate, in order, and everything else, which stays as it is.
+"""A document: units of text to translate, in order, and everything else, which does not change.
 
 A format finds the units in the content of a file and says where their translations stand. All other characters are
 copied, so the rest of the file is the same to the byte.
@@ -27,7 +27,7 @@ Parts = Sequence[str | Tag]
 
 
 def joined(parts: Parts) -> str:
-    """The parts as they are written where nothing is escaped."""
+    """The parts as text, where nothing is escaped."""
     return "".join(part if isinstance(part, str) else part.raw for part in parts)
 
 
@@ -50,7 +50,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Edit:
-    """What stands in place of the characters from ``start`` to ``end``: texts of the file, and units."""
+    """The replacement of the characters from ``start`` to ``end``: texts of the file, and units."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""The encoding of a document: by its mark, by what it says of itself, or UTF-8."""
+"""The encoding of a document: by its mark, by its own declaration, or UTF-8."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Asking = Callable[[Iterable[str]], Iterable[Request]]
 
 @dataclass
 class Counts:
-    """What became of the units of a document."""
+    """How many units of a document were translated, and how many were not."""
 
     translated: int = 0
     wordless: int = 0
@@ -91,7 +91,7 @@ class Translation:
 
     @cached_property
     def texts(self) -> list[str]:
-        """What the model is to translate."""
+        """The texts for the model."""
         return [text for task in self._tasks for text in task.texts]
 
     def requests(self, asked: Iterable[Request]) -> Iterator[Request]:

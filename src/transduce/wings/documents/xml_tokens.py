@@ -106,7 +106,7 @@ def text_of(raw: str) -> str:
 
 
 def escape(text: str) -> str:
-    """A text as it stands between tags."""
+    """A text between tags."""
     return escape_text(FORBIDDEN.sub("\ufffd", text))
 
 

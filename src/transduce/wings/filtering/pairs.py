@@ -153,7 +153,7 @@ class _Found:
 
 @dataclass
 class _Facts:
-    """What is usual in a corpus: the scripts, the words and the lengths of each side."""
+    """The usual facts of a corpus: the scripts, the words and the lengths of each side."""
 
     pairs: int = 0
     copies: int = 0

@@ -1,4 +1,4 @@
-"""The pieces of a source as elements to place: pairs of tags with what they enclose, and pieces that stand together."""
+"""The pieces of a source as elements to place: pairs of tags with the pieces inside, and pieces that stand together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers from the notation of one language to that of another: 12.345,67 to 12,345.67."""
+"""Numbers from the notation of one language to the notation of another: 12.345,67 to 12,345.67."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _fall(size: int, scored: Any) -> Numbers | None:
 
 def without(text: str, start: int, end: int) -> str:
     """The text without its characters from ``start`` to ``end``, and without a space that would be double or begin it.
-    In a line of columns, all but the last stay.
+    A line of columns keeps all columns but the last one.
     """
     if "\t" in text[start:]:
         return text

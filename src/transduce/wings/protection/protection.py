@@ -159,7 +159,7 @@ class Protection:
 
 
 def _verbatim(text: ProtectedText, pieces: Sequence[Piece]) -> tuple[str, list[int]]:
-    """The source as it is, with the pieces as they are written, and where each of these begins."""
+    """The source with its pieces as they will be written, and the places where these begin."""
     whole, starts, place = "", list[int](), 0
     for old, new in zip(text.pieces, pieces, strict=True):
         start = old.span.start - old.offset

@@ -121,7 +121,7 @@ def _after(piece: Piece, right: str, gap: str, tight: bool, at_end: bool) -> str
 
 
 def _amid(one: Piece, other: Piece, gap: str, space: str) -> str:
-    """The space between two pieces: that of the source if they stood together there."""
+    """The space between two pieces: the source's own if they stood together there."""
     if other.joined is not None and one.at == other.at:
         return other.joined
     if one.role == "open" or other.role == "close":

@@ -127,7 +127,7 @@ class ProtectedText:
 
     def _joined(self) -> list[str | None]:
         """For each span, the text between it and the span before, if they stand together; otherwise None. Between them
-        is only space. Between two spans that are no tags, there may be signs, but no brackets and no quotes.
+        is only space. Between two spans that are no tags, signs are allowed, without brackets and quotes.
         """
         found: list[str | None] = [None]
         for one, other in pairwise(self.spans):

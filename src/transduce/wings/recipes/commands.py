@@ -17,7 +17,7 @@ INDENT = "      "
 
 @dataclass(frozen=True)
 class Line:
-    """A recipe's line in the list. ``score`` and ``minutes`` are those of its record; "" without a record."""
+    """A recipe's line in the list. Its record has the ``score`` and the ``minutes``; "" without a record."""
 
     name: str
     headline: str

@@ -24,7 +24,7 @@ class TextAugmentation(Protocol):
     the epoch and the pair's number in the data. So a resumed run sees the same texts. The result has equally many
     pairs.
 
-    A pair stays as it is if its changed texts cannot be learned: they have unknown tokens or are too long
+    A pair does not change if its changed texts cannot be learned: they have unknown tokens or are too long
     (``VariedTexts``). So a kind need not know vocabularies.
     """
 

@@ -1,4 +1,4 @@
-"""What ``training.robust`` stands for: a little of each change that people's texts have."""
+"""The changes that ``training.robust`` stands for: a little of each change that people's texts have."""
 
 from __future__ import annotations
 

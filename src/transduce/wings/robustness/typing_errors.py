@@ -27,8 +27,8 @@ class TypingErrors(OneByOne):
     A probability from 0 to ``rate`` is drawn for each source. Each word of two or more letters has an error with this
     probability, and up to three more errors, each with the same probability.
     ``errors`` = "typing" are slips of the fingers: a letter is left out, doubled, exchanged with the next one, replaced
-    by a neighbouring key or followed by one. Keys of QWERTY stand for Latin letters. In another script, a letter of the
-    same word takes the place of the key. "spelling" are errors of people who find English spelling hard, by the model
+    by a neighbouring key or followed by one. Keys of QWERTY stand for Latin letters. Other scripts have a letter of the
+    same word in the place of the key. "spelling" are errors of people who find English spelling hard, by the model
     of the recipe ``spelling``. Raises UserError if a number is not from 0 to 1.
     """
 

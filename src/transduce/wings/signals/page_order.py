@@ -32,8 +32,8 @@ class Cell:
 
 
 def on_page(text: str, direction: Direction) -> str:
-    """The characters of a text as they stand on a page, from left to right. A bracket between letters that run from
-    right to left is drawn as its opposite. ``direction`` is that of the page.
+    """The characters of a text in the order of a page, from left to right. A bracket between letters that run from
+    right to left is drawn as its opposite. The page has this ``direction``.
     """
     if direction == "ltr" and text.isascii():
         return text
@@ -44,8 +44,8 @@ def as_read(line: str, direction: Direction) -> str:
     """A text that stands on a page as ``line``. Several texts can stand in the same way, such as "12 abc" and "abc 12"
     on a page from right to left; this is one of them.
 
-    The rules look at what was read before a character. First they are applied to the line itself, and then to the line
-    from its right edge. The first result that stands on a page as the line is taken.
+    The rules depend on the characters that were read before. First they are applied to the line itself, and then to
+    the line from its right edge. The first result that stands on a page as the line is taken.
     """
     first = on_page(line, direction)
     if direction == "ltr" or on_page(first, direction) == line:
@@ -162,7 +162,7 @@ def _weak(given: Sequence[str], outer: str) -> list[str]:
 
 
 def _brackets(letters: Sequence[str], kinds: list[str], outer: str) -> None:
-    """Gives each pair of brackets the direction of what it encloses, in place (N0)."""
+    """Gives each pair of brackets the direction of the characters inside, in place (N0)."""
     for start, end in _pairs(letters, kinds):
         inside = {_SIDE[kind] for kind in kinds[start + 1 : end] if kind in _SIDE}
         if inside:

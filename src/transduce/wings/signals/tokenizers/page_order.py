@@ -19,7 +19,7 @@ LOOKED_AT = 1000  # texts from which the direction of a page is told
 
 class PageOrderTokenizer(Recorded):
     """Converts a text to the ids of its characters from the left edge of a page to the right one, and back to a text in
-    the order of reading. ``text`` is the tokenizer of a line as it stands on the page.
+    the order of reading. ``text`` is the tokenizer of a line in the order of the page.
 
     Raises DataError if the rows of ``text`` are numbers, labels, factors or words of several pieces.
     """
