@@ -112,6 +112,7 @@ def test_the_examples_of_a_commands_help_are_calls_of_it(command: str) -> None:
 
 def test_the_version_and_what_completes_a_command_line(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("--version") == (0, f"transduce {transduce.__version__}\n", "")
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)  # not `python -m pytest`
     monkeypatch.setenv("_TRANSDUCE_COMPLETE", "complete_bash")
     for typed, expected in (("transduce pred", "predict"), ("transduce predict --glo", "--glossary")):
         monkeypatch.setenv("COMP_WORDS", typed)
