@@ -1,4 +1,4 @@
-"""Which pairs of a training set do not belong together, and what are they worth?
+"""Do the filters find the wrong pairs of a training set, and is a model better without them?
 
     python benchmarks/filters.py --folder MULTI30K [--source de] [--target en] [--share 0.1] [--seeds 1 2 3]
                                  [--runs RUNS --updates 2000] [--out FILE.md] [--record FILE.json]
@@ -6,10 +6,10 @@
 
 A share of the targets of Multi30k's training set is shuffled among themselves, and the filters ``pairs`` look for them.
 Found is the share of the pairs with another's target that the filters leave out, and lost the share of all other
-pairs. With --runs, the recipe ``translation`` learns from the pairs before the shuffling, after it, and after the
-filters, with equally many updates, and translates test_2016_flickr.
+pairs. The option --runs trains the recipe ``translation`` on the pairs before the shuffling, after it, and after the
+filters. Each has equally many updates, and translates test_2016_flickr.
 
-With --size, the pairs are repeated with changes (a number and a word are added) to this many. They are read from TSV,
+The option --size repeats the pairs with changes (a number and a word are added) to this many. They are read from TSV,
 CSV and TMX, and filtered; the table has seconds and the peak memory of the process.
 """
 

@@ -6,8 +6,8 @@
 A text has the frequent words of a language (wordfreq), drawn by chance. One word in twenty is a number, some numbers
 have a point, a comma or a sign, and one in ten of all words stands in brackets or has a mark after it. The origin
 ``text-lines`` draws lines of one to three words in two fonts that have all of these scripts (DejaVu Sans). The recipe
-is ``ocr-lines``: only the text, the fonts and the number of updates are set. "signs and digits wrong" counts the lines
-with brackets or digits whose brackets and digits, alone and in order, are not those of the reference.
+is ``ocr-lines``: only the text, the fonts and the number of updates are set. "signs and digits wrong" looks at lines
+with brackets or digits. A line is wrong if its brackets and digits differ from the reference, in number or order.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ pair within it; one to three placeholders, addresses or numbers between two word
 repeated, some two together, some between tags. The reference gets the same spans at the places that the links give.
 
 A span is kept if the output has it, as often as the source. It is right in the model's own output if the links of the
-source and the output say so, by the same aligner: a tag pair encloses the words that link to what it enclosed, and no
-others that have a link; anything else stands beside a word that links to its neighbour in the source, with only words
+source and the output say so, by the same aligner. A pair of tags encloses the words that link to its old words, and no
+others that have a link. Anything else stands beside a word that links to its neighbour in the source, with only words
 without links between them. It is right in the reference, which the model reads as if it had written it, if it stands
 where this program has put it, words without links apart. Spans of which no neighbour has a link in the output cannot be
 judged; their number is in the table. BLEU is of the sentences with each span as one mark, on both sides; of the outputs
@@ -24,7 +24,7 @@ The second command writes the pairs of a training with marks put into 6 of 10, b
 letter of the private area of Unicode for each span, by its number in the sentence, so that any tokenizer has it as a
 unit. A run that has learned from them (--learned) reads a mark in the place of each span, and a mark of its output
 becomes the span. "Required" also demands every mark, or every span that the vocabulary can spell, of the search
-(``Constraints``). With --catalogue, the texts of a PO file are translated, too, and the spans counted.
+(``Constraints``). The option --catalogue translates the texts of a PO file, too, and counts the spans.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
 
 
 def kept_share(sources: Sequence[str], outputs: Sequence[str]) -> tuple[int, int]:
-    """How many spans the outputs have of those of the sources, by their texts; and how many the sources have."""
+    """The number of the sources' spans that the outputs have, by their texts; and the number of the sources' spans."""
     protection, kept, every = Protection(), 0, 0
     for source, output in zip(sources, outputs, strict=True):
         wanted, there = (Counter(span.text for span in protection.read(text).spans) for text in (source, output))
@@ -299,7 +299,7 @@ def kept_share(sources: Sequence[str], outputs: Sequence[str]) -> tuple[int, int
 def measure(
     name: str, outputs: Sequence[Any], forced: Sequence[Any], every: Sequence[Case], judge: Aligner, plain: float
 ) -> tuple[str, list[str]]:
-    """The line of a way in the table; and what is wrong in the outputs, a case a line."""
+    """The line of a way in the table, and the errors in its outputs, a case a line."""
     texts = [output.text for output in outputs]
     kept, spans = kept_share([case.marked_source for case in every], texts)
     bare = [bare_text(output, case) for case, output in zip(every, outputs, strict=True)]
@@ -480,7 +480,7 @@ def main() -> None:
     parser.add_argument("--learned", type=Path)
     parser.add_argument("--write-marks", type=Path)
     parser.add_argument("--catalogue", type=Path, nargs="*", default=[])
-    parser.add_argument("--show", type=int, default=0, help="print so many wrong spans of each way")
+    parser.add_argument("--show", type=int, default=0, help="print this many wrong spans of each way")
     given = parse(parser)
     train = read(given.train)
     if given.write_marks is not None:

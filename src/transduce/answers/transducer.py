@@ -93,9 +93,9 @@ class Transducer(Pipeline):
 
         ``prefix`` is the text that the outputs begin with. ``constraints`` are phrases that they must contain, or must
         not. Both are one value for all sources, or one for each. ``extras`` are for all: alignments, protected spans.
-        ``search`` replaces the transducer's own search; None
-        keeps the own search. The generator reads up to 64 batches ahead, to put sources of similar length in one batch.
-        If ``batch_size`` is 1, it answers each source before it reads the next.
+        ``search`` replaces the transducer's own search; None keeps the own search. The generator reads up to 64 batches
+        ahead, to put sources of similar length in one batch. If ``batch_size`` is 1, it answers each source before it
+        reads the next.
         """
         requests = requests_for(sources, prefix=prefix, constraints=constraints, extras=extras)
         for answer in with_warnings(self.answer(requests, search, batch_size)):

@@ -10,7 +10,7 @@ from test_cli import Call
 
 import transduce
 from transduce.answers.request import Request
-from transduce.core.errors import DataError
+from transduce.core.errors import DataError, UserError
 from transduce.wings.documents.glossary import Glossary
 from transduce.wings.serving.app import application
 from transduce.wings.serving.limits import Limits
@@ -43,6 +43,22 @@ def test_placeholders_of_a_document_are_kept_without_an_option(trained: Path, tm
     written = out.read_text(encoding="utf-8").splitlines()[1]
     assert status == 0, err
     assert (written.count("%d"), written.count("{n}")) == (1, 1)
+
+
+def test_markup_that_no_model_can_place_stands_after_the_text(
+    trained: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UserError("nothing aligns")
+
+    monkeypatch.setattr("transduce.wings.alignment.extras.check_extras", refuse)
+    (tmp_path / "a.html").write_text("<p>ab <b>c</b> ba</p>", encoding="utf-8")
+    counts = transduce.translate_document(
+        transduce.load(trained, device="cpu"), tmp_path / "a.html", tmp_path / "b.html"
+    )
+    assert "written after the text, and placeholders may be lost: nothing aligns" in caplog.text
+    assert (tmp_path / "b.html").read_text(encoding="utf-8").endswith("<b></b></p>")
+    assert "1 with their markup after the text" in str(counts)
 
 
 def test_sentences_and_columns(trained: Path, tmp_path: Path, call: Call) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any
 
 from transduce.answers.request import NO_EXTRAS, Extras, Request
 from transduce.answers.transducer import Transducer
@@ -20,7 +21,12 @@ PROTECTED = ("markup", "placeholder")  # kinds of spans: names of tags, and what
 
 def has_spans(text: str) -> bool:
     """True if a text has names of tags, or placeholders."""
-    return bool(service("protection")(PROTECTED).read(text).pieces)
+    return bool(_protection().read(text).pieces)
+
+
+@cache
+def _protection() -> Any:
+    return service("protection")(PROTECTED)
 
 
 def places_spans(transducer: Transducer) -> bool:
@@ -50,7 +56,7 @@ class Protecting:
 def _protecting(extras: Extras) -> Extras:
     given = extras.protect
     if given is None:
-        return replace(extras, protect=service("protection")(PROTECTED))
+        return replace(extras, protect=_protection())
     return replace(extras, protect=replace(given, kinds=[*dict.fromkeys([*given.kinds, *PROTECTED])]))
 
 

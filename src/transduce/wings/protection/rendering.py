@@ -80,10 +80,10 @@ def _spaces(before: str, between: str, run: Sequence[Piece], following: str | No
     tight_left, tight_right = _tight(left, gap, OPENING), _tight(right, gap, CLOSING)
     dense = not gap and bool(_DENSE.match(left) or _DENSE.match(right))
     space = gap or " "
-    found = ["" if not left else _before(run[0], left, gap, tight_left or dense, following is None)]
+    found = ["" if not left else _beside(run[0], 0, left, gap, tight_left or dense, following is None)]
     for one, other in itertools.pairwise(run):
         found.append(_amid(one, other, gap, space))
-    found.append("" if not right else _after(run[-1], right, gap, tight_right or dense, not before))
+    found.append("" if not right else _beside(run[-1], 1, right, gap, tight_right or dense, not before))
     if all(piece.role != "alone" for piece in run) and gap and not any(found):
         found[0 if run[0].role == "open" else -1] = gap  # the words stay apart
     return found
@@ -94,30 +94,18 @@ def _tight(letter: str, gap: str, signs: str) -> bool:
     return not gap and letter in signs
 
 
-def _before(piece: Piece, left: str, gap: str, tight: bool, at_end: bool) -> str:
-    space = gap or " "
-    if piece.role == "open":
-        return gap or (" " if at_end and piece.spaced[0] else "")
-    if piece.role == "close":
-        return gap if piece.spaced[0] and piece.beside[0] else ""
-    if piece.spaced[0] or not piece.beside[0]:
-        return "" if tight else space
-    touched = piece.beside[0]
-    tight = tight or bool(piece.name)  # a tag
-    return "" if touched.isalnum() == left.isalnum() or tight or left in OPENING else space
-
-
-def _after(piece: Piece, right: str, gap: str, tight: bool, at_end: bool) -> str:
-    space = gap or " "
-    if piece.role == "close":
-        return gap or (" " if at_end and piece.spaced[1] else "")
-    if piece.role == "open":
-        return gap if piece.spaced[1] and piece.beside[1] else ""
-    if piece.spaced[1] or not piece.beside[1]:
-        return "" if tight else space
-    touched = piece.beside[1]
-    tight = tight or bool(piece.name)
-    return "" if touched.isalnum() == right.isalnum() or tight or right in CLOSING else space
+def _beside(piece: Piece, side: int, letter: str, gap: str, tight: bool, at_end: bool) -> str:
+    """The white space between a piece and the ``letter`` before it (``side`` 0) or after it (1)."""
+    inward, outward = ("open", "close") if side == 0 else ("close", "open")
+    spaced, touched = piece.spaced[side], piece.beside[side]
+    if piece.role == inward:
+        return gap or (" " if at_end and spaced else "")
+    if piece.role == outward:
+        return gap if spaced and touched else ""
+    if spaced or not touched:
+        return "" if tight else gap or " "
+    tight = tight or bool(piece.name) or letter in (OPENING, CLOSING)[side]  # a name: a tag
+    return "" if touched.isalnum() == letter.isalnum() or tight else gap or " "
 
 
 def _amid(one: Piece, other: Piece, gap: str, space: str) -> str:
