@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Characters, Words
+from transduce.wings.labels.tokenizer import Labels
 from transduce.wings.recipes.origins import text_lines
 from transduce.wings.recipes.origins.text_lines import TextLines
 from transduce.wings.signals import page_order
@@ -77,6 +78,8 @@ def test_the_direction_is_that_of_most_letters_unless_it_is_set() -> None:
     assert PageOrder(Words(), direction="rtl").learn(mixed).direction == "rtl"
     with pytest.raises(DataError, match="direction = 'up': expected auto, rtl or ltr"):
         PageOrder(Words(), direction="up")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="the unit page-order changes plain texts: set its text to characters"):
+        PageOrder(Labels()).learn(["a"])
 
 
 def test_lines_that_run_from_right_to_left_are_drawn_so_or_refused(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer
 
@@ -69,3 +71,38 @@ class RecordedNumbers(Recorded):
     def pieces(self) -> tuple[str, ...]:
         """Empty texts: no number adds text."""
         return ("",) * self.factors
+
+
+class RecordedText(Recorded):
+    """The base class of tokenizers that change a plain text before another tokenizer, ``text``, reads it. They have its
+    vocabulary. Raises DataError if the rows of ``text`` are numbers, or have labels, factors or words of several
+    pieces.
+    """
+
+    numeric = False
+    signal = False
+    labels = 0
+    factors = 1
+
+    def __init__(self, text: Tokenizer) -> None:
+        if text.numeric or text.labels or text.factors > 1 or text.words or text.columns > 1:
+            raise DataError(
+                f"the unit {self.kind} changes plain texts: set its text to characters, words, symbols, bytes, bpe or "
+                "unigram"
+            )
+        self.text = text
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def length(self, ids: Sequence[int]) -> int:
+        """The number of ids without EOS."""
+        return len(ids) - 1
+
+    @property
+    def entries(self) -> tuple[Hashable, ...]:
+        return self.text.entries
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        return self.text.pieces

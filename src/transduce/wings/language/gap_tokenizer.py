@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from transduce.core.types import BOS, EOS
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, shifted
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.recorded import RecordedText
 from transduce.data.tokenizers.storage import from_record, record_of
 
 GAP = BOS
 
 
-class GapTokenizer(Recorded):
+class GapTokenizer(RecordedText):
     """Converts texts with gaps to ids and back. ``text`` is the tokenizer of what stands between the gaps. The word
     ``mark`` is a gap.
 
-    Raises DataError if the rows of ``text`` are numbers, labels, factors or words of several pieces, or if the mark is
-    empty or has white space inside.
+    Raises DataError as ``RecordedText`` does, and if the mark is empty or has white space inside.
     """
 
     kind = "gaps"
-    numeric = False
-    signal = False
-    labels = 0
-    factors = 1
 
     def __init__(self, text: Tokenizer, mark: str = "___") -> None:
-        if text.numeric or text.labels or text.factors > 1 or text.words or text.columns > 1:
-            raise DataError("gaps are in plain texts: set text to words, symbols, characters, bytes, bpe or unigram")
+        super().__init__(text)
         if not mark or mark.split() != [mark]:
             raise DataError(f"mark = {mark!r}: a word without white space was expected, such as ___")
-        self.text, self.mark = text, mark
+        self.mark = mark
         self._gap = re.compile(rf"(?<!\S){re.escape(mark)}(?!\S)")
-
-    def __len__(self) -> int:
-        return len(self.text)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text. The texts between gaps are converted without the white space around them."""
@@ -63,10 +54,6 @@ class GapTokenizer(Recorded):
         """The pieces for people to read, one per id; a gap is its mark, and EOS is "</s>"."""
         return [self.mark if token == GAP else name for token, name in zip(ids, self.text.tokens(ids), strict=True)]
 
-    def length(self, ids: Sequence[int]) -> int:
-        """The number of ids without EOS."""
-        return len(ids) - 1
-
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The start and the end of each id in the text; EOS has an empty span at the end."""
         found, begin = list[tuple[int, int]](), 0
@@ -87,14 +74,6 @@ class GapTokenizer(Recorded):
         if len(parts) == 1:
             return self.text.normalize(text)
         return f" {self.mark} ".join(self.text.normalize(part.strip()) for part in parts).strip()
-
-    @property
-    def entries(self) -> tuple[Hashable, ...]:
-        return self.text.entries
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        return self.text.pieces
 
     def extended(self, other: Tokenizer) -> GapTokenizer:
         """A new tokenizer that also has the entries of ``other``, with or without gaps. Raises DataError if the

@@ -13,7 +13,7 @@ DEPTH = 4  # folders below the given one; a run's own folders are not looked int
 
 
 @dataclass(frozen=True)
-class Found:
+class ListedRun:
     """A run directory. ``recipe``: of the command of its first training. ``scores``: of the best checkpoint, on the
     validation data. ``megabytes``: of its weights. ``trained``: when the last training began. A fact that is not known
     is None.
@@ -66,7 +66,7 @@ def directories(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
             yield from directories(inner, depth - 1)
 
 
-def described(run: Path, folder: Path) -> Found:
+def described(run: Path, folder: Path) -> ListedRun:
     """The facts that the files of a run directory tell. A file that is damaged or missing tells nothing."""
     from contextlib import suppress
 
@@ -80,7 +80,7 @@ def described(run: Path, folder: Path) -> Found:
         scores, effort = validation_scores(run), effort_of(run)
     with suppress(UserError, OSError):
         megabytes = find_weights(run, "best").stat().st_size / 1e6
-    return Found(
+    return ListedRun(
         str(run.relative_to(folder)) if run != folder else str(run),
         _recipe(history[0].get("command")) if history else None,
         {name: score for name, score in scores.items() if isinstance(score, (int, float))},
@@ -98,7 +98,7 @@ def _recipe(command: object) -> str | None:
     return str(command[command.index("train") + 1])
 
 
-def _print_table(found: list[Found]) -> None:
+def _print_table(found: list[ListedRun]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Literal, get_args
 
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.recorded import RecordedText
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.wings.pages.direction import from_right
 from transduce.wings.signals.page_order import Direction, as_read, on_page, page_cells
@@ -17,26 +17,18 @@ from transduce.wings.signals.page_order import Direction, as_read, on_page, page
 LOOKED_AT = 1000  # texts from which the direction of a page is told
 
 
-class PageOrderTokenizer(Recorded):
+class PageOrderTokenizer(RecordedText):
     """Converts a text to the ids of its characters from the left edge of a page to the right one, and back to a text in
     the order of reading. ``text`` is the tokenizer of a line in the order of the page.
 
-    Raises DataError if the rows of ``text`` are numbers, labels, factors or words of several pieces.
+    Raises DataError as ``RecordedText`` does.
     """
 
     kind = "page-order"
-    numeric = False
-    signal = False
-    labels = 0
-    factors = 1
 
     def __init__(self, text: Tokenizer, direction: Direction) -> None:
-        if text.numeric or text.labels or text.factors > 1 or text.words or text.columns > 1:
-            raise DataError("a line of a page is plain text: set text to characters, words, symbols, bpe or unigram")
-        self.text, self.direction = text, direction
-
-    def __len__(self) -> int:
-        return len(self.text)
+        super().__init__(text)
+        self.direction = direction
 
     def encode(self, texts: Sequence[str]) -> list[Any]:
         return self.text.encode([on_page(text, self.direction) for text in texts])
@@ -48,10 +40,6 @@ class PageOrderTokenizer(Recorded):
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces for people to read, one per id, in the order of the page."""
         return self.text.tokens(ids)
-
-    def length(self, ids: Sequence[int]) -> int:
-        """The number of ids without EOS."""
-        return self.text.length(ids)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The start and the end of each id in the text, in the order of the page; EOS has an empty span at the end. An
@@ -67,14 +55,6 @@ class PageOrderTokenizer(Recorded):
     def normalize(self, text: str) -> str:
         """The text after a round trip through ids, if no token is unknown."""
         return as_read(self.text.normalize(on_page(text, self.direction)), self.direction)
-
-    @property
-    def entries(self) -> tuple[Hashable, ...]:
-        return self.text.entries
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        return self.text.pieces
 
     def extended(self, other: Tokenizer) -> PageOrderTokenizer:
         """A new tokenizer that also has the entries of ``other``, in any order. The direction stays. Raises DataError
