@@ -237,6 +237,7 @@ NAMES: dict[str, dict[str, str]] = {
         "adamw": "transduce.training.optimization:AdamW",
         "sgd": "transduce.training.optimization:Sgd",
     },
+    "Adapter": {"low-rank": "transduce.wings.adaptation.low_rank:LowRank"},
     "Schedule": {
         "constant": "transduce.training.optimization:ConstantRate",
         "inverse-sqrt": "transduce.training.optimization:InverseSquareRoot",

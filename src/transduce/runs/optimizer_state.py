@@ -49,7 +49,7 @@ def kept_statistics(make: Callable[[Iterable[nn.Parameter]], torch.optim.Optimiz
     return {count: frozenset(_tensors(optimizer.state.get(each, {}))) for each, count in own.items()}
 
 
-WHAT = "a checkpoint keeps tensors of a parameter's shape, or of one number, such as torch.tensor(0.0)"
+WHAT = "a checkpoint keeps tensors of a parameter's shape, factors of it, or one number, such as torch.tensor(0.0)"
 
 
 def _check_kept(optimizer: str, kind: str, value: Any, parameter: Tensor) -> None:
@@ -59,9 +59,14 @@ def _check_kept(optimizer: str, kind: str, value: Any, parameter: Tensor) -> Non
         raise ConfigError(
             "training.optimizer", f"{optimizer} keeps {kind!r} = {value!r} ({type(value).__name__}): {WHAT}"
         )
-    if value.shape not in (parameter.shape, ()):
+    if not _fits(value, parameter):
         shapes = f"{tuple(value.shape)} of a parameter {tuple(parameter.shape)}"
         raise ConfigError("training.optimizer", f"{optimizer} keeps {kind!r} of the shape {shapes}: {WHAT}")
+
+
+def _fits(value: Tensor, parameter: Tensor) -> bool:
+    """True for a tensor of the parameter's shape, one number, or a factor, which shares the first or last axis."""
+    return not value.ndim or value.shape[:1] == parameter.shape[:1] or value.shape[-1:] == parameter.shape[-1:]
 
 
 def _tensors(statistics: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -95,7 +100,7 @@ def restore_optimizer(
         if not key.startswith(PREFIX):
             continue
         name, _, kind = key.removeprefix(PREFIX).rpartition(".")
-        if name not in own or own[name] not in number or tensor.shape not in (own[name].shape, ()):
+        if name not in own or own[name] not in number or not _fits(tensor, own[name]):
             raise UserError(
                 f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed, or is this of an "
                 "earlier version (start from its weights: --init)?"

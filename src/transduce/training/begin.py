@@ -41,7 +41,7 @@ from transduce.training.course import Course
 from transduce.training.job import Job
 from transduce.training.keeper import Keeper
 from transduce.training.loop import Loop
-from transduce.training.optimization import freeze
+from transduce.training.optimization import freeze, optimizer_of
 from transduce.training.plan import Plan, plan_run
 from transduce.training.settings import Settings, read_settings
 from transduce.training.updating import Updater
@@ -137,7 +137,8 @@ def _loop(
 
     ``point`` is the checkpoint to continue from; None begins at update 0. The ``model`` changes in place. It gets the
     weights of the checkpoint, if there is one. Otherwise it inherits weights from another run, its counted parts are
-    counted, and its embeddings get the word vectors of files. The parameters of ``training.freeze`` are frozen.
+    counted, and its embeddings get the word vectors of files. The parameters of ``training.freeze`` are frozen,
+    and also those that ``training.adapter`` does not train.
     """
     training = plan.settings.training
     counted = count_parts(model, plan.prepared.train, training.gain) if point is None else ()
@@ -146,7 +147,7 @@ def _loop(
     frozen = freeze(model, training.freeze)
     model.to(plan.where)
     trainable = Trainable(model, plan.objective)
-    optimizer = training.optimizer(p for p in model.parameters() if p.is_floating_point())  # counts are integers
+    optimizer, adapted = optimizer_of(model, training.optimizer, training.adapter, inherited)
     start = NEW if point is None else _resumed(point, plan, model, optimizer)
     splits = {"train": plan.prepared.train} | ({"valid": plan.prepared.valid} if plan.prepared.valid else {})
     own: Any = plan.settings.objective
@@ -156,7 +157,7 @@ def _loop(
     judge = judge_of(trainable, plan.settings, plan.prepared, plan.cache, computing, crew)
     changes = changed_settings(point, plan.table)
     data = (*plan.data_report, *left_out, *(judge.report if judge else ()))
-    report = (*data, *counted, *filled, *origins, *frozen, *plan.precision, *changes)
+    report = (*data, *counted, *filled, *origins, *frozen, *adapted, *plan.precision, *changes)
     feed = plan.feed
     parameters = sum(p.numel() for p in model.parameters())
     crew.share_weights(model)
@@ -192,7 +193,9 @@ NEW = Start()
 
 def _resumed(point: Path, plan: Plan, model: nn.Module, optimizer: torch.optim.Optimizer) -> Start:
     """Where training goes on from the checkpoint ``point``. Loads its weights and moments, in place."""
-    state = load_training(point, model, optimizer, kept_statistics(plan.settings.training.optimizer, model))
+    training = plan.settings.training
+    kept = {} if training.adapter else kept_statistics(training.optimizer, model)
+    state = load_training(point, model, optimizer, kept)
     carry, report = load_carry(point, plan.where), other_measure(point, plan.table)
     changed = frozenset() if plan.data_change is None else plan.data_change.splits
     best = best_rank(point.parent)

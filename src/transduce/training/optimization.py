@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -105,6 +105,28 @@ def _check_constants(optimizer: Adam | AdamW | Sgd) -> None:
             raise UserError("epsilon = 0: a finite number above 0 was expected")
         if not 0 <= value < below:
             raise UserError(f"{name} = {value}: {expected} was expected")
+
+
+class Adapter(Protocol):
+    """Trains little beside the weights of a run that training starts from. A call with the model and the ``optimizer``
+    excludes all other parameters from training, in place. ``inherited`` is the report of what the run has given, for
+    JSON; None if training continues from a checkpoint.
+
+    Returns an optimiser over the model's parameters, and lines for the run's report. The model's weights always include
+    what was learned, so all else reads them as usual.
+    """
+
+    def __call__(self, model: nn.Module, optimizer: Optimizer, inherited: Any) -> Trained: ...
+
+
+Trained = tuple[torch.optim.Optimizer, list[str]]
+
+
+def optimizer_of(model: nn.Module, optimizer: Optimizer, adapter: Adapter | None, inherited: Any = None) -> Trained:
+    """Makes the optimiser of a model, and lines for the report about the ``adapter``."""
+    if adapter is not None:
+        return adapter(model, optimizer, inherited)
+    return optimizer(p for p in model.parameters() if p.is_floating_point()), []  # counts are integers
 
 
 # -------------------------------------------------------------- learning rate

@@ -26,7 +26,7 @@ from transduce.training.augmentation import Augmentation
 from transduce.training.budget import Budget, Clock
 from transduce.training.counted import Counted
 from transduce.training.hallucination import Hallucination
-from transduce.training.optimization import Adam, InverseSquareRoot, Optimizer, Schedule, check_at_least
+from transduce.training.optimization import Adam, Adapter, InverseSquareRoot, Optimizer, Schedule, check_at_least
 from transduce.training.tuning import Tuning
 
 
@@ -82,7 +82,8 @@ class Training:
     of text is read in lower case. ``hallucination`` invents words in texts (None: no
     words). ``clip`` bounds the gradient's norm (0: no bound). The ``precision`` "auto" is bfloat16 if this machine
     computes it faster, otherwise float32. ``freeze`` names modules or parameters ("encoder", "decoder.embedding",
-    "*.bias") that keep their values. ``seed`` decides all random numbers.
+    "*.bias") that keep their values. The ``adapter`` trains little beside the weights of a run that training starts
+    from. ``seed`` decides all random numbers.
 
     The state is saved after every ``checkpoint_every`` updates, and at the end. The default is at each validation, or
     ten times in the budget if there are no validations. At the end, the last ``average`` validated models are averaged
@@ -113,6 +114,7 @@ class Training:
     checkpoint_every: int | None = None
     average: int = 1
     freeze: tuple[str, ...] = ()
+    adapter: Adapter | None = None
     parallel: Literal["ddp", "fsdp"] = "ddp"
     seed: int = 1
     gain: float = 1e-3
@@ -177,6 +179,8 @@ class Settings:
             )
         if self.training.streams:
             self._check_streams()
+        if self.training.adapter and self.init is None:
+            raise config.ConfigError("training.adapter", "it needs trained weights: start from a run (--init RUN)")
         if self.context and not self.data.units.targets_only:
             raise config.ConfigError(
                 "context",
@@ -216,6 +220,7 @@ class Settings:
             "distillation": self.distillation is not None,
             "init.parts": self.init is not None and bool(self.init.parts),
             "training.freeze": bool(self.training.freeze),
+            "training.adapter": self.training.adapter is not None,
             "training.streams": self.training.streams is not None,
             "training.augmentation": bool(self.training.augmentation),
             "training.robust": self.training.robust,

@@ -26,6 +26,7 @@ from transduce.data.pairs import Pairs
 from transduce.objectives.base import Trainable
 from transduce.training.counted import Counted
 from transduce.training.job import Job
+from transduce.training.optimization import optimizer_of
 from transduce.training.plan import plan_run
 from transduce.training.settings import Training, read_settings
 from transduce.training.splitting import padded_tokens
@@ -102,7 +103,7 @@ def dry_run(job: Job, device: str = "auto") -> DryRun:
     torch.manual_seed(training.seed)
     built: Any = plan.settings.model()
     trainable = Trainable(built.to(where), plan.objective)
-    optimizer = training.optimizer(p for p in trainable.parameters() if p.is_floating_point())
+    optimizer, _ = optimizer_of(built, training.optimizer, training.adapter)
     rehearsal = _Rehearsal(trainable, optimizer, autocast(plan.chosen.precision, where), where)
     pairs = plan.prepared.train
     batches = Batches(pairs, training.batching, training.seed, weights=plan.prepared.weights)

@@ -111,9 +111,14 @@ def _divide(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], divid
     for parameter, state in before.items():
         own = divided[names[parameter]]
         assert isinstance(own, DTensor)
+        if any(value.dim() and value.shape != parameter.shape for value in state.values() if isinstance(value, Tensor)):
+            raise UserError(
+                f'training.parallel = "fsdp": {type(optimizer).__name__} keeps factors of {names[parameter]}, which '
+                'cannot be divided; set training.parallel = "ddp", or leave training.adapter out'
+            )
         optimizer.state[own] = {
             kind: distribute_tensor(value, own.device_mesh, [Shard(0)], src_data_rank=None)
-            if isinstance(value, Tensor) and value.shape == parameter.shape and value.dim()
+            if isinstance(value, Tensor) and value.dim()
             else value
             for kind, value in state.items()
         }
