@@ -64,9 +64,10 @@ def _check_kept(optimizer: str, kind: str, value: Any, parameter: Tensor) -> Non
         raise ConfigError("training.optimizer", f"{optimizer} keeps {kind!r} of the shape {shapes}: {WHAT}")
 
 
-def _fits(value: Tensor, parameter: Tensor) -> bool:
-    """True for a tensor of the parameter's shape, one number, or a factor, which shares the first or last axis."""
-    return not value.ndim or value.shape[:1] == parameter.shape[:1] or value.shape[-1:] == parameter.shape[-1:]
+def _fits(value: Tensor, parameter: Tensor, factors: bool = True) -> bool:
+    """True for a tensor of the parameter's shape, for one number, and, with ``factors``, for a factor of a matrix."""
+    alike = value.ndim == 2 and (value.shape[:1] == parameter.shape[:1] or value.shape[1:] == parameter.shape[1:])
+    return value.shape in (parameter.shape, ()) or (factors and alike)
 
 
 def _tensors(statistics: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -100,7 +101,7 @@ def restore_optimizer(
         if not key.startswith(PREFIX):
             continue
         name, _, kind = key.removeprefix(PREFIX).rpartition(".")
-        if name not in own or own[name] not in number or not _fits(tensor, own[name]):
+        if name not in own or own[name] not in number or not _fits(tensor, own[name], bool(optimizer.state)):
             raise UserError(
                 f"{origin}: {key} {tuple(tensor.shape)} fits no parameter; was config.toml changed, or is this of an "
                 "earlier version (start from its weights: --init)?"

@@ -26,9 +26,9 @@ class LowRank:
     becomes W = W0 + alpha / rank * U D. U [M, rank] starts at 0, and D [rank, N] at random numbers. Only U and D are
     trained, so an optimiser's statistics are small.
 
-    ``matrices`` names the modules or parameters whose matrices learn so, also with wildcards. A parameter of more axes
-    is read as a matrix of its first axis and all others, and a smaller matrix has the rank of its shorter side.
-    ``whole`` names the parameters that are trained as usual, such as "*.bias". All others keep their values.
+    ``matrices`` names the modules or parameters whose matrices learn so, also with wildcards; a smaller
+    matrix has the rank of its shorter side. ``whole`` names the parameters that are trained as usual, such as "*.bias".
+    All others keep their values.
 
     The model always has W itself, so checkpoints, averages and exports have no part that is new. The product is added
     to W after each update, with its rounding. Raises UserError if ``rank`` is below 1, or ``alpha`` is not above 0.
@@ -58,7 +58,7 @@ class LowRank:
             if parameter.is_floating_point() and parameter.requires_grad:
                 names.setdefault(parameter, []).append(name)
         every = {name: parameter for parameter, each in names.items() for name in each}
-        matrices = {name: parameter for name, parameter in every.items() if parameter.ndim >= 2}
+        matrices = {name: parameter for name, parameter in every.items() if parameter.ndim == 2}
         whole = dict.fromkeys(every[name] for name in _matching("whole", self.whole, every))
         chosen = dict.fromkeys(every[name] for name in _matching("matrices", self.matrices, matrices))
         adapted = [parameter for parameter in chosen if parameter not in whole]
@@ -140,14 +140,14 @@ class Adapted(torch.optim.Optimizer):
         before = {}
         for matrix, (up, down) in self.factors.items():
             if matrix.grad is not None:
-                gradient = matrix.grad.flatten(1)
+                gradient = matrix.grad
                 up.grad, down.grad = self.scale * gradient @ down.T, self.scale * up.T @ gradient
                 before[matrix] = up.clone(), down.clone()
         self.inner.step()
         for matrix, (old_up, old_down) in before.items():
             up, down = self.factors[matrix]
             change = torch.cat((up, old_up), 1) @ torch.cat((down, -old_down))
-            matrix.add_(change.view_as(matrix), alpha=self.scale)
+            matrix.add_(change, alpha=self.scale)
             up.grad = down.grad = None
         self._tell()
 
@@ -184,7 +184,7 @@ class Adapted(torch.optim.Optimizer):
 
 
 def _factors(matrix: nn.Parameter, rank: int) -> tuple[nn.Parameter, nn.Parameter]:
-    rows, columns = matrix.flatten(1).shape
+    rows, columns = matrix.shape
     rank = min(rank, rows, columns)
     up, down = matrix.new_zeros(rows, rank), matrix.new_empty(rank, columns)
     bound = 1 / math.sqrt(columns)
