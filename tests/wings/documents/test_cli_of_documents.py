@@ -13,6 +13,7 @@ from transduce.answers.request import Request
 from transduce.core.errors import DataError, UserError
 from transduce.wings.documents.glossary import Glossary
 from transduce.wings.serving.app import application
+from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.limits import Limits
 
 PAGE = "<p>ab <b>c</b> ba</p>\n<p>12</p>\n<p>aab</p>\n"
@@ -106,7 +107,7 @@ def test_the_server_translates_documents(trained: Path, tmp_path: Path) -> None:
     page.write_text(PAGE, encoding="utf-8")
     transduce.translate_document(model, page, tmp_path / "b.html")
     sent = {"file": ("a.html", PAGE.encode())}
-    with TestClient(application({"reverse": model}, limits=Limits(texts=1))) as client:
+    with TestClient(application(Catalogue.of({"reverse": model}, Limits(texts=1)))) as client:
         found = client.post("/document", files=sent)
         assert found.content == (tmp_path / "b.html").read_bytes()
         assert found.headers["x-units"].startswith("2 units translated")
@@ -131,7 +132,7 @@ def test_the_server_and_python_take_terms(trained: Path) -> None:
     assert asked.constraints is not None
     assert asked.constraints.required == [("cc", "dd")]
     (answer,) = model.answer([asked])
-    with TestClient(application({"reverse": model})) as client:
+    with TestClient(application(Catalogue.of({"reverse": model}))) as client:
         for rows in ([["ab", "cc", "dd"]], ["ab\tcc\tdd"]):
             (found,) = client.post("/predict", json={"source": "ab c", "glossary": rows}).json()["answers"]
             assert found["text"] == answer.best.text

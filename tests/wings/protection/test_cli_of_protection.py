@@ -29,6 +29,7 @@ from transduce.wings.protection.placing import without
 from transduce.wings.protection.projection import unit_weights
 from transduce.wings.protection.text import units
 from transduce.wings.serving.app import application
+from transduce.wings.serving.catalogue import Catalogue
 
 
 def symbols() -> Tokenizers:
@@ -85,7 +86,7 @@ def test_wrong_options_are_told_in_a_line(options: list[str], told: str, trained
 
 def test_the_server_keeps_spans(trained: Path) -> None:
     model = transduce.load(trained, device="cpu")
-    with TestClient(application({"reverse": model})) as client:
+    with TestClient(application(Catalogue.of({"reverse": model}))) as client:
         found = client.post("/predict", json={"source": "<b>ab</b> {x}", "protect": True}).json()["answers"][0]
         (own,) = next(model.predict(["<b>ab</b> {x}"], extras=Extras(protect=True)))[:1]
         assert found["text"] == own.text

@@ -29,9 +29,9 @@ from test_scheduler import PATIENCE, Gate
 
 import transduce
 from transduce.wings.serving.app import application
+from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.gate import Gate as Door
 from transduce.wings.serving.limits import Limits
-from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.server import address, bound, new_server
 
 LIMITS = Limits(body_seconds=0.3, connections=8, seconds=20, batch_size=2)
@@ -52,15 +52,17 @@ def gate(model: transduce.Transducer) -> Iterator[Gate]:
 
 
 @contextmanager
-def running(app: Any, limits: Limits) -> Iterator[Started]:
-    """Runs a server in a thread, and stops it at the end."""
+def running(catalogue: Catalogue, app: Any = None, wait: bool = True) -> Iterator[Started]:
+    """Runs a server in a thread, and stops it at the end. ``app`` is the application of the catalogue by default. Waits
+    until all runs are loaded, unless ``wait`` is False.
+    """
     listening, ready = bound("127.0.0.1", 0), threading.Event()
-    server = new_server(app, limits, ready.set)
+    server = new_server(app or application(catalogue), catalogue, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     host, port = listening.getsockname()
     assert address(listening) == f"http://{host}:{port}"
     thread.start()
-    assert ready.wait(PATIENCE)
+    assert not wait or ready.wait(PATIENCE)
     yield host, port, server
     server.should_exit = True
     thread.join(PATIENCE)
@@ -70,7 +72,7 @@ def running(app: Any, limits: Limits) -> Iterator[Started]:
 @pytest.fixture
 def started(model: transduce.Transducer, gate: Gate) -> Iterator[Started]:
     held: Any = replace(model, model=gate)
-    with running(application({"de-en": held}, LIMITS), LIMITS) as place:
+    with running(Catalogue.of({"de-en": held}, LIMITS)) as place:
         yield place
         gate.open.set()
 
@@ -160,8 +162,7 @@ def test_a_hostile_client_delays_nobody_and_is_left(started: Started, kind: str)
 
 def test_a_client_that_does_not_read_is_left(model: transduce.Transducer) -> None:
     """It asks for more than all buffers hold, one request at a time. The others are answered meanwhile."""
-    limits = Limits(seconds=0.5)
-    with running(application({"m": model}, limits), limits) as place, socket.socket() as sock:
+    with running(Catalogue.of({"m": model}, Limits(seconds=0.5))) as place, socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.connect(place[:2])
         sock.settimeout(0.05)
@@ -181,7 +182,9 @@ def test_a_client_that_does_not_read_is_left(model: transduce.Transducer) -> Non
 
 
 @pytest.mark.parametrize("bug", [False, True])
-def test_an_answer_that_is_cut_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture, bug: bool) -> None:
+def test_an_answer_that_is_cut_is_a_line_in_the_log(
+    model: transduce.Transducer, caplog: pytest.LogCaptureFixture, bug: bool
+) -> None:
     """An answer of a million bytes ends in its middle: at its deadline, or by a bug, which alone has a traceback."""
 
     async def half(scope: Any, receive: Any, send: Any) -> None:
@@ -197,7 +200,8 @@ def test_an_answer_that_is_cut_is_a_line_in_the_log(caplog: pytest.LogCaptureFix
         await asyncio.sleep(PATIENCE)
 
     limits = Limits(seconds=0.2)
-    with running(Door(half, limits, Measurements()), limits) as place, connected(place) as sock:
+    catalogue = Catalogue.of({"m": model}, limits)
+    with running(catalogue, Door(half, limits)) as place, connected(place) as sock:
         sock.sendall(b"GET /stream HTTP/1.1\r\nhost: h\r\n\r\n")
         with suppress(ConnectionResetError):
             assert received(sock).endswith(b"abc")

@@ -17,7 +17,8 @@ from test_speech import run as tones  # noqa: F401
 import transduce
 from browsers import FAINT_TEXTS
 from transduce.wings.serving.app import application
-from transduce.wings.serving.limits import Limits
+from transduce.wings.serving.catalogue import Catalogue
+from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.server import address, bound, new_server
 
 pytest.importorskip("fastapi")
@@ -54,8 +55,8 @@ def models(
 
 @pytest.fixture(scope="module")
 def url(models: dict[str, transduce.Transducer]) -> Iterator[str]:
-    listening, ready, limits = bound("127.0.0.1", 0), threading.Event(), Limits()
-    server = new_server(application(models, limits), limits, ready.set)
+    listening, ready, catalogue = bound("127.0.0.1", 0), threading.Event(), Catalogue.of(models)
+    server = new_server(application(catalogue), catalogue, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     assert ready.wait(60)
@@ -306,8 +307,9 @@ def test_a_mistake_is_told(page: Any) -> None:
 
 
 def test_a_key_is_asked_for(browser: Any, models: dict[str, transduce.Transducer]) -> None:
-    listening, ready, limits = bound("127.0.0.1", 0), threading.Event(), Limits()
-    server = new_server(application({"reverse": models["reverse"]}, limits, "secret"), limits, ready.set)
+    listening, ready = bound("127.0.0.1", 0), threading.Event()
+    catalogue = Catalogue.of({"reverse": models["reverse"]})
+    server = new_server(application(catalogue, Keys.of("secret", "here")), catalogue, ready.set)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     assert ready.wait(60)

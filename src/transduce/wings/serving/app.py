@@ -3,55 +3,88 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from transduce import __version__
-from transduce.answers.transducer import Transducer
 from transduce.core.errors import BusyError, StoppedError, UserError
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.gate import Gate
+from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.libretranslate import libretranslate
-from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.openai import openai
+from transduce.wings.serving.operation import operation
 from transduce.wings.serving.problems import REFUSAL_SECONDS, headers_of, problem, problem_body
-from transduce.wings.serving.routes import as_json, verbs
+from transduce.wings.serving.proxies import Proxies
+from transduce.wings.serving.routes import verbs
 from transduce.wings.serving.views import views
+from transduce.wings.serving.visits import App, Visits
 
 POLICY = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; frame-ancestors 'none'"
+SENT = ("authorization", "content-type", "x-api-key", "x-request-id")  # headers that pages of other sites may send
+SHOWN = ("content-disposition", "retry-after", "x-request-id", "x-units")  # headers that they may read
+REMEMBERED = 600  # seconds for which a browser remembers what pages of other sites may do
 
 
 def application(
-    transducers: Mapping[str, Transducer],
-    limits: Limits | None = None,
-    key: str | None = None,
+    catalogue: Catalogue,
+    keys: Keys | None = None,
     hosts: Collection[str] | None = None,
-) -> Gate:
-    """The server for these models, by name, as an ASGI application. The first one answers requests that name none.
+    origins: Sequence[str] = (),
+    proxies: Proxies | None = None,
+) -> Visits:
+    """The server for the runs of a catalogue, as an ASGI application.
 
-    ``key``, if given, is needed for all routes but the page and /health. ``hosts``, if given, are the names of the
-    server that requests may have (``Gate``). When the application stops, it answers the requests that it has received,
-    and closes its schedulers. Raises UserError if there is no model, or for a key that a header cannot have.
+    ``keys`` and ``hosts`` are the keys and the names of the server that requests must have (``Gate``). Pages of the
+    ``origins`` may ask the server; "*" means all. ``proxies`` may say who has asked. When the application stops, it
+    answers the requests that it has received, and closes the catalogue.
     """
-    chosen = limits or Limits()
-    catalogue, measurements = Catalogue(transducers, chosen), Measurements()
+    measurements = Measurements()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        opening = catalogue.opened()
         yield
-        await asyncio.get_running_loop().run_in_executor(None, catalogue.close)
+        opening.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await opening  # the server has reported its error
+        await catalogue.close()
 
-    app = FastAPI(title="transduce", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
-    for router in (verbs(catalogue), views(catalogue), openai(catalogue), libretranslate(catalogue, key)):
+    app = FastAPI(
+        title="transduce",
+        version=__version__,
+        description="Trained runs behind HTTP. An error is a status and a line, as on the command line.",
+        openapi_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    for router in (
+        verbs(catalogue),
+        views(catalogue),
+        openai(catalogue),
+        libretranslate(catalogue, keys),
+        operation(app, catalogue, measurements),
+    ):
         app.include_router(router)
-    _add_pages(app, catalogue, measurements)
+    _add_studio(app)
+    _add_problems(app)
+    gate: App = Gate(app, catalogue.limits, keys, hosts)
+    if origins:
+        allowed = ["GET", "HEAD", "POST"]
+        gate = CORSMiddleware(gate, list(origins), allowed, SENT, expose_headers=SHOWN, max_age=REMEMBERED)
+    return Visits(gate, measurements, proxies or Proxies())
+
+
+def _add_problems(app: FastAPI) -> None:
+    """Adds the answers to requests that fail."""
 
     @app.exception_handler(HTTPException)
     async def no_route(request: Request, error: HTTPException) -> Response:
@@ -71,27 +104,10 @@ def application(
     for kind in (UserError, StoppedError, TimeoutError, Exception):
         app.add_exception_handler(kind, failed)
     app.add_exception_handler(BusyError, busy)
-    return Gate(app, chosen, measurements, key, hosts)
 
 
-def _add_pages(app: FastAPI, catalogue: Catalogue, measurements: Measurements) -> None:
-    """Adds /health, /models, /metrics and the studio."""
+def _add_studio(app: FastAPI) -> None:
     studio = Path(str(resources.files("transduce.wings.serving") / "studio"))
-
-    @app.get("/health")
-    async def health() -> Response:
-        """Shows that the server answers, and returns the names of its runs."""
-        return as_json({"status": "ok", "models": [each.name for each in catalogue]})
-
-    @app.get("/models")
-    async def models() -> Response:
-        """A description of each run, with the kinds of data that it reads and writes."""
-        return as_json({"models": [each.describe() for each in catalogue]})
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        """Requests, seconds and queues in Prometheus' text format."""
-        return Response(measurements.text(catalogue), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:

@@ -41,7 +41,7 @@ class Documents:
 
     async def translated(self, body: bodies.Document, files: Sequence[bodies.Uploaded], client: Hashable) -> Response:
         """The document with translations in place of its texts. The header x-units says what became of its units."""
-        service = self._catalogue.find(body.model)
+        service = await self._catalogue.find(body.model)
         if len(files) != 1:
             raise RequestError(f"{len(files)} files are in the form: one document was expected, in the field file")
         if service.reads_files or not service.transducer.conditional:

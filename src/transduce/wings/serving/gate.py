@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
-import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Collection
 from ipaddress import ip_address
 from typing import Any
 
-from transduce.core.errors import UserError
+from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
-from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.problems import RefusalError, headers_of, problem, problem_body
+from transduce.wings.serving.visits import App, Message, Receive, Scope, Send, current
 
 log = logging.getLogger("transduce.wings.serving")
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 ABORT = "transduce.abort"  # an extension of the scope: a function that aborts the connection
-OPEN = ("/", "/health", "/studio/")  # these paths need no key; the page asks the user for it
-KEY_IN_BODY = ("/translate", "/languages")  # clients of LibreTranslate send the key as a field, which the route checks
-
-
-def key_is_right(given: str | None, key: str) -> bool:
-    """True if ``given`` is the key. The time of the comparison does not tell how much of ``given`` is right."""
-    return hmac.compare_digest((given or "").encode(), key.encode())
+OPEN = ("/", "/health", "/ready", "/docs")  # these paths need no key; the studio asks the user for it
+OPEN_FOLDERS = ("/studio/", "/download_file/")  # the name of a translated file is a secret by itself
+KEY_IN_BODY = ("/translate", "/languages", "/detect", "/translate_file")
+"""Clients of LibreTranslate send the key as a field of the body, which the route checks."""
 
 
 def key_of(scope: Scope) -> str | None:
@@ -43,13 +32,15 @@ def key_of(scope: Scope) -> str | None:
     return None
 
 
-def check_key(key: str | None) -> None:
-    """Raises UserError for a key that no client can send in a header."""
-    if key is not None and not (key.isascii() and key.isprintable() and key.strip() == key != ""):
-        raise UserError(
-            "the key has letters that a header cannot have: use letters of ASCII, digits and signs, and no white space "
-            "at the ends"
-        )
+def check_key(keys: Keys | None, given: str | None) -> None:
+    """Raises RefusalError for a wrong key. The name of a right one is in the current visit."""
+    if keys is None:
+        return
+    name = keys.name_of(given)
+    if name is None:
+        raise RefusalError(401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
+    if (visit := current()) is not None:
+        visit.key = name
 
 
 def host_of(scope: Scope) -> str:
@@ -70,51 +61,38 @@ def is_address(host: str) -> bool:
 class Gate:
     """An ASGI application around ``app``. It reads the whole body first, so a slow client costs no thread.
 
-    ``key``, if given, is needed for all routes but the page and /health. ``hosts`` are the names under which clients
-    may ask for the server, beside addresses in numbers; None allows all names. A page of another site may give its own
-    name the address of this server, and its requests then have that name in the header Host (DNS rebinding).
+    ``keys``, if given, are needed for all routes but the pages, /health and /ready. ``hosts`` are the names under which
+    clients may ask for the server, beside addresses in numbers; None allows all names. A page of another site may give
+    its own name the address of this server, and its requests then have that name in the header Host (DNS rebinding).
     """
 
     def __init__(
-        self,
-        app: App,
-        limits: Limits,
-        measurements: Measurements,
-        key: str | None = None,
-        hosts: Collection[str] | None = None,
+        self, app: App, limits: Limits, keys: Keys | None = None, hosts: Collection[str] | None = None
     ) -> None:
-        check_key(key)
-        self.app, self.limits, self.measurements, self.key, self.hosts = app, limits, measurements, key, hosts
+        self.app, self.limits, self.keys, self.hosts = app, limits, keys, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self._pass(_Exchange(scope, receive, send))
+        else:
             await self.app(scope, receive, send)
-            return
-        visit = _Visit(scope, receive, send)
-        begun = time.perf_counter()
-        try:
-            await self._pass(visit)
-        finally:
-            route = scope.get("route")
-            name = getattr(route, "path", "other")
-            self.measurements.count(name, visit.status, time.perf_counter() - begun)
 
-    async def _pass(self, visit: _Visit) -> None:
+    async def _pass(self, exchange: _Exchange) -> None:
         try:
-            self._check_host(visit.scope)
-            self._check_key(visit.scope)
+            self._check_host(exchange.scope)
+            self._check_key(exchange.scope)
             async with _Alarm(self.limits.body_seconds) as alarm:
-                body = await self._body(visit)
+                body = await self._body(exchange)
             if alarm.rang:
                 raise RefusalError(408, f"the body took more than {self.limits.body_seconds:g} seconds")
             if body is None:  # the client has gone
                 return
             async with _Alarm(self.limits.seconds) as alarm:
-                await visit.run(self.app, body)
+                await exchange.run(self.app, body)
             if alarm.rang:
                 raise TimeoutError
         except Exception as error:
-            await visit.refuse(error)
+            await exchange.refuse(error)
 
     def _check_host(self, scope: Scope) -> None:
         host = host_of(scope)
@@ -126,17 +104,15 @@ class Gate:
 
     def _check_key(self, scope: Scope) -> None:
         path: str = scope["path"]
-        if self.key is None or path in OPEN or path.startswith(OPEN[-1]):
+        if path in OPEN or path.startswith(OPEN_FOLDERS):
             return
         given = key_of(scope)
-        if given is None and path in KEY_IN_BODY:
-            return
-        if not key_is_right(given, self.key):
-            raise RefusalError(401, "the key is missing or wrong: send the header Authorization: Bearer KEY")
+        if given is not None or path not in KEY_IN_BODY:
+            check_key(self.keys, given)
 
-    async def _body(self, visit: _Visit) -> bytes | None:
+    async def _body(self, exchange: _Exchange) -> bytes | None:
         """The body; None if the client has gone. Raises RefusalError if it is too large."""
-        headers = dict(visit.scope["headers"])
+        headers = dict(exchange.scope["headers"])
         files = headers.get(b"content-type", b"").lower().startswith(b"multipart/")
         limit = self.limits.upload if files else self.limits.body
         promised = headers.get(b"content-length", b"0")
@@ -145,7 +121,7 @@ class Gate:
             raise RefusalError(413, line)
         parts, size = [], 0
         while True:
-            message = await visit.receive()
+            message = await exchange.receive()
             if message["type"] == "http.disconnect":
                 return None
             part = message.get("body", b"")
@@ -157,12 +133,12 @@ class Gate:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-class _Visit:
-    """One request and the state of its answer. ``status`` is 499 until the answer begins."""
+class _Exchange:
+    """One request and the state of its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope, self.receive, self._send = scope, receive, send
-        self.status, self.begun, self.complete = 499, False, False
+        self.begun, self.complete = False, False
 
     async def run(self, app: App, body: bytes) -> None:
         """Lets the application answer. If the client goes away, the application's task is cancelled."""
@@ -195,7 +171,7 @@ class _Visit:
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.status, self.begun = message["status"], True
+            self.begun = True
             message["headers"] = [*message.get("headers", ()), (b"x-content-type-options", b"nosniff")]
         elif not message.get("more_body", False):
             self.complete = True

@@ -16,8 +16,8 @@ from transduce.wings.protection.protection import Protection
 from transduce.wings.serving import bodies
 from transduce.wings.serving.bodies import Index
 from transduce.wings.serving.catalogue import Catalogue
-from transduce.wings.serving.gate import key_is_right, key_of
-from transduce.wings.serving.problems import RefusalError
+from transduce.wings.serving.gate import check_key, key_of
+from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.routes import as_json
 from transduce.wings.serving.service import Service
 
@@ -43,14 +43,13 @@ class Key(BaseModel):
     api_key: str | None = None
 
 
-def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
-    """The routes for the runs of a catalogue whose languages are known. ``key`` is the same as in ``Gate``."""
-    router = APIRouter()
+def libretranslate(catalogue: Catalogue, keys: Keys | None) -> APIRouter:
+    """The routes for the runs of a catalogue whose languages are known. ``keys`` are the same as in ``Gate``."""
+    router = APIRouter(tags=["libretranslate"])
     limits = catalogue.limits
 
     def check(request: HttpRequest, given: str | None) -> None:
-        if key is not None and not key_is_right(key_of(request.scope) or given, key):
-            raise RefusalError(401, "api_key is missing or wrong")
+        check_key(keys, key_of(request.scope) or given)
 
     @router.post("/translate", openapi_extra={"requestBody": {"content": {"application/json": {}}}})
     async def translate(request: HttpRequest) -> Response:
@@ -60,7 +59,7 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
         if body.format not in ("text", "html"):
             raise RequestError(f"format = {body.format[:60]!r}: text or html was expected")
         extras = Extras(protect=Protection(["markup"])) if body.format == "html" else NO_EXTRAS
-        service = _service(catalogue, body.source, body.target)
+        service = await _service(catalogue, body.source, body.target)
         texts = [body.q] if isinstance(body.q, str) else body.q
         limits.check_texts("q", len(texts))
         if not 0 <= body.alternatives < limits.nbest:
@@ -90,9 +89,10 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
         """The languages, each with the languages that it is translated into."""
         body, _ = await bodies.read(request, Key) if await request.body() else (Key(), [])
         check(request, body.api_key)
+        await catalogue.opened()
         targets: dict[str, list[str]] = {}
-        for service in catalogue:
-            if (found := service.languages) is not None:
+        for run in catalogue:
+            if (found := run.languages) is not None:
                 targets.setdefault(found.source, []).append(found.target)
                 targets.setdefault(found.target, [])
         return as_json([{"code": code, "name": code, "targets": sorted(set(some))} for code, some in targets.items()])
@@ -100,12 +100,13 @@ def libretranslate(catalogue: Catalogue, key: str | None) -> APIRouter:
     return router
 
 
-def _service(catalogue: Catalogue, source: str, target: str) -> Service:
+async def _service(catalogue: Catalogue, source: str, target: str) -> Service:
     """The first run with these languages. If there is none, raises RequestError, which names the known pairs."""
+    await catalogue.opened()
     known = [(each, each.languages) for each in catalogue]
-    for service, found in known:
+    for run, found in known:
         if found is not None and found.target == target and source in (found.source, AUTO):
-            return service
+            return await catalogue.find(run.name)
     pairs = ", ".join(sorted({f"{found.source} to {found.target}" for _, found in known if found is not None}))
     raise RequestError(f"{source[:20]} to {target[:20]} is not translated here. Known: {pairs or 'none'}")
 

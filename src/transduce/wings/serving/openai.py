@@ -19,7 +19,7 @@ from transduce.wings.language.generation import Writer
 from transduce.wings.language.generation_search import Generation
 from transduce.wings.serving import bodies
 from transduce.wings.serving.bodies import Count, Index
-from transduce.wings.serving.catalogue import Catalogue
+from transduce.wings.serving.catalogue import Catalogue, ServedRun
 from transduce.wings.serving.events import events
 from transduce.wings.serving.routes import Client, as_json, schema
 from transduce.wings.serving.service import Service
@@ -87,24 +87,27 @@ class Completion(bodies.Body):
 
 def openai(catalogue: Catalogue) -> APIRouter:
     """The routes for the runs of a catalogue."""
-    router = APIRouter(prefix="/v1")
+    router = APIRouter(prefix="/v1", tags=["openai"])
     started = int(time.time())
 
-    def described(service: Service) -> dict[str, Any]:
-        return {"id": service.name, "object": "model", "created": started, "owned_by": "transduce"}
+    def described(run: ServedRun) -> dict[str, Any]:
+        return {"id": run.name, "object": "model", "created": started, "owned_by": "transduce"}
 
     @router.get("/models")
     async def models() -> Response:
+        """The names of the runs."""
         return as_json({"object": "list", "data": [described(each) for each in catalogue]})
 
     @router.get("/models/{name:path}")
     async def model(name: str) -> Response:
-        return as_json(described(catalogue.find(name)))
+        """Status 200 if there is a run with this name."""
+        return as_json(described(catalogue.run(name)))
 
     @router.post("/completions", openapi_extra=schema(Completion))
     async def completions(request: HttpRequest) -> Response:
+        """The continuation of a prompt by a language model, or the output for it as the source of another run."""
         body, _ = await bodies.read(request, Completion)
-        service = catalogue.find(body.model)
+        service = await catalogue.find(body.model)
         _check(service, body)
         head = {"id": f"cmpl-{time.time_ns():x}", "object": "text_completion", "created": int(time.time())}
         head |= {"model": service.name}

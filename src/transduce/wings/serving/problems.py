@@ -1,7 +1,7 @@
 """The answer to a request that fails: a status and one line.
 
-For a mistake of the client, the line is the same as on the command line. For a bug, the line has only a number, which
-the server's log has too.
+For a mistake of the client, the line is the same as on the command line. For a bug, the line has only the id of the
+request, which the server's log has too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from transduce.answers.answer_values import json_text
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
 from transduce.core.registry import alternatives
-from transduce.wings.serving.catalogue import UnknownModelError
+from transduce.wings.serving.catalogue import UnknownModelError, UnloadedError
+from transduce.wings.serving.visits import current
 
 log = logging.getLogger("transduce.wings.serving")
 
@@ -34,7 +35,7 @@ class RefusalError(RequestError):
 
 
 def problem(error: BaseException) -> tuple[int, str]:
-    """The status and the line for an error. For a bug, the log gets the traceback with the number in the line."""
+    """The status and the line for an error. For a bug, the log gets the traceback with the id in the line."""
     if isinstance(error, RefusalError):
         return error.status, str(error)
     if isinstance(error, UnknownModelError):
@@ -45,9 +46,12 @@ def problem(error: BaseException) -> tuple[int, str]:
         return 429, str(error)
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return 504, "the request was not answered before its deadline"
+    if isinstance(error, UnloadedError):
+        return 503, str(error)
     if isinstance(error, StoppedError):
         return 503, "the server stops: it takes no more requests"
-    number = secrets.token_hex(4)
+    visit = current()
+    number = secrets.token_hex(4) if visit is None else visit.id
     log.error("error %s", number, exc_info=error)
     return 500, f"an error inside the server; its log has it as {number}"
 

@@ -76,7 +76,7 @@ class Verbs:
 
     async def predict(self, body: bodies.Predict, files: Files, client: Client) -> Response:
         """The best output for each source."""
-        service = self._catalogue.find(body.model)
+        service = await self._catalogue.find(body.model)
         self._check_prediction(body)
         given = body.texts if body.source is not None or files else [""] * (not service.transducer.conditional)
         self._limits.check_texts("source", len(given) + len(files))
@@ -122,7 +122,7 @@ class Verbs:
 
     async def score(self, body: bodies.Pair, files: Files, client: Client) -> Response:
         """The model's log-probability of each target."""
-        service = self._catalogue.find(body.model)
+        service = await self._catalogue.find(body.model)
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
             found = await service.answer([Request(each, target=target) for each, target in pairs], client)
@@ -130,7 +130,7 @@ class Verbs:
 
     async def align(self, body: bodies.Align, files: Files, client: Client) -> Response:
         """The source words of each target word."""
-        service = self._catalogue.find(body.model)
+        service = await self._catalogue.find(body.model)
         choice = AttentionChoice(body.attention, body.head, body.after)
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
@@ -143,7 +143,7 @@ class Verbs:
 
     async def complete(self, body: bodies.Complete, files: Files, client: Client) -> Response:
         """The most probable next words of each prefix."""
-        service = self._catalogue.find(body.model)
+        service = await self._catalogue.find(body.model)
         _check_reads_text(service)
         self._limits.check_texts("prefix", len(body.prefixes))
         self._limits.check_number("k", body.k, self._limits.nbest)
@@ -163,7 +163,7 @@ class Verbs:
 
     async def stream(self, body: bodies.Stream, files: Files, client: Client) -> Response:
         """The best output in pieces, as server-sent events. Each piece is sent as soon as it cannot change."""
-        service = self._catalogue.find(body.model)
+        service = await self._catalogue.find(body.model)
         _check_reads_text(service)
         self._limits.check_text("source", body.source)
         self._limits.check_text("prefix", body.prefix)

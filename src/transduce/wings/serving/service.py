@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from transduce.answers.answer import Answer
@@ -38,7 +38,7 @@ class Service:
         self.name, self.transducer, self.limits = name, transducer, limits
         self.scheduler = Scheduler(transducer, batch_size=limits.batch_size, queue=limits.queue)
         self.desk = Desk(limits.side_work, limits.side_queue)
-        self._completer = lru_cache(16)(self._make_completer)
+        self._completer = lru_cache(16)(partial(_completer, transducer))  # no circle of references
 
     @property
     def reads_files(self) -> bool:
@@ -120,10 +120,11 @@ class Service:
         completer = self._completer(k, sources is not None)
         return await self.desk.call(lambda: completer(prefixes, begun, sources))
 
-    def _make_completer(self, k: int, with_sources: bool) -> Completer:
-        return Completer(self.transducer, NextWords(k), with_sources)
-
     def close(self) -> None:
         """Answers the requests that it has received, then stops."""
         self.scheduler.close()
         self.desk.close()
+
+
+def _completer(transducer: Transducer, k: int, with_sources: bool) -> Completer:
+    return Completer(transducer, NextWords(k), with_sources)

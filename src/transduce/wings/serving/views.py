@@ -30,7 +30,7 @@ def views(catalogue: Catalogue) -> APIRouter:
     async def attend(request: HttpRequest) -> Response:
         """The attention to the source while the model writes each token of the target."""
         body, files = await bodies.read(request, bodies.Attention)
-        service = catalogue.find(body.model)
+        service = await catalogue.find(body.model)
         limits.check_text("target", body.target or "")
         _check_open(service)
         given = [] if files else [body.source]
@@ -44,7 +44,7 @@ def views(catalogue: Catalogue) -> APIRouter:
     async def tree(request: HttpRequest) -> Response:
         """The tree of the beam search for a source: each node with its parent's index, best path first."""
         body, _ = await bodies.read(request, bodies.Tree)
-        service = catalogue.find(body.model)
+        service = await catalogue.find(body.model)
         if body.beam is not None:
             limits.check_number("beam", body.beam, limits.nbest)
         limits.check_text("prefix", body.prefix)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -16,27 +18,22 @@ from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.text_files import read_text
 
 if TYPE_CHECKING:
+    from transduce.answers.transducer import Transducer
+    from transduce.wings.serving.keys import Keys
     from transduce.wings.serving.limits import Limits
 
 KEY = "TRANSDUCE_KEY"  # an environment variable
+READABLE = 0o027  # bits of a file's mode: others may read it, or others and the group may change it
+LEVELS, FORMATS = ("debug", "info", "warning", "error"), ("text", "json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Options for the address of a server and for its limits."""
+    """Options for the limits of a server."""
 
-    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 is every network.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000
-    key_file: Annotated[
-        Path | None, typer.Option(help=f"A file with the key that clients must send; or set {KEY}.", metavar="FILE")
-    ] = None
     batch_size: Annotated[int, typer.Option(min=1, help="Sentences searched at a time, for each run.")] = 64
     queue: Annotated[int, typer.Option(min=1, help="Sentences that may wait; more get status 429.")] = 256
     seconds: Annotated[float, typer.Option(help="The most time for a request.")] = 60.0
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name under which clients may ask for a server without a key, such as that of a proxy."),
-    ] = None
     headers: Annotated[int, typer.Option(min=1, help="The most bytes of the headers of a request.")] = 65_536
     body: Annotated[int, typer.Option(min=1, help="The most bytes of a request.")] = 1_000_000
     upload: Annotated[int, typer.Option(min=1, help="The most bytes of a request with files.")] = 20_000_000
@@ -44,6 +41,9 @@ class ServerOptions:
     texts: Annotated[int, typer.Option(min=1, help="The most texts in one request.")] = 128
     nbest: Annotated[int, typer.Option(min=1, help="The most outputs for a source.")] = 50
     tokens: Annotated[int, typer.Option(min=1, help="The most tokens that a language model writes.")] = 1000
+    loaded: Annotated[
+        int | None, typer.Option(min=1, help="The most runs in memory; others are loaded when they are asked for.")
+    ] = None
 
     @property
     def limits(self) -> Limits:
@@ -62,6 +62,56 @@ class ServerOptions:
             tokens=self.tokens,
         )
 
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorOptions:
+    """Options for the address of a server, for who may ask it, and for its log."""
+
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 is every network.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8000
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help=f"A file with the key that clients must send, or a line NAME KEY for each client; or set {KEY}.",
+            metavar="FILE",
+        ),
+    ] = None
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name under which clients may ask for a server without a key, such as that of a proxy."),
+    ] = None
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Pages of this site may ask the server, such as https://example.org; '*' is every site.",
+            metavar="ORIGIN",
+        ),
+    ] = None
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A proxy whose X-Forwarded headers are true, by its address or network, such as 127.0.0.1.",
+            metavar="ADDRESS",
+        ),
+    ] = None
+    log_level: Annotated[
+        str, typer.Option(help=f"{', '.join(LEVELS)}; info has a line for each request.", metavar="LEVEL")
+    ] = "warning"
+    log_format: Annotated[str, typer.Option(help="text, or json: an object on each line.", metavar="FORMAT")] = "text"
+    drain: Annotated[
+        float, typer.Option(min=0, help="Seconds after SIGTERM in which /ready has status 503 and all else goes on.")
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("--log-level", self.log_level, LEVELS),
+            ("--log-format", self.log_format, FORMATS),
+        ):
+            if value not in known:
+                raise UserError(f"{name} {value}: {', '.join(known)} was expected")
+        for origin in self.cors or ():
+            check_origin(origin)
+
     @property
     def open_to_network(self) -> bool:
         """True if other machines can reach the server."""
@@ -73,19 +123,28 @@ class ServerOptions:
             name.lower() for name in ("localhost", self.host, socket.gethostname(), *(self.allow_host or ()))
         )
 
-    def key(self) -> str | None:
-        """The key: the file's text without white space around it, or the environment's; None if neither is given.
-        Raises UserError for an empty key.
+    def keys(self) -> Keys | None:
+        """The keys of the file, otherwise of the environment; None if neither is given. Warns if others can read the
+        file. Raises UserError for a wrong key.
         """
+        from transduce.wings.serving.keys import Keys
+
         given = os.environ.get(KEY) if self.key_file is None else read_text(self.key_file)
-        if given is not None and not given.strip():
-            raise UserError(f"{self.key_file or KEY} is empty: a key was expected; leave it out to serve everybody")
-        return None if given is None else given.strip()
+        if given is None:
+            return None
+        if self.key_file is not None and (mode := self.key_file.stat().st_mode) & READABLE:
+            typer.echo(
+                f"warning: other users can read or change {self.key_file} (mode {mode & 0o777:o}): "
+                f"chmod 600 {self.key_file}",
+                err=True,
+            )
+        return Keys.of(given, str(self.key_file or KEY))
 
 
 def serve(
     loading: LoadingOptions,
     server: ServerOptions,
+    operator: OperatorOptions,
     runs: Annotated[
         list[str],
         typer.Argument(help="Run directories; NAME=RUN gives one a name, by default its folder's.", metavar="RUN..."),
@@ -100,6 +159,9 @@ def serve(
     """
     try:
         from transduce.wings.serving.app import application
+        from transduce.wings.serving.catalogue import Catalogue
+        from transduce.wings.serving.logs import logging_to_stderr
+        from transduce.wings.serving.proxies import Proxies
         from transduce.wings.serving.server import address, bound, run
     except ImportError as error:
         raise MissingPackageError(
@@ -108,19 +170,36 @@ def serve(
     if loading.workers > 1:
         raise UserError("--workers is for long inputs; a server has one batch for all clients: leave it out")
     named = names_of(runs)
-    limits, key = server.limits, server.key()
-    with bound(server.host, server.port) as listening:  # before the models are loaded, which takes longer
-        models = {name: loading.of(path) for name, path in named.items()}
+    keys, proxies = operator.keys(), Proxies(operator.trust_proxy or ())
+    catalogue = Catalogue({name: _loader(loading, path) for name, path in named.items()}, server.limits, server.loaded)
+    with (
+        bound(operator.host, operator.port) as listening,  # before the models are loaded, which takes longer
+        logging_to_stderr(operator.log_level, operator.log_format),
+    ):
         url = address(listening)
-        if server.open_to_network and key is None:
+        if operator.open_to_network and keys is None:
             typer.echo(
                 f"warning: every machine that reaches {url} can use these runs: set a key (--key-file FILE or {KEY}), "
                 "or listen at 127.0.0.1",
                 err=True,
             )
-        line = f"serves {', '.join(models)} at {url} (the studio: {url}/)"
-        hosts = server.names() if key is None else None
-        run(application(models, limits, key, hosts), listening, limits, lambda: typer.echo(line, err=True))
+        line = f"serves {', '.join(named)} at {url} (the studio: {url}/)"
+        hosts = operator.names() if keys is None else None
+        app = application(catalogue, keys, hosts, operator.cors or (), proxies)
+        run(app, catalogue, listening, lambda: typer.echo(line, err=True), operator.drain)
+
+
+def _loader(loading: LoadingOptions, path: Path) -> Callable[[], Transducer]:
+    return partial(loading.of, path)
+
+
+def check_origin(origin: str) -> None:
+    """Raises UserError unless ``origin`` is one that a browser sends: a scheme and a host, perhaps a port, or "*"."""
+    parts = urlsplit(origin)
+    if origin != "*" and (not parts.netloc or origin != f"{parts.scheme}://{parts.netloc}" or origin != origin.lower()):
+        raise UserError(
+            f"--cors {origin}: the origin of a page was expected, without a path, such as https://example.org; or '*'"
+        )
 
 
 def names_of(runs: Sequence[str]) -> dict[str, Path]:

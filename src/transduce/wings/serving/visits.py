@@ -1,0 +1,117 @@
+"""Records each request: its id, who asks for it, its route, its status and its time, for the access log and metrics."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from transduce.wings.serving.measurements import Measurements
+from transduce.wings.serving.proxies import Proxies
+
+log = logging.getLogger("transduce.wings.serving.access")
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,100}\Z")  # other ids of clients could hide lines in a log
+GONE = 499  # status of a request whose client has gone before its answer
+LONGEST = 200  # characters of a path in the log
+SHOWN = ("id", "client", "method", "path", "key", "model", "route", "status", "bytes")  # values in the log
+
+
+@dataclass
+class Visit:
+    """A request and its answer, as the access log shows them. ``key`` is the name of the client's key. ``model`` is the
+    name of the run that it asks for. ``bytes`` has the body of the answer only.
+    """
+
+    id: str
+    client: str
+    method: str
+    path: str
+    key: str | None = None
+    model: str | None = None
+    route: str = "other"
+    status: int = GONE
+    bytes: int = 0
+    seconds: float = 0.0
+    base: str = field(default="")  # the address of the server for this client, such as https://a.org/b
+    ends: list[Callable[[], None]] = field(default_factory=list)  # called when the answer has ended
+
+    def values(self) -> dict[str, Any]:
+        """The values for a log, in its order."""
+        return {name: getattr(self, name) for name in SHOWN} | {"seconds": round(self.seconds, 6)}
+
+    def line(self) -> str:
+        """The line of a log. The path is quoted, so that a client cannot write lines of its own."""
+        return (
+            f"{self.client} {self.key or '-'} {self.method} {self.path!a} {self.model or '-'} {self.status} "
+            f"{self.bytes} bytes {1000 * self.seconds:.1f} ms id={self.id}"
+        )
+
+
+_current: ContextVar[Visit | None] = ContextVar("visit", default=None)
+
+
+def current() -> Visit | None:
+    """The visit of the request that this task answers; None outside of one."""
+    return _current.get()
+
+
+class Visits:
+    """An ASGI application around ``app`` that counts each request, and logs it at the level INFO.
+
+    A client may send its own id of the request as ``X-Request-ID``; the answer has the id under the same name. HEAD is
+    answered like GET, without the body. ``proxies`` may say who has asked.
+    """
+
+    def __init__(self, app: App, measurements: Measurements, proxies: Proxies) -> None:
+        self.app, self.measurements, self.proxies = app, measurements, proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        client, base = self.proxies.origin(scope)
+        method: str = scope["method"]
+        inner = {**scope, "client": client, "method": "GET" if method == "HEAD" else method}
+        visit = Visit(_id(scope), client[0] if client else "-", method[:20], scope["path"][:LONGEST], base=base)
+        token = _current.set(visit)
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                visit.status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", visit.id.encode())]
+            elif method == "HEAD":
+                message["body"] = b""
+            else:
+                visit.bytes += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(inner, receive, told)
+        finally:
+            _current.reset(token)
+            for end in visit.ends:
+                end()
+            visit.route = getattr(inner.get("route"), "path", visit.route)
+            visit.seconds = time.perf_counter() - begun
+            self.measurements.count(visit)
+            if log.isEnabledFor(logging.INFO):
+                log.info("%s", visit.line(), extra={"visit": visit.values()})
+
+
+def _id(scope: Scope) -> str:
+    """The id that the client has given to its request; a new one if it has given none, or one that is no id."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
+    return given if REQUEST_ID.match(given) else secrets.token_hex(8)
