@@ -11,7 +11,7 @@ from transduce.runs.checkpoints import best_rank
 from transduce.runs.history import read_history
 from transduce.runs.layout import HISTORY, STATE
 from transduce.wings.alignment.links import Links
-from transduce.wings.serving.commands.serve import ServerOptions
+from transduce.wings.serving.commands.serve import OperatorOptions
 
 
 def test_a_damaged_file_of_a_run_is_told(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_a_damaged_file_of_a_run_is_told(tmp_path: Path) -> None:
     for path, read in (
         (tmp_path / "best" / STATE, lambda: best_rank(tmp_path)),
         (tmp_path / HISTORY, lambda: read_history(tmp_path)),
-        (tmp_path / "key", lambda: ServerOptions(key_file=tmp_path / "key").key()),
+        (tmp_path / "key", lambda: OperatorOptions(key_file=tmp_path / "key").keys()),
     ):
         path.write_bytes(b"\xff")
         with pytest.raises(DataError, match=rf"{path.name}:1: byte 0xff is not UTF-8"):

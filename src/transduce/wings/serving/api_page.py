@@ -43,14 +43,18 @@ def _route(base: str, path: str, verb: str, given: dict[str, Any]) -> Markup:
     kind, schema = _body(given)
     name = element("code", element("span", verb.upper(), class_="verb"), path)
     heading = element("h3", name, id=_anchor(f"{verb} {path}"))
-    parts = [
-        heading,
-        *(element("p", " ".join(each.split())) for each in (given["description"], schema.get("description")) if each),
-    ]
+    about = (given["description"], schema.get("description", ""))
+    parts = [heading, *(element("p", _prose(each)) for each in about if each)]
     if rows := list(_rows(schema)):
         parts.append(table(["key", "type", "default", "range"], rows))
     parts.append(element("pre", element("code", _curl(base + path, verb, kind, schema))))
     return element("article", *parts)
+
+
+def _prose(text: str) -> Markup:
+    """A docstring as markup, with code between double backticks."""
+    parts = " ".join(text.split()).split("``")
+    return joined(element("code", part) if number % 2 else part for number, part in enumerate(parts))
 
 
 def _body(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:

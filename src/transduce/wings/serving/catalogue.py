@@ -14,7 +14,7 @@ from transduce.core.errors import RequestError, StoppedError, UserError
 from transduce.core.registry import alternatives
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.service import Languages, Service
-from transduce.wings.serving.visits import current
+from transduce.wings.serving.visit import current
 
 log = logging.getLogger("transduce.wings.serving")
 
@@ -106,8 +106,7 @@ class Catalogue:
         seat = self._seat(run)
         seat.lease()
         visit = current()
-        if visit is None:
-            raise RuntimeError("a run is found for a request: there is none")
+        assert visit is not None, "a run is found for a request"
         visit.model = run.name
         visit.ends.append(seat.release)
         assert seat.filling is not None

@@ -11,7 +11,8 @@ from typing import Any
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.problems import RefusalError, headers_of, problem, problem_body
-from transduce.wings.serving.visits import App, Message, Receive, Scope, Send, current
+from transduce.wings.serving.visit import current
+from transduce.wings.serving.visits import App, Message, Receive, Scope, Send
 
 log = logging.getLogger("transduce.wings.serving")
 

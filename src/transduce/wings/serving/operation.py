@@ -10,7 +10,7 @@ from transduce.wings.serving.api_page import api_page
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.routes import as_json
-from transduce.wings.serving.visits import current
+from transduce.wings.serving.visit import current
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 

@@ -18,7 +18,7 @@ from transduce.answers.answer_values import json_text
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
 from transduce.core.registry import alternatives
 from transduce.wings.serving.catalogue import UnknownModelError, UnloadedError
-from transduce.wings.serving.visits import current
+from transduce.wings.serving.visit import current
 
 log = logging.getLogger("transduce.wings.serving")
 

@@ -7,12 +7,11 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any
 
 from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.proxies import Proxies
+from transduce.wings.serving.visit import Visit, current_visit
 
 log = logging.getLogger("transduce.wings.serving.access")
 
@@ -23,48 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,100}\Z")  # other ids of clients could hide lines in a log
-GONE = 499  # status of a request whose client has gone before its answer
 LONGEST = 200  # characters of a path in the log
-SHOWN = ("id", "client", "method", "path", "key", "model", "route", "status", "bytes")  # values in the log
-
-
-@dataclass
-class Visit:
-    """A request and its answer, as the access log shows them. ``key`` is the name of the client's key. ``model`` is the
-    name of the run that it asks for. ``bytes`` has the body of the answer only.
-    """
-
-    id: str
-    client: str
-    method: str
-    path: str
-    key: str | None = None
-    model: str | None = None
-    route: str = "other"
-    status: int = GONE
-    bytes: int = 0
-    seconds: float = 0.0
-    base: str = field(default="")  # the address of the server for this client, such as https://a.org/b
-    ends: list[Callable[[], None]] = field(default_factory=list)  # called when the answer has ended
-
-    def values(self) -> dict[str, Any]:
-        """The values for a log, in its order."""
-        return {name: getattr(self, name) for name in SHOWN} | {"seconds": round(self.seconds, 6)}
-
-    def line(self) -> str:
-        """The line of a log. The path is quoted, so that a client cannot write lines of its own."""
-        return (
-            f"{self.client} {self.key or '-'} {self.method} {self.path!a} {self.model or '-'} {self.status} "
-            f"{self.bytes} bytes {1000 * self.seconds:.1f} ms id={self.id}"
-        )
-
-
-_current: ContextVar[Visit | None] = ContextVar("visit", default=None)
-
-
-def current() -> Visit | None:
-    """The visit of the request that this task answers; None outside of one."""
-    return _current.get()
 
 
 class Visits:
@@ -86,7 +44,7 @@ class Visits:
         method: str = scope["method"]
         inner = {**scope, "client": client, "method": "GET" if method == "HEAD" else method}
         visit = Visit(_id(scope), client[0] if client else "-", method[:20], scope["path"][:LONGEST], base=base)
-        token = _current.set(visit)
+        token = current_visit.set(visit)
 
         async def told(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -101,7 +59,7 @@ class Visits:
         try:
             await self.app(inner, receive, told)
         finally:
-            _current.reset(token)
+            current_visit.reset(token)
             for end in visit.ends:
                 end()
             visit.route = getattr(inner.get("route"), "path", visit.route)
