@@ -18,11 +18,13 @@ from transduce.wings.language.generation_search import Drawn, Generation
 
 class Generated(NamedTuple):
     """A text, the prompt included, and the model's log-probability (natural logarithm) of what follows the prompt, the
-    end of a line included.
+    end of a line included. ``ids`` are its tokens; the last ones, which follow the prompt, have ``token_log_probs``.
     """
 
     text: str
     log_prob: float
+    ids: tuple[int, ...]
+    token_log_probs: tuple[float, ...]
 
 
 class Writer:
@@ -47,9 +49,13 @@ class Writer:
             steps = list(self._steps(ids))
         token_KT, log_prob_KT, active_KT = (torch.stack(column, 1) for column in zip(*steps, strict=True))
         return [
-            Generated(self._text([*ids, *token_T[active_T].tolist()]), float(log_prob_T[active_T].sum()))
+            self._generated(ids, token_T[active_T], log_prob_T[active_T])
             for token_T, log_prob_T, active_T in zip(token_KT, log_prob_KT, active_KT, strict=True)
         ]
+
+    def _generated(self, prompt: list[int], token_T: Tensor, log_prob_T: Tensor) -> Generated:
+        ids = [*prompt, *token_T.tolist()]
+        return Generated(self._text(ids), float(log_prob_T.sum()), tuple(ids), tuple(log_prob_T.tolist()))
 
     def stream(self, prompt: str = "") -> Iterator[str]:
         """The text of the first sample in pieces, the prompt included, each as soon as its token is drawn.

@@ -46,7 +46,8 @@ def generate(
         return written.text
 
     def as_json(written: Generated) -> str:
-        return json.dumps({"prompt": prompt, **written._asdict()}, ensure_ascii=False)
+        values = {"prompt": prompt, "text": written.text, "log_prob": written.log_prob}
+        return json.dumps(values, ensure_ascii=False)
 
     write = formats.choose(format, {"text": as_text, "jsonl": as_json})
     if stream and (samples > 1 or format != "text"):

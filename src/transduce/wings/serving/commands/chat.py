@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -44,12 +43,14 @@ def chat(
     Examples:
       transduce chat runs/replies --label movies
     """
+    from transduce.wings.serving.conversations import fitting, start
+
     transducer = trained.load(beam)
-    conversation = _start(transducer, tuple(label or ()), turns)
+    conversation = start(transducer, label or (), turns)
     reply = _ranked(trained, ranking, transducer, beam) if ranking.given else transducer.stream
     prompt = "> " if sys.stdin is not None and sys.stdin.isatty() else ""
     lines = inputs.lines(None, inputs.longest_line(transducer))
-    _talk(conversation, lambda now: reply(_fitting(transducer, now)), lines, prompt)
+    _talk(conversation, lambda now: reply(fitting(transducer, now)), lines, prompt)
 
 
 def _talk(
@@ -85,48 +86,6 @@ def _talk(
                 continue
             print(flush=True)
             conversation = asked.with_turn(answer)
-
-
-def _fitting(transducer: Transducer, conversation: Conversation) -> str:
-    """The source of a conversation, with fewer turns if all are longer than the model's longest source. So the oldest
-    turns are left out. A last turn that is too long alone is cut by the transducer, which warns.
-    """
-    for most in range(conversation.most, 1, -1):
-        source = replace(conversation, most=most).source
-        if len(transducer.source_tokenizer.encode([source])[0]) <= transducer.max_source_length:
-            return source
-    return replace(conversation, most=1).source
-
-
-def _start(transducer: Transducer, labels: tuple[str, ...], turns: int | None) -> Conversation:
-    """A conversation without turns. Raises UserError if the run's sources have no history, or for wrong labels."""
-    from transduce.wings.language.dialogue import Conversation
-
-    if not transducer.conditional:
-        raise UserError("the model is a language model, and has no source to hold a history: see `transduce generate`")
-    tokenizer = transducer.source_tokenizer
-    most = turns or transducer.settings.get("data", {}).get("origin", {}).get("turns")
-    if most is None or tokenizer.numeric:
-        raise UserError(
-            "the run's sources have no history: its data.origin has no turns. Train `replies`, or give --turns N if "
-            'the sources are the last N turns of a dialogue with " | " between two turns'
-        )
-    known = [[entry[1] for entry in _entries(tokenizer, column)] for column in range(tokenizer.labels)]
-    if len(labels) != len(known):
-        raise UserError(
-            f"the sources have {len(known)} labels before the text, and --label is given {len(labels)} times"
-            + "".join(f"; known: {', '.join(sorted(column))}" for column in known)
-        )
-    for given, column in zip(labels, known, strict=True):
-        if given not in column:
-            from transduce.core.registry import alternatives
-
-            raise UserError(f"--label {given!r}: no such label{alternatives(given, column)}")
-    return Conversation(most, labels)
-
-
-def _entries(tokenizer: Any, column: int) -> list[tuple[int, str]]:
-    return [entry for entry in tokenizer.entries if isinstance(entry, tuple) and entry[0] == column]
 
 
 def _ranked(trained: RunOptions, ranking: RankingOptions, transducer: Transducer, beam: int | None) -> Reply:
