@@ -298,7 +298,9 @@ def test_the_client_of_libretranslate(started: Started, model: transduce.Transdu
     libretranslatepy = pytest.importorskip("libretranslatepy")
     client = libretranslatepy.LibreTranslateAPI(f"http://127.0.0.1:{started[1]}")
     assert client.translate("abc", "de", "en") == model("abc")
-    assert [each["code"] for each in client.languages()] == ["de", "en"]
+    assert [(each["code"], each["name"]) for each in client.languages()] == [("de", "German"), ("en", "English")]
+    assert client.translate("abc", "auto", "en") == model("abc")
+    assert client.detect("Ein Hund läuft über die Straße.")[0]["language"] == "de"
 
 
 # ------------------------------------------------------------------- process

@@ -12,6 +12,7 @@ from fastapi import Response
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request, requests_for
 from transduce.core.errors import RequestError
+from transduce.wings.documents.document import Document
 from transduce.wings.documents.formats import parse
 from transduce.wings.documents.glossary import Glossary
 from transduce.wings.documents.sentences import Sentences
@@ -42,27 +43,37 @@ class Documents:
     async def translated(self, body: bodies.Document, files: Sequence[bodies.Uploaded], client: Hashable) -> Response:
         """The document with translations in place of its texts. The header x-units says what became of its units."""
         service = await self._catalogue.find(body.model)
+        document = await self.parsed(files, body.column)
+        content, counts = await self.content(service, document, body, client)
+        name = f"attachment; filename*=UTF-8''{quote(PurePosixPath(files[0].name).name)}"
+        headers = {"content-disposition": name, "x-units": counts}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    async def parsed(self, files: Sequence[bodies.Uploaded], column: str | None = None) -> Document:
+        """The document of a form. Raises RequestError or DataError for one that cannot be read."""
         if len(files) != 1:
             raise RequestError(f"{len(files)} files are in the form: one document was expected, in the field file")
+        name = PurePosixPath(files[0].name).name[-60:]
+        suffix = PurePosixPath(name).suffix.lower()
+        return await asyncio.to_thread(parse, files[0].content, suffix, name, column)
+
+    async def content(
+        self, service: Service, document: Document, body: bodies.Document, client: Hashable
+    ) -> tuple[bytes, str]:
+        """The translated document, and what became of its units."""
         if service.reads_files or not service.transducer.conditional:
             raise RequestError(f"{service.name} does not read text, so it translates no documents")
-        translation = await asyncio.to_thread(self._read, service, files[0], body)
+        translation = await asyncio.to_thread(self._translation, service, document, body.sentences)
         requests = with_terms(translation.requests(requests_for(translation.texts)), body, self._limits)
         answers = list[Answer]()
         for first in range(0, len(requests), self._limits.texts):
             answers += await service.answer(requests[first : first + self._limits.texts], client)
-        content = await asyncio.to_thread(translation.content, answers)
-        name = f"attachment; filename*=UTF-8''{quote(PurePosixPath(files[0].name).name)}"
-        headers = {"content-disposition": name, "x-units": str(translation.counts)}
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        return await asyncio.to_thread(translation.content, answers), str(translation.counts)
 
-    def _read(self, service: Service, file: bodies.Uploaded, body: bodies.Document) -> Translation:
-        """The texts of a document. Raises RequestError or DataError for one that cannot be read, or is too long."""
-        name = PurePosixPath(file.name).name[-60:]
-        document = parse(file.content, PurePosixPath(name).suffix.lower(), name, body.column)
+    def _translation(self, service: Service, document: Document, language: str | None) -> Translation:
+        """The texts of a document. Raises RequestError for one that is too long."""
         spans = keeps_spans(document, service.transducer)
-        divide = None if body.sentences is None else Sentences(body.sentences)
-        translation = Translation(document, divide, spans)
+        translation = Translation(document, None if language is None else Sentences(language), spans)
         for text in translation.texts:
             self._limits.check_text("a text of the document", text)
         return translation

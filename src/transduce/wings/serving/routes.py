@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
+from pydantic import BaseModel
 
 from transduce.answers.answer import Answer
 from transduce.answers.answer_values import answer_values, json_text, unknown_values
@@ -47,12 +48,14 @@ def verbs(catalogue: Catalogue) -> APIRouter:
     _add(router, "/align", bodies.Align, verb.align)
     _add(router, "/complete", bodies.Complete, verb.complete)
     _add(router, "/stream", bodies.Stream, verb.stream)
-    _add(router, "/document", bodies.Document, Documents(catalogue).translated)
+    _add(router, "/document", bodies.Document, Documents(catalogue).translated, file=True)
     return router
 
 
-def _add(router: APIRouter, path: str, kind: type[B], answer: Answering[B]) -> None:
-    """Adds a route that reads a body of this ``kind`` and its uploaded files, and answers them to the client."""
+def _add(router: APIRouter, path: str, kind: type[B], answer: Answering[B], file: bool = False) -> None:
+    """Adds a route that reads a body of this ``kind`` and its uploaded files, and answers them to the client. ``file``
+    is as for ``schema``.
+    """
 
     async def endpoint(request: HttpRequest) -> Response:
         body, files = await bodies.read(request, kind)
@@ -64,7 +67,7 @@ def _add(router: APIRouter, path: str, kind: type[B], answer: Answering[B]) -> N
         methods=["POST"],
         name=path[1:],
         description=answer.__doc__,
-        openapi_extra=schema(kind),
+        openapi_extra=schema(kind, file),
     )
 
 
@@ -172,9 +175,13 @@ class Verbs:
         return await events(({"text": piece} async for piece in pieces), end, self._limits.seconds)
 
 
-def schema(kind: type[bodies.Body]) -> dict[str, Any]:
-    """The part of OpenAPI that describes the body of a route."""
-    content = {"application/json": {"schema": kind.model_json_schema()}}
+def schema(kind: type[BaseModel], file: bool = False) -> dict[str, Any]:
+    """The part of OpenAPI that describes the body of a route: JSON, or a form that needs a ``file``."""
+    described = kind.model_json_schema()
+    if file:
+        described["properties"] = {"file": {"type": "string", "format": "binary"}} | described["properties"]
+        described["required"] = ["file", *described.get("required", ())]
+    content = {"multipart/form-data" if file else "application/json": {"schema": described}}
     return {"requestBody": {"content": content, "required": True}}
 
 
