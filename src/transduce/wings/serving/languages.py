@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from importlib import resources
 
-from transduce.core.config.tables import Table, parse
+from transduce.core.config.tables import parse
 
 LONGEST = 4  # characters of an n-gram
 FLOOR = 1e-5  # probability of an n-gram that a language does not have
@@ -24,7 +24,7 @@ WORD = re.compile(r"[^\W\d_]+")
 
 
 @cache
-def _table() -> Table:
+def _table() -> dict[str, dict[str, str]]:
     file = resources.files("transduce.wings.serving") / "languages.toml"
     return parse(file.read_bytes(), "languages.toml")
 
