@@ -21,6 +21,9 @@ FORMATS = {
     ".html": "web:parse",
     ".htm": "web:parse",
     ".xhtml": "web:parse",
+    ".tmx": "memory_documents:parse_tmx",
+    ".odt": "odf:parse",
+    ".odp": "odf:parse",
     ".docx": "office:parse_docx",
     ".pptx": "office:parse_pptx",
     ".xlsx": "office:parse_xlsx",
@@ -32,10 +35,7 @@ FORMATS = {
 }
 LINES = (".tsv", ".jsonl", ".txt", ".md")  # also files of lines, each of which may be a source of its own
 FOREIGN = (
-    ".tmx",
-    ".odt",
     ".ods",
-    ".odp",
     ".doc",
     ".xls",
     ".ppt",
@@ -48,7 +48,7 @@ FOREIGN = (
     ".yml",
 )
 """Endings of documents that nobody reads here; their lines are no sources."""
-COLUMNS = "column_documents"
+COLUMNS = ("column_documents", "memory_documents")
 
 
 def is_document(path: Path, asked: bool) -> bool:
@@ -81,7 +81,7 @@ def parse(content: bytes, ending: str, name: str, column: str | None = None) -> 
         raise unknown(name)
     module, _, function = FORMATS[ending].partition(":")
     found: Callable[..., Document] = getattr(import_module(f"transduce.wings.documents.{module}"), function)
-    if module == COLUMNS:
+    if module in COLUMNS:
         found = partial(found, column=column)
     elif column is not None:
         raise DataError(f"{name} has no columns, so --column {column} finds nothing: leave it out")

@@ -6,18 +6,20 @@ import io
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from transduce.core.errors import DataError
-from transduce.wings.documents.document import Document, Spliced, Translations, Unit
+from transduce.wings.documents.document import Document, Edit, Spliced, Translations, Unit
 from transduce.wings.documents.encoded import MOST, decoded
 from transduce.wings.documents.paragraphs import paragraphs
-from transduce.wings.documents.xml_tokens import DECLARED, tokens
+from transduce.wings.documents.xml_tokens import DECLARED, Token, tokens
 
 WORDS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes)\.xml")
 SLIDES = re.compile(r"ppt/(slides|notesSlides)/[^/]+\.xml")
 CELLS = re.compile(r"xl/(sharedStrings|worksheets/[^/]+)\.xml")
+WORKBOOK = "xl/workbook.xml"
 TABLES = re.compile(r"xl/tables/[^/]+\.xml")
 PARTS = 10_000  # files of an archive
 
@@ -44,33 +46,42 @@ class Archive:
 
 
 def parse_docx(content: bytes, name: str) -> Document:
-    """The document of Word: body, tables, headers, footers and notes. Raises DataError as ``_parse`` does."""
-    return _parse(content, name, WORDS, "word/document.xml")
+    """The document of Word: body, tables, headers, footers and notes. Raises DataError as ``archive`` does."""
+    return archive(content, name, WORDS, "word/document.xml", paragraphs)
 
 
 def parse_pptx(content: bytes, name: str) -> Document:
-    """The document of PowerPoint: slides and their notes. Raises DataError as ``_parse`` does."""
-    return _parse(content, name, SLIDES, "ppt/presentation.xml")
+    """The document of PowerPoint: slides and their notes. Raises DataError as ``archive`` does."""
+    return archive(content, name, SLIDES, "ppt/presentation.xml", paragraphs)
 
 
 def parse_xlsx(content: bytes, name: str) -> Document:
     """The document of Excel: the texts of cells. Formulas, names of sheets and the headers of tables, to which formulas
-    refer, stay. Raises DataError as ``_parse`` does.
+    refer, stay. Raises DataError as ``archive`` does.
     """
-    return _parse(content, name, CELLS, "xl/workbook.xml")
-
-
-def _parse(content: bytes, name: str, wanted: re.Pattern[str], needed: str) -> Document:
-    """Raises DataError if the archive is damaged, of another kind, encrypted, or larger than ``MOST`` unpacked."""
-    parts, headers = dict[str, Spliced](), set[str]()
-    for part, data in _files(content, name, TABLES, needed):
+    headers = set[str]()
+    for part, data in _files(content, name, TABLES, WORKBOOK):
         text, _ = decoded(data, f"{name}, {part}", DECLARED)
         headers |= {token.attributes.get("name", "") for token in tokens(text, part) if token.name == "tableColumn"}
+    return archive(content, name, CELLS, WORKBOOK, partial(paragraphs, kept=headers))
+
+
+def archive(
+    content: bytes,
+    name: str,
+    wanted: re.Pattern[str],
+    needed: str,
+    edits_of: Callable[[str, Sequence[Token]], Iterable[Edit]],
+) -> Document:
+    """The document of an archive. ``edits_of`` gives the edits of the text of each ``wanted`` file. Raises DataError if
+    the archive is damaged, lacks the ``needed`` file, is encrypted, or larger than ``MOST`` unpacked.
+    """
+    parts = dict[str, Spliced]()
     for part, data in _files(content, name, wanted, needed):
         if part.startswith("xl/worksheets") and b"inlineStr" not in data:
             continue
         text, encode = decoded(data, f"{name}, {part}", DECLARED, "xmlcharrefreplace")
-        if edits := [*paragraphs(text, tokens(text, f"{name}, {part}"), headers)]:
+        if edits := [*edits_of(text, tokens(text, f"{name}, {part}"))]:
             parts[part] = Spliced(text, edits, encode)
     return Archive(content, parts)
 

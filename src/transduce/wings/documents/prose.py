@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-from transduce.wings.documents.document import Document, Edit, Spliced, has_words, replaced
+from transduce.wings.documents.document import Document, Edit, Spliced, Tag, has_words, replaced
 from transduce.wings.documents.encoded import decoded
+from transduce.wings.documents.inline import edit_of
+from transduce.wings.documents.markdown_inline import inline
 
 FENCE = re.compile(r"\s*(```+|~~~+)")
 MARK = re.compile(r"(?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+)?")
@@ -67,5 +70,15 @@ def _paragraph(text: str, start: int, end: int) -> Iterator[Edit]:
     raw = text[start:end]
     if has_words([raw]):
         body = raw.strip()
-        before, after = raw[: raw.index(body)], raw[raw.index(body) + len(body) :]
-        yield replaced(start, end, before + re.sub(r"\s*\n[ >]*", " ", body) + after)
+        before = raw[: raw.index(body)]
+        offset = start + len(before)
+        runs = [
+            replace(run, start=run.start + offset, end=run.end + offset, part=_one_line(run.part))
+            for run in inline(body)
+        ]
+        if (edit := edit_of(runs, str)) is not None:
+            yield edit
+
+
+def _one_line(part: str | Tag) -> str | Tag:
+    return re.sub(r"\s*\n[ >]*", " ", part) if isinstance(part, str) else part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +12,8 @@ from transduce.wings.documents.document import Document, Edit, Spliced, Tag, Uni
 from transduce.wings.documents.encoded import decoded
 from transduce.wings.documents.inline import Run, edit_of
 from transduce.wings.documents.xml_tokens import DECLARED, Token, end_of, escape, text_of, tokens
+
+log = logging.getLogger("transduce")
 
 CODES = ("bpt", "ept", "it", "ph", "ut", "x", "bx", "ex", "sc", "ec", "sm", "em", "cp")
 """Elements whose content, if any, is the markup of another format."""
@@ -31,6 +34,8 @@ def parse(content: bytes, name: str) -> Document:
         found = _edit(text, source, target)
         kept += found is None and has_words([_plain(text, source)])
         edits += [] if found is None else [found]
+    if edits and root.attributes.get("version", "").startswith("2") and not root.attributes.get("trgLang"):
+        log.warning('%s has no trgLang, which XLIFF 2 needs beside targets: add trgLang="…" to <xliff>', name)
     return Spliced(text, edits, encode, kept)
 
 

@@ -38,7 +38,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
             r"&(?:[A-Za-z]\w*|#\d+|#[xX][0-9A-Fa-f]+);",
         ],
         "url": [
-            rf"(?<![A-Za-z0-9])(?:[A-Za-z][A-Za-z0-9+.\-]{{0,30}}://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]+",
+            rf"(?:(?<![A-Za-z0-9])|(?<=[%$][sdiu]))(?:[A-Za-z][A-Za-z0-9+.\-]{{0,30}}://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]+",
             rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}(?:{_HOST})(?![\w\-@])(?:/[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]*)?",
         ],
         "email": [rf"(?<![{_MAIL}._%+])[{_MAIL}._%+]{{1,64}}@[{_MAIL}]{{1,63}}(?:\.[{_MAIL}]{{1,63}}){{1,9}}"],
