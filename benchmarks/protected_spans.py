@@ -1,7 +1,7 @@
 """How many protected spans come back, and in the right place? Spans are put into sentences by this program.
 
     python benchmarks/protected_spans.py RUN --pairs PAIRS.tsv --train TRAIN.tsv [--count 300] [--aligner RUN]
-        [--learned RUN] [--catalogue FILE.po] [--show N] [--out FILE.md] [--record FILE.json]
+        [--aligned-alone] [--learned RUN] [--catalogue FILE.po] [--show N] [--out FILE.md] [--record FILE.json]
     python benchmarks/protected_spans.py --train TRAIN.tsv --write-marks FILE.tsv
 
 PAIRS has the test sentences (a source, a tab, a reference), TRAIN the pairs of the run's training. A word aligner with
@@ -45,6 +45,7 @@ import transduce
 from transduce import Constraints, Extras, Protection, Request, UserError
 from transduce.answers.answer import Output
 from transduce.data.corpora import text_lines
+from transduce.runs.layout import ALIGNER
 from transduce.wings.alignment.corpus import align
 from transduce.wings.counted.alignment.training import learn_aligner
 from transduce.wings.protection.text import units
@@ -479,6 +480,7 @@ def main() -> None:
     parser.add_argument("--aligner", type=Path)
     parser.add_argument("--learned", type=Path)
     parser.add_argument("--write-marks", type=Path)
+    parser.add_argument("--aligned-alone", action="store_true", help="leave out what is required of the search")
     parser.add_argument("--catalogue", type=Path, nargs="*", default=[])
     parser.add_argument("--show", type=int, default=0, help="print this many wrong spans of each way")
     given = parse(parser)
@@ -513,15 +515,19 @@ def main() -> None:
 
     raw = answered(model, [Request(case.marked_source) for case in every])
     tell("none", [searched(case, text) for case, text in zip(every, raw, strict=True)])
+    alone, own = replace(model, folder=None), (given.run / ALIGNER).exists()
     aligned = {
-        "aligned by the run": Extras(protect=True),
-        "aligned by its attention alone": Extras(protect=True, head=0),
+        **({"aligned by the run's word aligner": (model, Extras(protect=True))} if own else {}),
+        "aligned by the model": (alone, Extras(protect=True)),
+        "aligned by its attention alone": (alone, Extras(protect=True, head=0)),
     }
     if given.aligner:
-        aligned["aligned by a word aligner"] = Extras(protect=True, aligner=transduce.load(given.aligner, device="cpu"))
-    for name, extras in aligned.items():
-        tell(name, by_alignment(model, every, extras), forced_outputs(model, every, extras))
-    tell("required of the search", by_constraints(model, every))
+        other = transduce.load(given.aligner, device="cpu")
+        aligned["aligned by --aligner"] = (model, Extras(protect=True, aligner=other))
+    for name, (by, extras) in aligned.items():
+        tell(name, by_alignment(by, every, extras), forced_outputs(by, every, extras))
+    if not given.aligned_alone:
+        tell("required of the search", by_constraints(model, every))
     runs = [given.run]
     if given.learned:
         learned = transduce.load(given.learned, device="cpu")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import torch
@@ -42,11 +43,13 @@ class Pipeline(TextModel):
     """Answers requests in their order.
 
     ``workers`` are processes that share the batches. If None, this process does all the work. ``context`` is the text
-    before a line that evaluation lets a language model read; None for none.
+    before a line that evaluation lets a language model read; None for none. ``folder`` is the run directory of the
+    model; None if it has none.
     """
 
     workers: Workers[Any] | None = field(default=None, kw_only=True)
     context: TextContext | None = field(default=None, kw_only=True)
+    folder: Path | None = field(default=None, kw_only=True)
 
     def answer(
         self,

@@ -134,18 +134,6 @@ class Trellis:
         both_BTL = both_BTH.view(*self.unary.shape[:2], -1, self._labels).logsumexp(2)
         return both_BTL.masked_fill(~self.mask[..., None], 0.0)
 
-    def pair_posteriors(self) -> Tensor:
-        """[B, T - 1, H, J]: log p(history h ends at t - 1, y_t = j | x) for t = 2 to T; minus infinity past a row's
-        length.
-
-        ``transition_counts`` returns the sum of their exponentials without this table.
-        """
-        (B, T, _), follows_BTRJ = self.unary.shape, self._follows()
-        both_BTORJ = self.forward[:, :-1].reshape(B, T - 1, *self._steps.shape[:2], 1) + self._steps
-        both_BTHJ = (both_BTORJ + follows_BTRJ[:, :, None]).flatten(2, 3)
-        both_BTHJ = both_BTHJ - self.log_normaliser[:, None, None, None]
-        return both_BTHJ.masked_fill(~self.mask[:, 1:, None, None], NEVER)
-
     def transition_counts(self) -> Tensor:
         """[H, L], float64: the expected number of times that each label follows each history, over all rows."""
         real_N = self.mask[:, 1:].flatten()

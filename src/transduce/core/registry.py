@@ -414,6 +414,8 @@ SERVICES: dict[str, str] = {
     "constituents": "transduce.wings.syntax.constituents:read",
     "records of a CSV table": "transduce.wings.documents.csv_tables:records",
     "protection": "transduce.wings.protection.protection:Protection",
+    "own aligner": "transduce.wings.protection.own_aligner:OwnAligner",
+    "aligner of a run": "transduce.wings.protection.own_aligner:learn",
     "records of a Parquet file": "transduce.wings.documents.parquet:records",
     "rows of a Parquet file": "transduce.wings.documents.parquet:count",
     "glossary": "transduce.wings.documents.glossary:Glossary",

@@ -22,13 +22,14 @@ INHERITED = "init.json"  # what was copied from another run
 TENSORBOARD = "tensorboard"
 SHORTLIST = "shortlist.safetensors"
 LANGUAGE_MODELS = "language-models"  # runs that the search uses, to keep everything in one folder
+ALIGNER = "aligner"  # a run that aligns words, for protected spans
 EXPORTS = "exports"  # models for other engines
 LOCK = ".lock"
 SET_ASIDE = ".set-aside"  # marks a run that waits as NAME.replaced while a new run takes its place
 ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
 PARTS = frozenset(
     {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK, SET_ASIDE}
-    | {LANGUAGE_MODELS, EXPORTS, CARD, PACK, ASKED, MEASURED, LOG}
+    | {LANGUAGE_MODELS, ALIGNER, EXPORTS, CARD, PACK, ASKED, MEASURED, LOG}
 )
 OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
 

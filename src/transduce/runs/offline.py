@@ -15,7 +15,7 @@ from transduce.data.corpora import DataError
 from transduce.data.preparation import origin_folder
 from transduce.data.settings import Data
 from transduce.runs.hub import is_address
-from transduce.runs.layout import CONFIG, LANGUAGE_MODELS
+from transduce.runs.layout import CONFIG
 from transduce.runs.packed import is_pack
 
 WAY_OUT = (
@@ -25,8 +25,8 @@ WAY_OUT = (
 
 
 def is_foreign(folder: Path) -> bool:
-    """True for the folder of a packed run, and for a language model's folder inside it."""
-    return is_pack(folder) or (folder.parent.name == LANGUAGE_MODELS and is_pack(folder.parent.parent))
+    """True for the folder of a packed run, and for the folder of a run inside it: a language model, an aligner."""
+    return any(map(is_pack, (folder, folder.parent, folder.parent.parent)))
 
 
 def check_runs(settings: config.Table, folder: Path) -> None:

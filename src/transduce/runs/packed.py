@@ -25,7 +25,7 @@ PACK, CARD = "pack.json", "README.md"
 FORMAT = 1
 _CHECKPOINT = r"checkpoints/best/(model\.safetensors|state\.json|checksums\.sha256)"
 _RUN = rf"(config\.toml|tokenizers/(source|target)\.json|shortlist\.safetensors|{_CHECKPOINT})"
-ALLOWED = re.compile(rf"{re.escape(PACK)}|{re.escape(CARD)}|(language-models/[^/\\:\0]+/)?{_RUN}")
+ALLOWED = re.compile(rf"{re.escape(PACK)}|{re.escape(CARD)}|(language-models/[^/\\:\0]+/|aligner/)?{_RUN}")
 """The names of all files that a packed run may have. Each begins in the folder itself, so none leads out of it."""
 NEEDED = (PACK, "config.toml", "tokenizers/source.json", "tokenizers/target.json", "checkpoints/best/model.safetensors")
 MIB = 2**20

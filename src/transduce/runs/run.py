@@ -247,6 +247,7 @@ class Run:
             keeps_empty=lines.empty == "keep",
             load_other=other,
             context=context,
+            folder=self.path,
         )
 
 

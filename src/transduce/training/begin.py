@@ -92,6 +92,8 @@ def train(job: Job, callbacks: Sequence[Callback] = (), device: str = "auto", cr
         init = plan.settings.init
         if every and init is not None and init.keep_old is not None:
             every = [service("loss of old data")(init, run, every), *every]
+        if every and plan.settings.training.aligner:
+            every = [service("own aligner")(plan.settings, run, every), *every]
         if can(type(model), Counted):
             done = point is not None and not plan.data_change and not changed_settings(point, plan.table)
             return _counted(run, plan, every) if done else _counting(model, run, plan, every)()

@@ -94,6 +94,9 @@ class Training:
 
     The training of a counted model ends after a pass that raises the log-probability by at most a share ``gain`` of its
     size; -1 makes all passes.
+
+    ``aligner`` learns a word aligner from the training pairs, at the end, for protected spans. It is kept in the run's
+    folder.
     """
 
     steps: int | None = None
@@ -118,6 +121,7 @@ class Training:
     parallel: Literal["ddp", "fsdp"] = "ddp"
     seed: int = 1
     gain: float = 1e-3
+    aligner: bool = False
 
     @property
     def augmentations(self) -> tuple[Augmentation, ...]:

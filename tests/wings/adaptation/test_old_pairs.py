@@ -24,6 +24,7 @@ SETTINGS = {
     "training.steps": 2,
     "training.precision": "float32",
     "training.validation.times": 0,
+    "training.aligner": False,
     "model.encoder.embedding_width": 8,
     "model.decoder.embedding_width": 8,
     "model.encoder.width": 4,

@@ -31,8 +31,9 @@ TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 ODT = f"""<?xml version="1.0" encoding="UTF-8"?>
 <o:document-content xmlns:o="{OFFICE}" xmlns:text="{TEXT}"><o:body><o:text>
 <text:h text:outline-level="1">Titel</text:h>
-<text:p text:style-name="P">Ein <text:span text:style-name="T1">Mann</text:span><text:s text:c="2"/>geht<text:note>\
-<text:note-citation>1</text:note-citation><text:note-body><text:p>Fuß</text:p></text:note-body></text:note> weg.</text:p>
+<text:p>Ein <text:span text:style-name="T1">Mann</text:span><text:s text:c="2"/>geht<text:note>\
+<text:note-citation>1</text:note-citation><text:note-body><text:p>Fuß</text:p>\
+</text:note-body></text:note> weg.</text:p>
 <text:p>Seite <text:page-number>3</text:page-number> von allen<text:tab/>rechts<text:line-break/>unten</text:p>
 <text:tracked-changes><text:p>gelöscht</text:p></text:tracked-changes><text:p/>
 </o:text></o:body></o:document-content>

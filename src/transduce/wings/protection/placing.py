@@ -1,7 +1,8 @@
 """Outputs get the protected spans of their sources, at the places that an alignment gives.
 
-The model's own alignment has two parts: its attention, and how much the probability of each output token falls if a
-source word is left out (Li et al., ACL 2019). V output units, W source units, T output tokens.
+The word aligner of the run aligns, if there is one. The model's own alignment has two parts: its attention, and how
+much the probability of each output token falls if a source word is left out (Li et al., ACL 2019). V output units, W
+source units, T output tokens.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from transduce.wings.alignment.attention_weights import AttentionChoice, NoAtten
 from transduce.wings.alignment.readings import Reading, readings, readings_by
 from transduce.wings.alignment.sides import Side, parts_of_words, written_side
 from transduce.wings.alignment.token_alignment import TokenAlignment
+from transduce.wings.protection.own_aligner import own_aligner, readings_of_units
 from transduce.wings.protection.projection import Numbers
 from transduce.wings.protection.text import ProtectedText
 
@@ -40,8 +42,12 @@ def with_spans(model: Pipeline, answers: Sequence[Answer], rows: Sequence[Any], 
     extras, found = answers[0].request.extras, [*answers]
     places = [place for place, answer in enumerate(answers) if _is_aligned(answer.request)]
     some = [answers[place] for place in places]
-    read = _readings(model, some, [rows[place] for place in places], extras, batch_size)
-    falls = _falls(model, some, batch_size) if _reads_itself(model, extras) else None
+    own = own_aligner(model) if _reads_itself(model, extras) and extras.replace_unknowns is None else None
+    if own is None:
+        read = _readings(model, some, [rows[place] for place in places], extras, batch_size)
+    else:
+        read = readings_of_units(own, model, some, batch_size)
+    falls = _falls(model, some, batch_size) if _reads_itself(model, extras) and own is None else None
     for number, place in enumerate(places):
         outputs = [
             _placed(answers[place].request, one, None if falls is None else falls[number][nth])

@@ -24,6 +24,7 @@ from transduce.cli.options import (
     Threads,
 )
 from transduce.core.errors import UserError
+from transduce.core.registry import service
 
 if TYPE_CHECKING:
     from transduce.answers.transducer import Transducer
@@ -121,6 +122,10 @@ class ModelOptions:
         further = read_pairs(self.also) if self.also else []
         return learn_aligner(pairs, self.model or "hmm", further, self.passes)
 
+    def prepare(self) -> None:
+        """Loads the plugins, and sets the number of threads."""
+        self._loading.prepare()
+
     def name(self, run: Path | None) -> str:
         return (self.model or "hmm") if run is None else run.name
 
@@ -176,6 +181,10 @@ def align(
     out: Annotated[Path | None, typer.Option(help="Draw one pair's links in a file (.html, .png, .svg, .pdf).")] = None,
     pair: Annotated[int, typer.Option(min=1, help="The pair to draw, by its line.")] = 1,
     batch_size: BatchSize = 64,
+    learn_into: Annotated[
+        Path | None,
+        typer.Option(help="Learn a word aligner from this run's training pairs, for --protect.", metavar="RUN"),
+    ] = None,
 ) -> None:
     """Write which source word each target word comes from, or score these links.
 
@@ -185,6 +194,7 @@ def align(
     Examples:
       transduce align pairs.tsv > links.txt
       transduce align runs/word-alignment pairs.tsv --gold gold.tsv
+      transduce align --learn-into runs/de-en
     """
     from transduce.wings.alignment.evaluation import (
         AlignmentScores,
@@ -194,6 +204,12 @@ def align(
         scores_by_head,
     )
 
+    if learn_into is not None:
+        if paths:
+            raise UserError(f"--learn-into {learn_into} reads the training pairs of the run: leave out {paths[0]}")
+        trained.prepare()
+        print(service("aligner of a run")(learn_into))
+        return
     _check_options(format, gold, by_head, out, recorded.record)
     recorded.check()
     run, files = _run_and_files(paths or [])

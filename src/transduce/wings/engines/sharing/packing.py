@@ -20,6 +20,7 @@ from transduce.core.errors import UserError
 from transduce.core.files import current_folder, named_errors, replace_folder, write_file
 from transduce.core.text_files import read_json
 from transduce.runs.layout import (
+    ALIGNER,
     CHECKPOINTS,
     CHECKSUMS,
     CONFIG,
@@ -104,6 +105,8 @@ def copy_run(run: Path, folder: Path, checkpoint: Checkpoint) -> None:
     _write(best / CHECKSUMS, "".join(f"{digest(best / name)}  {name}\n" for name in sorted((MODEL, STATE))))
     if (run / SHORTLIST).exists():
         _copy(run / SHORTLIST, folder / SHORTLIST)
+    if (run / ALIGNER / CONFIG).exists():
+        copy_run(run / ALIGNER, folder / ALIGNER, "best")
     for path in dict.fromkeys(_language_models(settings.get("search"))):
         for member in members(path):
             _copy_language_model(member, run, folder)
