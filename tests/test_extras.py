@@ -15,7 +15,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-NOT_FOR_USERS = {"benchmarks", "dev"}
+NOT_FOR_USERS = {"benchmarks", "site", "dev"}
 
 
 def members(extra: str) -> set[str]:
@@ -30,10 +30,15 @@ def test_all_is_every_extra_for_users_and_nothing_else() -> None:
 
 
 def test_developers_have_everything() -> None:
-    assert members("dev") == {"all", "benchmarks"}
+    assert members("dev") == {"all", "benchmarks", "site"}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/install.md"])
 def test_the_pages_name_extras_that_there_are(page: str) -> None:
     named = re.findall(r"-e '\.\[([\w,]+)\]'|transduce\[([\w,]+)\]", (ROOT / page).read_text(encoding="utf-8"))
     assert {name for both in named for part in both for name in part.split(",") if name} <= EXTRAS.keys()
+
+
+def test_the_table_of_extras_is_complete() -> None:
+    text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == sorted(EXTRAS)
