@@ -56,7 +56,7 @@ def test_the_page_from_its_first_line_to_its_last(folder: Path) -> None:
     finally:
         if server is not None:
             server.send_signal(signal.SIGINT)
-            server.wait(timeout=60)
+            server.communicate(timeout=60)
 
 
 def run(text: str, language: str) -> str:
