@@ -512,4 +512,4 @@ def test_a_card_shows_text_as_text() -> None:
     card = str(Card("<b>name</b>", settings, "1", 3, [Score("bleu", 1.0, 0.5, 1.5, "test", 7, "a|b")]))
     assert "<script>" not in card
     assert "<b>" not in card
-    assert "| bleu | test | 7 | 1.00 | 0.50 to 1.50 | a&#124;b |" in card
+    assert "| bleu | test | 7 | 1.00 | 0.50 to 1.50 | higher | a&#124;b |" in card

@@ -126,7 +126,13 @@ def _measure(run: str, split: str | None) -> Measure | None:
         found = evaluate_model(str(folder), transducer, examples, metrics)
         return [
             Score(
-                each.name, each.score, *resampling.interval(each), split or "test", len(examples), each.metric.signature
+                each.name,
+                each.score,
+                *resampling.interval(each),
+                split or "test",
+                len(examples),
+                each.metric.signature,
+                each.metric.higher_is_better,
             )
             for each in found.statistics
         ]

@@ -10,6 +10,8 @@ from typing import Any
 
 from transduce.core.config.user_data import SPLITS, borrowed
 from transduce.core.finite import readable
+from transduce.data.fingerprints import Fingerprint, Fingerprints
+from transduce.wings.engines.sharing import kinds
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Score:
     split: str
     examples: int
     signature: str = ""
+    higher_is_better: bool = True
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Card:
 
     ``parameters`` is the number of the model's numbers. ``scores`` are of the packed model. ``validation`` has the
     scores that training measured for this checkpoint, and ``effort`` its updates, minutes and target tokens; both may
-    be empty. ``address`` is where the run can be loaded from.
+    be empty. ``address`` is where the run can be loaded from. ``labels`` are those of a classifier or tagger.
+    ``fingerprints`` are those of the data that training read.
     """
 
     name: str
@@ -44,9 +48,13 @@ class Card:
     validation: Mapping[str, float] = field(default_factory=dict)
     effort: Mapping[str, float] = field(default_factory=dict)
     address: str = "PATH"
+    labels: Sequence[str] = ()
+    fingerprints: Fingerprints = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return "\n".join([*self._front_matter(), *self._use(), *self._model(), *self._data(), *self._scores(), *END])
+        return "\n".join(
+            [*self._front_matter(), *self._use(), *self._model(), *self._data(), *self._scores(), *self._limits()]
+        )
 
     def _front_matter(self) -> Iterator[str]:
         """YAML that the Hugging Face hub reads. JSON strings are YAML strings."""
@@ -57,51 +65,61 @@ class Card:
         yield from ("---", "")
 
     def _use(self) -> Iterator[str]:
-        yield from (f"# {_plain(self.name)}", "")
-        yield f"This model of transduce {self.version} turns {self._unit('source')} into {self._unit('target')}."
+        does = _plain(kinds.summary(self.settings, self.labels))
+        yield from (f"# {_plain(self.name)}", "", f"This model of transduce {self.version} {does}.")
+        if self.labels:
+            more = ", …" if len(self.labels) > kinds.SHOWN else ""
+            yield from ("", f"Its labels: {', '.join(map(_plain, self.labels[: kinds.SHOWN]))}{more}.")
+        lines, commands = kinds.usage(self.settings, self.address)
         yield from ("", "## Use it", "```python", "import transduce", "")
-        yield f"model = transduce.load({json.dumps(self.address)})"
-        yield from ('model("…")           # a text for a text', "```", "```")
-        yield from (f"transduce predict {self.address} sources.txt", f"transduce pull {self.address} --out runs/mine")
-        yield from ("```", "")
+        yield from (f"model = transduce.load({json.dumps(self.address)})", *lines, "```", "```")
+        yield from (*commands, f"transduce pull {self.address} --out runs/mine", "```", "")
 
     def _model(self) -> Iterator[str]:
         model, search = self.settings["model"], self.settings.get("search", {})
         yield from ("## Model", "| part | value |", "|---|---|")
-        rows = {
-            "type": _shape(model),
-            "encoder": _shape(model.get("encoder")),
-            "decoder": _shape(model.get("decoder")),
-            "parameters": f"{self.parameters:,}",
-            "search": _shape(search),
-            "training": ", ".join(f"{value:,.4g} {name}" for name, value in self.effort.items()),
-        }
-        yield from (f"| {key} | {_plain(value)} |" for key, value in rows.items() if value)
+        chains = kinds.chains(model)
+        rows = {"type": _shape(model)}
+        for place, chain in enumerate(chains, 1):
+            name = f"member {place} " if len(chain) > 1 else ""
+            if name:
+                rows[name] = ": ".join(_shape(each) for each in chain[1:])
+            rows |= {f"{name}{part}": _shape(chain[-1].get(part)) for part in ("encoder", "decoder")}
+        rows |= {"parameters": f"{self.parameters:,}", "search": _shape(search), "training": _effort(self.effort)}
+        yield from (f"| {key.strip()} | {_plain(value)} |" for key, value in rows.items() if value)
         yield ""
 
     def _data(self) -> Iterator[str]:
         data = self.settings["data"]
-        yield from ("## Data", "| split | data |", "|---|---|")
+        yield from ("## Data", "| split | data | lines | fingerprint |", "|---|---|---|---|")
         origin = _shape(data.get("origin"))
         for split in SPLITS:
             files = data.get(split)
             named = ", ".join(str(each) for each in _leaves(files)) if files else origin
             if borrowed(data, [split]):
                 named += ": other data than the training data"
-            yield f"| {split} | {_plain(named) or 'none was given'} |"
+            found = self.fingerprints.get(split, ())
+            lines = f"{sum(each.lines for each in found):,}" if found else ""
+            yield f"| {split} | {_plain(named) or 'none was given'} | {lines} | {_hashes(found)} |"
         yield ""
+        if self.fingerprints:
+            yield from (
+                "A fingerprint is the beginning of the SHA-256 of the rows of each file that training read.",
+                "",
+            )
 
     def _scores(self) -> Iterator[str]:
         yield from ("## Scores", "")
         if self.scores:
             yield from (
-                "| metric | split | examples | score | 95 % interval | signature |",
-                "|---|---|---|---|---|---|",
+                "| metric | split | examples | score | 95 % interval | better | signature |",
+                "|---|---|---|---|---|---|---|",
             )
             for each in self.scores:
                 interval = f"{each.low:.2f} to {each.high:.2f}"
-                cells = (each.metric, each.split, f"{each.examples:,}", f"{each.value:.2f}", interval, each.signature)
-                yield f"| {' | '.join(map(_plain, cells))} |"
+                cells = (each.metric, each.split, f"{each.examples:,}", f"{each.value:.2f}", interval)
+                better = "higher" if each.higher_is_better else "lower"
+                yield f"| {' | '.join(map(_plain, (*cells, better, each.signature)))} |"
             if any(borrowed(self.settings["data"], [each.split]) for each in self.scores):
                 yield "**These are no scores of the task that was learned**: the test data are other data."
             yield ""
@@ -115,20 +133,16 @@ class Card:
     def _type(self) -> str:
         return str(self.settings["model"].get("type", "model"))
 
-    def _unit(self, side: str) -> str:
-        units = self.settings["data"].get("units", {})
-        table = units.get(side, units.get("joint"))
-        kind = table.get("type") if isinstance(table, dict) else table
-        return f"{_plain(kind)} ({side})" if kind else f"nothing ({side})"
+    def _limits(self) -> Iterator[str]:
+        lines = sum(each.lines for each in self.fingerprints.get("train", ()))
+        yield from ("## Limits", *(f"- {each}" for each in kinds.limits(self.settings, self.labels, lines)))
+        yield from (f"- {each}" for each in ALWAYS)
+        yield from ("", "`transduce pack` wrote this card from the run.", "")
 
 
-END = (
-    "## Limits",
-    "The scores hold for the data of this card. On other data the model may do worse. It can repeat errors and "
-    "prejudices of its training data.",
-    "",
-    "`transduce pack` wrote this card from the run.",
-    "",
+ALWAYS = (
+    "The scores hold for the data of this card. On other data the model may do worse.",
+    "It can repeat errors and prejudices of its training data.",
 )
 
 
@@ -144,6 +158,20 @@ def parameters_of(weights: Path) -> int:
                 count *= size
             total += count
     return total
+
+
+def _hashes(found: Sequence[Fingerprint]) -> str:
+    """The fingerprints of a split's files, the first four of many."""
+    shown = ", ".join(f"`{each.sha256}`" for each in found[:4])
+    return f"{shown} and {len(found) - 4} more" if len(found) > 4 else shown
+
+
+def _effort(effort: Mapping[str, float]) -> str:
+    """What training took, as people read it."""
+    told = {name: f"{value:,.0f} {name}" for name, value in effort.items()}
+    if minutes := effort.get("minutes"):
+        told["minutes"] = f"{minutes:,.1f} minutes" if minutes >= 1 else f"{max(1, minutes * 60):.0f} s"
+    return ", ".join(told.values())
 
 
 def _shape(table: Any) -> str:

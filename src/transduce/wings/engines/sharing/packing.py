@@ -19,11 +19,13 @@ from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.files import current_folder, named_errors, replace_folder, write_file
 from transduce.core.text_files import read_json
+from transduce.data.fingerprints import Fingerprints, from_json
 from transduce.runs.layout import (
     ALIGNER,
     CHECKPOINTS,
     CHECKSUMS,
     CONFIG,
+    FINGERPRINTS,
     LANGUAGE_MODELS,
     MODEL,
     SHORTLIST,
@@ -34,6 +36,7 @@ from transduce.runs.layout import (
     members,
 )
 from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, digest, foreign_files, is_pack
+from transduce.wings.engines.sharing import kinds
 from transduce.wings.engines.sharing.card import Card, Score, parameters_of
 
 NOT_SCORES = ("step", "steps", "what", "from", "seconds", "tokens", "rank")  # in the state.json of a checkpoint
@@ -169,7 +172,20 @@ def _card(run: Path, folder: Path, scores: Sequence[Score], address: str) -> Car
         {key: value for key, value in state.items() if _is_score(key, value)},
         _effort(run),
         address,
+        kinds.labels(config.read(folder / CONFIG), folder / TOKENIZERS / "target.json"),
+        _fingerprints(run),
     )
+
+
+def _fingerprints(run: Path) -> Fingerprints:
+    """The fingerprints of the data that training read; none if the run does not have them. Raises UserError if they are
+    damaged.
+    """
+    path = current_folder(run / CHECKPOINTS / "last") / FINGERPRINTS
+    try:
+        return from_json(read_json(path)) if path.exists() else {}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is damaged ({error!r}): delete it, and the card has no fingerprints") from error
 
 
 def _effort(run: Path) -> dict[str, float]:
