@@ -43,6 +43,7 @@ WINGS: dict[str, set[str]] = {
     "filtering": {"counted"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
+    "fitting": {"lab", "pages"},
     "engines": {"ctc", "documents", "labels"},
     "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
     "serving": {"alignment", "combining", "documents", "language", "looking", "pages", "protection"},

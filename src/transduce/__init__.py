@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from transduce.search.constraints.base import Constraints
     from transduce.training.callbacks import Callback
     from transduce.wings.documents.translation import translate_document
+    from transduce.wings.fitting.fit import fit
     from transduce.wings.lab.sweeps.sweep import sweep
     from transduce.wings.looking import inspection as inspect
     from transduce.wings.protection.protection import Protection
@@ -45,6 +46,7 @@ __all__ = [
     "UserError",
     "Workers",
     "distance",
+    "fit",
     "inspect",
     "load",
     "recipes",
@@ -67,6 +69,7 @@ _PLACES = {
     "UserError": "transduce.core.errors",
     "Workers": "transduce.compute.workers",
     "distance": "transduce.metrics.edit_distance",
+    "fit": "transduce.wings.fitting.fit",
     "load": "transduce.runs.loading",
     "register": "transduce.core.registry",
     "sweep": "transduce.wings.lab.sweeps.sweep",

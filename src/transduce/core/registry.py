@@ -466,6 +466,7 @@ COMMANDS: dict[str, str] = {
     "embed": "transduce.wings.vectors.commands.embed",
     "examine": "transduce.wings.looking.commands.examine",
     "export": "transduce.wings.engines.commands.export",
+    "fit": "transduce.wings.fitting.commands.fit",
     "generate": "transduce.wings.language.commands.generate",
     "heads": "transduce.wings.looking.commands.heads",
     "import": "transduce.wings.engines.commands.importing",

@@ -1,0 +1,74 @@
+"""``transduce fit``: a model chosen for the user's data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transduce.cli.options import Device
+
+
+def fit(
+    train: Annotated[
+        list[str],
+        typer.Argument(help="A table, a folder of recordings or pictures, or two files of texts.", metavar="TRAIN..."),
+    ],
+    valid: Annotated[
+        list[str] | None, typer.Option(help="Pairs to choose by; twice for two files.", metavar="FILE")
+    ] = None,
+    test: Annotated[
+        list[str] | None, typer.Option(help="Pairs to measure on at the end; twice for two files.", metavar="FILE")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/fit.", metavar="RUN")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Limit the whole work; by default, as long as it takes.")
+    ] = None,
+    prefer: Annotated[
+        str, typer.Option(help="quality, or speed: the fastest model that is not significantly worse.")
+    ] = "quality",
+    task: Annotated[str | None, typer.Option(help="The task, if the data suggest another one.")] = None,
+    metric: Annotated[str | None, typer.Option(help="The metric to choose by.")] = None,
+    candidates: Annotated[str | None, typer.Option(help="Only these candidates of the task: NAME,NAME.")] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="Your own rules, in the form of tasks.toml.", metavar="FILE")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="The column of the sources: a name, or a number from 0.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column of the targets.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Columns of labels or features before the source: COLUMN,COLUMN.")
+    ] = None,
+    look: Annotated[bool, typer.Option("--look", help="Only say what the data are, and what would be tried.")] = False,
+    device: Device = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the work of an earlier call.")] = False,
+) -> None:
+    """Choose a model for your data: look at them, train the candidates, and keep the best as a run with a report.
+
+    \b
+    Examples:
+      transduce fit train.tsv
+      transduce fit train.tsv --test test.tsv --minutes 10 --out runs/mine
+      transduce fit train.de train.en --out runs/de-en
+    """
+    from transduce.wings.fitting.fit import fit as choose
+    from transduce.wings.fitting.fit import look_at
+    from transduce.wings.fitting.given import Columns
+
+    def tell(line: str) -> None:
+        typer.echo(line, err=True)
+
+    columns = Columns(source, target, tuple(labels.split(",")) if labels else ())
+    names = candidates.split(",") if candidates else []
+    if look:
+        for line in look_at(train, valid, test, task, metric, names, rules, columns):
+            print(line)
+        return
+    try:
+        fitted = choose(
+            train, valid, test, out, minutes, prefer, task, metric, names, rules, columns, device, overwrite, tell
+        )
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    tell(f"the report: {fitted.report}")
+    print(fitted.run)

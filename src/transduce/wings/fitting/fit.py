@@ -1,0 +1,389 @@
+"""``transduce.fit``: a model chosen for the user's data.
+
+The way: read the pairs and say what they are; divide them without leaks; train the candidates of the task by successive
+halving; mix what mixes; keep one run; look at the test split once; write the report.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transduce.answers.transducer import Transducer
+from transduce.compute.device import choose_device
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.files import replace_folder, write_text
+from transduce.core.text_files import read_json
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.runs.layout import ASKED, CONFIG, LOCK, LOG
+from transduce.runs.loading import load
+from transduce.runs.lock import locked
+from transduce.runs.run import Run
+from transduce.wings.fitting import trial
+from transduce.wings.fitting.candidates import Candidate, Task, names, task
+from transduce.wings.fitting.given import Columns, Given, Pair, given
+from transduce.wings.fitting.growth import growth
+from transduce.wings.fitting.mixtures import Choice, Validation, forward_selection, write_mixture
+from transduce.wings.fitting.planning import Plan, cores, plan
+from transduce.wings.fitting.report import PAGE, Fact, Report, errors, growth_lines, reasons, rows
+from transduce.wings.fitting.rounds import Trials
+from transduce.wings.fitting.splits import View, leaks, new_sources, record, views
+from transduce.wings.fitting.survey import SMALL, Survey, survey
+from transduce.wings.lab.sweeps import processes
+
+log = logging.getLogger("transduce.fit")
+
+BESIDE = ".fit"  # the ending of the folder beside the run, with the data, the trials and the report
+QUESTION = "question.json"
+OWN = (ASKED, LOG, LOCK, trial.RESULT)  # files of a trial that are no part of the run
+Prefer = str  # "quality" or "speed"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What ``fit`` chose: the ``run`` directory, the ``name`` of the chosen model, its ``score`` on validation by the
+    ``metric``, its scores on the ``test`` split (empty without one), and the ``report``, an HTML page.
+    """
+
+    run: Path
+    name: str
+    metric: str
+    score: float
+    test: Mapping[str, float]
+    report: Path
+
+    def load(self) -> Transducer:
+        return load(self.run)
+
+
+@dataclass(frozen=True)
+class Data:
+    """The user's splits as they were given."""
+
+    train: Given
+    valid: Given | None
+    test: Given | None
+
+    @property
+    def pairs(self) -> dict[str, list[Pair]]:
+        splits = {"train": self.train, "valid": self.valid, "test": self.test}
+        return {name: split.pairs for name, split in splits.items() if split is not None}
+
+    @property
+    def notes(self) -> list[str]:
+        return [note for split in (self.train, self.valid, self.test) if split is not None for note in split.notes]
+
+
+def fit(
+    train: str | Path | Sequence[str | Path] | Iterable[tuple[str, str]],
+    valid: str | Path | Sequence[str | Path] | Iterable[tuple[str, str]] | None = None,
+    test: str | Path | Sequence[str | Path] | Iterable[tuple[str, str]] | None = None,
+    out: str | Path | None = None,
+    minutes: float | None = None,
+    prefer: str = "quality",
+    task_name: str | None = None,
+    metric_name: str | None = None,
+    candidates: Sequence[str] = (),
+    rules: str | Path | None = None,
+    columns: Columns | None = None,
+    device: str = "auto",
+    overwrite: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Fitted:
+    """Chooses a model for the pairs, trains it, and returns it as a run directory with a report beside it.
+
+    Each split is a path of a table (.tsv, .csv, .jsonl, .conllu …) or of a folder of recordings or pictures, two paths
+    of parallel text files, or pairs of (source, target). Without ``valid``, a tenth of the sources is held out; below
+    500 pairs, candidates are judged by cross-validation, and the chosen one learns from all pairs. ``test`` is measured
+    once, at the end.
+
+    ``out`` is the run directory (default ``runs/fit``); the folder ``OUT.fit`` beside it keeps the data, the trials and
+    the report. The same call again goes on after an interruption, and gives the same result. ``minutes`` limits the
+    whole work; without it, each candidate has the updates of its recipe. ``prefer`` "speed" takes the fastest model
+    that is not significantly worse than the best.
+
+    ``task_name`` and ``metric_name`` replace what the data suggest, ``candidates`` choose among those of the task, and
+    ``rules`` is a file in the form of tasks.toml. ``tell`` receives lines for people (default: the logger
+    ``transduce.fit``).
+
+    Raises UserError if the data cannot be read or are too few, and if ``out`` has the result of another question,
+    unless ``overwrite`` is true.
+    """
+    tell = tell or log.info
+    check_options(minutes, prefer)
+    choose_device(device)
+    data = Data(*(_split(each, columns) for each in (train, valid, test)))
+    about = survey(data.train)
+    chosen_task = names(task(task_name or about.task, about.pairs, None if rules is None else Path(rules)), candidates)
+    chosen_task = chosen_task.with_metric(metric_name)
+    run = Path(out) if out is not None else Path("runs/fit")
+    folder = run.with_name(run.name + BESIDE)
+    told = [f"task: {chosen_task.title} ({chosen_task.name})", *data.notes, *about.lines(), *leaks(data.pairs)]
+    for line in told:
+        tell(line)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(folder, "fit"):
+        _claim(run, folder, _question(data, chosen_task, minutes, prefer), overwrite)
+        parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
+        tell(_division(parts, data))
+        files = {view.name: view.write(folder / "data") for view in parts}
+        planned = Plan.read(folder, chosen_task)
+        if planned is None:
+            planned = plan(chosen_task, len(parts), files[parts[0].name], folder, minutes, cores(), device)
+            planned.write(folder)
+        for note in planned.notes:
+            tell(note)
+        trials = Trials(chosen_task, parts, files, folder / "trials", planned, device)
+        return _choose(trials, data, about, run, folder, prefer, [*told, *planned.notes], tell)
+
+
+def look_at(
+    train: Any,
+    valid: Any = None,
+    test: Any = None,
+    task_name: str | None = None,
+    metric_name: str | None = None,
+    candidates: Sequence[str] = (),
+    rules: str | Path | None = None,
+    columns: Columns | None = None,
+) -> list[str]:
+    """What ``fit`` would say of the data, and the candidates that it would try, as lines for people."""
+    data = Data(*(_split(each, columns) for each in (train, valid, test)))
+    about = survey(data.train)
+    asked = names(task(task_name or about.task, about.pairs, None if rules is None else Path(rules)), candidates)
+    parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
+    return [
+        f"task: {asked.title} ({asked.name})",
+        *data.notes,
+        *about.lines(),
+        *leaks(data.pairs),
+        _division(parts, data),
+        f"to be chosen by {metric_name or asked.metric}:",
+        *(f"  {each.name}{' (at once)' if each.instant else ''}: {each.why}" for each in asked.candidates),
+    ]
+
+
+def check_options(minutes: float | None, prefer: str) -> None:
+    """Raises UserError for minutes that are none, and for an unknown preference."""
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"minutes = {minutes}: more than 0 was expected")
+    if prefer not in ("quality", "speed"):
+        raise UserError(f"prefer = {prefer!r}: 'quality' or 'speed' was expected")
+
+
+def _split(asked: Any, columns: Columns | None) -> Given | None:
+    """A split as pairs: read from its paths, or given from Python."""
+    if asked is None:
+        return None
+    if isinstance(asked, str | Path):
+        return given([str(asked)], columns)
+    items = list(asked)
+    if items and all(isinstance(each, str | Path) for each in items):
+        return given([str(each) for each in items], columns)
+    for number, pair in enumerate(items, 1):
+        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
+            raise UserError(f"pair {number} = {pair!r}: two texts were expected, (source, target)")
+    pairs = [(source, target) for source, target in items if target.strip()]
+    if not pairs:
+        raise UserError("no pairs: training needs at least some (source, target)")
+    return Given(pairs, "features" if all("\t" in source for source, _ in pairs) else "text")
+
+
+def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> dict[str, Any]:
+    """What a later call must ask in order to go on: the content of the splits, the task and the budget."""
+    from hashlib import blake2b
+
+    content = {
+        name: blake2b(json.dumps(pairs).encode(), digest_size=16).hexdigest() for name, pairs in data.pairs.items()
+    }
+    tried = [[each.name, each.recipe, dict(each.settings)] for each in asked.candidates]
+    return {"data": content, "task": asked.name, "metric": asked.metric, "minutes": minutes, "candidates": tried}
+
+
+def _claim(run: Path, folder: Path, question: Mapping[str, Any], overwrite: bool) -> None:
+    """Begins the work in the folder, or goes on with it. Raises UserError if it answers another question, or if the run
+    directory has a run of something else.
+    """
+    path = folder / QUESTION
+    asked = json.loads(json.dumps(question))
+    if path.exists() and not overwrite:
+        before = read_json(path)
+        if differing := [key for key in asked if before.get(key) != asked[key]]:
+            raise UserError(
+                f"{folder} has the work of another call: other {', '.join(differing)}. Name another run (--out), or "
+                "delete the earlier work (--overwrite)"
+            )
+        return
+    if (run / CONFIG).exists() and not overwrite:
+        raise UserError(f"{run} already holds a run: name another one (--out), or delete it (--overwrite)")
+    if overwrite:
+        for each in folder.iterdir() if folder.exists() else ():
+            if each.name != LOCK:
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+        if (run / CONFIG).exists():
+            shutil.rmtree(run)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(asked))
+
+
+def _division(parts: Sequence[View], data: Data) -> str:
+    if len(parts) > 1:
+        return f"fewer than {SMALL} pairs: {len(parts)} times, a part of the sources is held out to choose by"
+    view, test = parts[0], data.test
+    held = "given" if data.valid is not None else "held out, by source"
+    tested = (
+        f"; {len(test.pairs):,} for the test at the end" if test else "; no test split: the scores are of validation"
+    )
+    return f"{len(view.train):,} pairs to learn from, {len(view.valid):,} to choose by ({held}){tested}"
+
+
+# ---------------------------------------------------------------------- the choice
+
+
+def _choose(
+    trials: Trials,
+    data: Data,
+    about: Survey,
+    run: Path,
+    folder: Path,
+    prefer: str,
+    told: Sequence[str],
+    tell: Callable[[str], None],
+) -> Fitted:
+    def better(candidate: Candidate) -> None:
+        first = not (run / CONFIG).exists()
+        _publish(trials.run(candidate, trials.views[0].name), run)
+        tell(f"{run} {'answers now' if first else 'is better now'}: {candidate.name}")
+
+    for line in trials.train(better):
+        tell(line)
+    validation = Validation(trials)
+    choices = preferred(forward_selection(trials, validation), validation, prefer)
+    chosen = choices[-1]
+    _keep(trials, chosen, validation, data, run, folder)
+    name, score = trials.task.metric, validation.statistics(chosen).score
+    low, high = validation.interval(chosen)
+    summary = f"{chosen.name} was chosen: {name} {score:.2f} ({low:.2f} to {high:.2f}) on validation."
+    tested, scores = _tested(run, data)
+    found = growth(trials, validation)
+    notices = [result.notice for member in chosen.members for result in trials.results(member) or [] if result.notice]
+    report = Report(
+        f"{run.name}: {trials.task.title}",
+        summary,
+        name,
+        [Fact("The data", told)],
+        rows(trials, validation, choices),
+        [
+            Fact("Beside the others, on the same examples", reasons(validation, choices) or ["it is the only one"]),
+            *([Fact("On the test split, measured once", tested)] if tested else []),
+            Fact("Errors on validation", errors(validation, chosen) if about.task != "text" else ["texts have none"]),
+            Fact("More pairs", growth_lines(found, name, score, trials.sign > 0)),
+            Fact("What to do next", [*dict.fromkeys(notices), *_next(run, trials, data, folder)]),
+        ],
+    )
+    report.write(folder)
+    for line in [summary, *tested, *dict.fromkeys(notices)]:
+        tell(line)
+    return Fitted(run, chosen.name, name, score, scores, folder / PAGE)
+
+
+def preferred(choices: Sequence[Choice], validation: Validation, prefer: str) -> list[Choice]:
+    """The choices with the preferred one last. "speed" prefers the fastest that is not significantly worse."""
+    if prefer == "quality":
+        return [*choices]
+    best = choices[-1]
+    equal = [each for each in choices if each is best or validation.gain(best, each).randomisation_p >= 0.05]
+    fastest = min(equal, key=lambda each: each.seconds)
+    return [*(each for each in choices if each is not fastest), fastest]
+
+
+def _keep(trials: Trials, chosen: Choice, validation: Validation, data: Data, run: Path, folder: Path) -> None:
+    """Makes ``run`` the chosen model. With several views, its members first learn from all pairs."""
+    if len(trials.views) == 1:
+        members = [trials.run(member, trials.views[0].name) for member in chosen.members]
+    else:
+        members = [_refitted(trials, member, data, folder) for member in chosen.members]
+    if len(members) == 1:
+        _publish(members[0], run)
+        return
+    mixture = folder / "mixture"
+    shutil.rmtree(mixture, ignore_errors=True)
+    write_mixture(mixture, members, {trials.task.metric: validation.statistics(chosen).score})
+    _publish(mixture, run)
+
+
+def _refitted(trials: Trials, candidate: Candidate, data: Data, folder: Path) -> Path:
+    """The run of a candidate that learned from all pairs."""
+    run = trials.folder / candidate.name / "everything"
+    files = View("everything", data.train.pairs, ()).write(folder / "data")
+    run.mkdir(parents=True, exist_ok=True)
+    if not (run / ASKED).exists():
+        write_text(run / ASKED, config.write(candidate.table(files, trials.plan.steps.get(candidate.name))))
+    command = trial.command(run, trials.plan.threads, trials.device, None)
+    for ended in processes.run([processes.Task(candidate.name, command, run / LOG)], 1):
+        if ended.status != 0:
+            raise UserError(f"{candidate.name} failed on all pairs: {ended.reason} (see {ended.task.log})")
+    return run
+
+
+def _publish(trained: Path, run: Path) -> None:
+    """Copies a trained run to ``run``, as a whole or not at all."""
+
+    def fill(scratch: Path) -> None:
+        shutil.copytree(trained, scratch, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*OWN))
+
+    run.parent.mkdir(parents=True, exist_ok=True)
+    replace_folder(run, fill)
+
+
+def _tested(run: Path, data: Data) -> tuple[list[str], dict[str, float]]:
+    """Lines about the scores on the test split, and the scores."""
+    if data.test is None:
+        return [], {}
+    transducer = load(run)
+    path = run.with_name(run.name + BESIDE) / "data" / "test.jsonl"
+    record(data.test, path)
+    examples = _examples(run, path)
+    metrics = [metric(name) for name in transducer.settings["metrics"]]
+    found = transducer.evaluate(examples, metrics)
+    told = []
+    for each in found.statistics:
+        low, high = Resampling().interval(each)
+        told.append(f"{each.name} {each.score:.2f} ({low:.2f} to {high:.2f}) on {len(examples):,} test examples")
+    pairs = [(example.source, example.references[0]) for example in examples]
+    new = new_sources(pairs, data.train.pairs)
+    if 0 < len(new) < len(examples):
+        told.append(f"on the {len(new):,} of them whose source training does not have:")
+        told += [f"{each.name} {each.of(new).score:.2f}" for each in found.statistics]
+    return told, found.scores
+
+
+def _examples(run: Path, path: Path) -> list[Any]:
+    """The pairs of the file as the run's examples: those of one source are references of one example."""
+    from transduce.data.preparation import examples
+
+    opened = Run.open(run)
+    table = {**opened.settings["data"], "test": {"path": str(path.resolve())}}
+    from transduce.data.settings import Data as Settings
+
+    return list(examples(config.build(table, Settings, path="data"), "test", opened.cache))
+
+
+def _next(run: Path, trials: Trials, data: Data, folder: Path) -> list[str]:
+    lines = [
+        f"transduce predict {run} < sources.txt",
+        f"transduce serve {run}",
+        f"transduce pack {run}",
+    ]
+    if data.test is None:
+        lines.append("measure on pairs that no choice has seen: transduce evaluate RUN --pairs test.tsv")
+    if len(trials.plan.candidates) > 1:
+        lines.append(f"the other models stay in {trials.folder}; delete {folder} if you do not need them")
+    return lines

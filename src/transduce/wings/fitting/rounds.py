@@ -1,0 +1,155 @@
+"""Successive halving: all candidates train a share of their updates, and the better half goes on (Jamieson and
+Talwalkar 2016). A candidate that goes on loses nothing: its training pauses, and continues exactly.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.files import write_text
+from transduce.metrics.base import metric
+from transduce.runs.checkpoints import saved_step
+from transduce.runs.layout import ASKED, CHECKPOINTS, CONFIG, LOG
+from transduce.wings.fitting import trial
+from transduce.wings.fitting.candidates import Candidate, Task
+from transduce.wings.fitting.planning import Plan
+from transduce.wings.fitting.splits import View
+from transduce.wings.fitting.trial import Result, scores_until
+from transduce.wings.lab.sweeps import processes
+
+log = logging.getLogger("transduce.fit")
+
+SHARES = (1 / 4, 1 / 2)  # of the budget, after which the better half goes on
+ALWAYS = 2  # candidates that are never dropped, because their mixture may be better than each
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of the candidates of a task on the ``views``, in folders below ``folder``, by a ``plan``. ``data`` has
+    the settings of each view's files.
+    """
+
+    task: Task
+    views: Sequence[View]
+    data: Mapping[str, Mapping[str, str]]
+    folder: Path
+    plan: Plan
+    device: str
+
+    def run(self, candidate: Candidate, view: str) -> Path:
+        return self.folder / candidate.name / view
+
+    def results(self, candidate: Candidate) -> list[Result] | None:
+        """The result on each view; None if one of them is not finished."""
+        found = [Result.read(self.run(candidate, view.name)) for view in self.views]
+        return None if any(each is None for each in found) else [each for each in found if each is not None]
+
+    def score(self, candidate: Candidate) -> float | None:
+        """The mean of the metric over the views, weighted by their examples; None if it is not finished."""
+        found = self.results(candidate)
+        if found is None:
+            return None
+        sizes = [len(each.outputs) for each in found]
+        return sum(each.scores[self.task.metric] * size for each, size in zip(found, sizes, strict=True)) / sum(sizes)
+
+    def train(self, better: Callable[[Candidate], None]) -> Iterator[str]:
+        """Trains the candidates, and yields a line for people for each step. ``better`` is called with each candidate
+        that is finished and better than all before it. What is finished already is not trained again.
+        """
+        running = [each for each in self.plan.candidates if not each.instant]
+        yield from self._round([each for each in self.plan.candidates if each.instant], None, better)
+        for share in SHARES:
+            if len(running) > ALWAYS:
+                yield from self._round(running, share, better)
+                running, dropped = self._halved(running, share)
+                if dropped:
+                    yield f"after {share:.0%} of the updates, these go no further: {', '.join(dropped)}"
+        yield from self._round(running, None, better)
+
+    def _round(
+        self, candidates: Sequence[Candidate], share: float | None, better: Callable[[Candidate], None]
+    ) -> Iterator[str]:
+        """Trains the candidates up to a share of their updates; None is the end."""
+        tasks = {}
+        for candidate in candidates:
+            for view in self.views:
+                run = self.run(candidate, view.name)
+                until = None if share is None else math.ceil(share * self.plan.steps[candidate.name])
+                if Result.read(run) is None and not (until and self._reached(run, until)):
+                    self._begin(candidate, view, run)
+                    command = trial.command(run, self.plan.threads, self.device, until)
+                    tasks[str(run)] = candidate, processes.Task(str(run), command, run / LOG)
+        best = self.best()
+        environment = {"OMP_NUM_THREADS": str(self.plan.threads)}
+        pending = [task for _, task in tasks.values()]
+        for ended in processes.run(pending, self.plan.jobs, environment):
+            candidate = tasks[ended.task.name][0]
+            if ended.status != 0:
+                yield f"{candidate.name} failed: {ended.reason} (see {ended.task.log})"
+                continue
+            score = self.score(candidate)
+            if score is None:
+                continue
+            yield f"{candidate.name}: {self.task.metric} {score:.2f} on validation, {self._cost(candidate)}"
+            if best is None or self.sign * score > self.sign * (self.score(best) or 0.0):
+                best = candidate
+                better(candidate)
+
+    def _begin(self, candidate: Candidate, view: View, run: Path) -> None:
+        if (run / CONFIG).exists() and not (run / ASKED).exists():
+            shutil.rmtree(run)
+        run.mkdir(parents=True, exist_ok=True)
+        if not (run / ASKED).exists():
+            table = candidate.table(self.data[view.name], self.plan.steps.get(candidate.name))
+            write_text(run / ASKED, config.write(table))
+
+    def _reached(self, run: Path, until: int) -> bool:
+        """True if a trial has paused at the update ``until`` before."""
+        return saved_step(run / CHECKPOINTS / "last") >= until
+
+    def _halved(self, candidates: Sequence[Candidate], share: float) -> tuple[list[Candidate], list[str]]:
+        """The better half by the best validation so far, and the names of the others. A candidate without a score, whose
+        training failed or measures other things, is dropped only if it failed.
+        """
+        scores = {}
+        for candidate in candidates:
+            until = math.ceil(share * self.plan.steps[candidate.name])
+            found = [scores_until(self.run(candidate, view.name), until, self.task.metric) for view in self.views]
+            if not all(found):
+                return list(candidates), []  # not comparable
+            scores[candidate.name] = fmean(max(self.sign * value for value in each) for each in found)
+        ranked = sorted(candidates, key=lambda each: -scores[each.name])
+        kept = ranked[: max(ALWAYS, math.ceil(len(ranked) / 2))]
+        return [each for each in candidates if each in kept], [each.name for each in ranked[len(kept) :]]
+
+    def best(self) -> Candidate | None:
+        """The finished candidate with the best score."""
+        finished = [(each, self.score(each)) for each in self.plan.candidates]
+        known = [(each, score) for each, score in finished if score is not None]
+        return max(known, key=lambda each: self.sign * each[1])[0] if known else None
+
+    @property
+    def finished(self) -> list[Candidate]:
+        """The finished candidates, the best first. Raises UserError if there is none."""
+        found = [each for each in self.plan.candidates if self.score(each) is not None]
+        if not found:
+            raise UserError(f"no candidate could be trained: see {LOG} in the folders below {self.folder}")
+        return sorted(found, key=lambda each: -self.sign * (self.score(each) or 0.0))
+
+    @property
+    def sign(self) -> int:
+        """1 if higher values of the metric are better, otherwise -1."""
+        return 1 if metric(self.task.metric).higher_is_better else -1
+
+    def _cost(self, candidate: Candidate) -> str:
+        found = self.results(candidate) or []
+        minutes = sum(each.minutes for each in found)
+        return f"{minutes:.1f} minutes of a processor, {1000 * fmean(each.seconds for each in found):.1f} ms an output"
