@@ -17,7 +17,7 @@ from transduce.core.registry import imported as found
 # Each command's line in the list: the first paragraph of its function's docstring.
 PANELS = {
     "Train and use": {
-        "fit": "Choose a model for your data: look at them, train the candidates, and keep the best as a run with a report.",
+        "fit": "Choose a model for your data: train the candidates for its task, and keep the best with a report.",
         "train": "Train a model. The run directory then has everything that is needed to use it.",
         "predict": "Write the model's best output for each input line, in order.",
         "score": "Write the model's log-probability of each target, given its source.",

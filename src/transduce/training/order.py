@@ -12,6 +12,7 @@ from typing import Any
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.recipes import Recipe, based_on, change, continued
+from transduce.core.registry import service
 from transduce.data.settings import Units
 from transduce.runs.layout import CONFIG
 from transduce.runs.own_pairs import OwnPairs
@@ -20,6 +21,7 @@ from transduce.runs.run import Run
 from transduce.training.job import Job, Resume
 from transduce.training.sizes import Alternative
 
+AUTO = "auto"  # stands for the recipe that suits the data
 HELD_OUT = 20  # one pair in this number is kept for validation
 
 
@@ -77,6 +79,9 @@ class Order:
 
     def new(self) -> Job:
         """The job of a run that begins, also if there is a run already."""
+        if self.recipe == AUTO:
+            chosen: Order = service("order for data")(self)
+            return chosen.new()
         run, recipe = self.run, Recipe.of(self.recipe)
         own = None if self.pairs is None else self._divided(self.pairs, recipe)
         files = own.settings(run) if own else None

@@ -61,9 +61,6 @@ class Task:
     metric: str
     candidates: tuple[Candidate, ...]
 
-    def with_metric(self, metric: str | None) -> Task:
-        return self if metric is None else replace(self, metric=metric)
-
 
 @dataclass(frozen=True)
 class _Rule:
@@ -106,7 +103,7 @@ def sized(recipe: str, pairs: int) -> str:
     return min(fitting, key=lambda size: size.below).recipe if fitting else recipe
 
 
-def names(task: Task, chosen: Sequence[str] | None) -> Task:
+def only(task: Task, chosen: Sequence[str]) -> Task:
     """The task with the ``chosen`` candidates alone. Raises UserError for a name that is none of them."""
     if not chosen:
         return task

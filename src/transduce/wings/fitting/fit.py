@@ -10,7 +10,7 @@ import json
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from transduce.core.files import replace_folder, write_text
 from transduce.core.text_files import read_json
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
-from transduce.runs.layout import ASKED, CONFIG, LOCK, LOG
+from transduce.runs.layout import ASKED, CONFIG, LOCK, LOG, TENSORBOARD
 from transduce.runs.loading import load
 from transduce.runs.lock import locked
 from transduce.runs.run import Run
 from transduce.wings.fitting import trial
-from transduce.wings.fitting.candidates import Candidate, Task, names, task
+from transduce.wings.fitting.candidates import Candidate, Task, only, task
 from transduce.wings.fitting.given import Columns, Given, Pair, given
 from transduce.wings.fitting.growth import growth
 from transduce.wings.fitting.mixtures import Choice, Validation, forward_selection, write_mixture
@@ -41,8 +41,8 @@ from transduce.wings.lab.sweeps import processes
 log = logging.getLogger("transduce.fit")
 
 BESIDE = ".fit"  # the ending of the folder beside the run, with the data, the trials and the report
-QUESTION = "question.json"
-OWN = (ASKED, LOG, LOCK, trial.RESULT)  # files of a trial that are no part of the run
+QUESTION, FITTED = "question.json", "fitted.json"
+OWN = (ASKED, LOG, LOCK, TENSORBOARD, trial.RESULT)  # parts of a trial that the run does not need
 Prefer = str  # "quality" or "speed"
 
 
@@ -60,7 +60,49 @@ class Fitted:
     report: Path
 
     def load(self) -> Transducer:
+        """The chosen model."""
         return load(self.run)
+
+    def write(self, folder: Path) -> None:
+        kept = {"name": self.name, "metric": self.metric, "score": self.score, "test": self.test}
+        write_text(folder / FITTED, json.dumps(kept))
+
+    @classmethod
+    def read(cls, folder: Path, run: Path) -> Fitted | None:
+        """What an earlier call chose; None if it did not end, or if the run is gone."""
+        if not (folder / FITTED).exists() or not (run / CONFIG).exists():
+            return None
+        kept = read_json(folder / FITTED)
+        return cls(run, kept["name"], kept["metric"], kept["score"], kept["test"], folder / PAGE)
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user decides instead of the data and the rules.
+
+    ``prefer`` "quality" takes the best model, and "speed" the fastest that is not significantly worse. ``task`` and
+    ``metric`` replace what the data suggest, ``candidates`` choose among those of the task, and ``rules`` is a file in
+    the form of tasks.toml. ``columns`` are those of the tables. Raises UserError for another preference.
+    """
+
+    prefer: str = "quality"
+    task: str | None = None
+    metric: str | None = None
+    candidates: tuple[str, ...] = ()
+    rules: Path | None = None
+    columns: Columns = field(default_factory=Columns)
+
+    def __post_init__(self) -> None:
+        if self.prefer not in ("quality", "speed"):
+            raise UserError(f"prefer = {self.prefer!r}: 'quality' or 'speed' was expected")
+
+    def task_for(self, about: Survey) -> Task:
+        """The task to choose for: its candidates fit the number of pairs. Raises UserError for a name that is none."""
+        found = only(task(self.task or about.task, about.pairs, self.rules), self.candidates)
+        if self.metric is None:
+            return found
+        metric(self.metric)
+        return replace(found, metric=self.metric)
 
 
 @dataclass(frozen=True)
@@ -70,6 +112,14 @@ class Data:
     train: Given
     valid: Given | None
     test: Given | None
+
+    @classmethod
+    def read(cls, train: Any, valid: Any, test: Any, columns: Columns) -> Data:
+        """Reads the splits; None is no split. Raises UserError without training pairs."""
+        first = _split(train, columns)
+        if first is None:
+            raise UserError("no training pairs: a table, two files, a folder or a list of pairs was expected")
+        return cls(first, _split(valid, columns), _split(test, columns))
 
     @property
     def pairs(self) -> dict[str, list[Pair]]:
@@ -87,13 +137,9 @@ def fit(
     test: str | Path | Sequence[str | Path] | Iterable[tuple[str, str]] | None = None,
     out: str | Path | None = None,
     minutes: float | None = None,
-    prefer: str = "quality",
-    task_name: str | None = None,
-    metric_name: str | None = None,
-    candidates: Sequence[str] = (),
-    rules: str | Path | None = None,
-    columns: Columns | None = None,
+    wishes: Wishes = Wishes(),
     device: str = "auto",
+    threads: int | None = None,
     overwrite: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Fitted:
@@ -106,58 +152,49 @@ def fit(
 
     ``out`` is the run directory (default ``runs/fit``); the folder ``OUT.fit`` beside it keeps the data, the trials and
     the report. The same call again goes on after an interruption, and gives the same result. ``minutes`` limits the
-    whole work; without it, each candidate has the updates of its recipe. ``prefer`` "speed" takes the fastest model
-    that is not significantly worse than the best.
-
-    ``task_name`` and ``metric_name`` replace what the data suggest, ``candidates`` choose among those of the task, and
-    ``rules`` is a file in the form of tasks.toml. ``tell`` receives lines for people (default: the logger
-    ``transduce.fit``).
+    whole work; without it, each candidate has the updates of its recipe. ``wishes`` replace what the data suggest.
+    ``threads`` are all processor threads that the work may use (default: one for each core). ``tell`` receives lines
+    for people (default: the logger ``transduce.fit``).
 
     Raises UserError if the data cannot be read or are too few, and if ``out`` has the result of another question,
     unless ``overwrite`` is true.
     """
     tell = tell or log.info
-    check_options(minutes, prefer)
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"minutes = {minutes}: more than 0 was expected")
     choose_device(device)
-    data = Data(*(_split(each, columns) for each in (train, valid, test)))
+    data = Data.read(train, valid, test, wishes.columns)
     about = survey(data.train)
-    chosen_task = names(task(task_name or about.task, about.pairs, None if rules is None else Path(rules)), candidates)
-    chosen_task = chosen_task.with_metric(metric_name)
+    asked = wishes.task_for(about)
     run = Path(out) if out is not None else Path("runs/fit")
     folder = run.with_name(run.name + BESIDE)
-    told = [f"task: {chosen_task.title} ({chosen_task.name})", *data.notes, *about.lines(), *leaks(data.pairs)]
+    told = [f"task: {asked.title} ({asked.name})", *data.notes, *about.lines(), *leaks(data.pairs)]
     for line in told:
         tell(line)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder, "fit"):
-        _claim(run, folder, _question(data, chosen_task, minutes, prefer), overwrite)
+        _claim(run, folder, _question(data, asked, minutes, wishes.prefer), overwrite)
+        if (before := Fitted.read(folder, run)) is not None:
+            tell(f"{before.name} was chosen by an earlier call: {before.metric} {before.score:.2f} on validation")
+            return before
         parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
         tell(_division(parts, data))
         files = {view.name: view.write(folder / "data") for view in parts}
-        planned = Plan.read(folder, chosen_task)
+        planned = Plan.read(folder, asked)
         if planned is None:
-            planned = plan(chosen_task, len(parts), files[parts[0].name], folder, minutes, cores(), device)
+            planned = plan(asked, len(parts), files[parts[0].name], folder, minutes, threads or cores(), device)
             planned.write(folder)
         for note in planned.notes:
             tell(note)
-        trials = Trials(chosen_task, parts, files, folder / "trials", planned, device)
-        return _choose(trials, data, about, run, folder, prefer, [*told, *planned.notes], tell)
+        trials = Trials(asked, parts, files, folder / "trials", planned, device)
+        return _choose(trials, data, about, run, folder, wishes.prefer, [*told, *planned.notes], tell)
 
 
-def look_at(
-    train: Any,
-    valid: Any = None,
-    test: Any = None,
-    task_name: str | None = None,
-    metric_name: str | None = None,
-    candidates: Sequence[str] = (),
-    rules: str | Path | None = None,
-    columns: Columns | None = None,
-) -> list[str]:
+def look_at(train: Any, valid: Any = None, test: Any = None, wishes: Wishes = Wishes()) -> list[str]:
     """What ``fit`` would say of the data, and the candidates that it would try, as lines for people."""
-    data = Data(*(_split(each, columns) for each in (train, valid, test)))
+    data = Data.read(train, valid, test, wishes.columns)
     about = survey(data.train)
-    asked = names(task(task_name or about.task, about.pairs, None if rules is None else Path(rules)), candidates)
+    asked = wishes.task_for(about)
     parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
     return [
         f"task: {asked.title} ({asked.name})",
@@ -165,20 +202,12 @@ def look_at(
         *about.lines(),
         *leaks(data.pairs),
         _division(parts, data),
-        f"to be chosen by {metric_name or asked.metric}:",
+        f"to be chosen by {asked.metric}:",
         *(f"  {each.name}{' (at once)' if each.instant else ''}: {each.why}" for each in asked.candidates),
     ]
 
 
-def check_options(minutes: float | None, prefer: str) -> None:
-    """Raises UserError for minutes that are none, and for an unknown preference."""
-    if minutes is not None and not minutes > 0:
-        raise UserError(f"minutes = {minutes}: more than 0 was expected")
-    if prefer not in ("quality", "speed"):
-        raise UserError(f"prefer = {prefer!r}: 'quality' or 'speed' was expected")
-
-
-def _split(asked: Any, columns: Columns | None) -> Given | None:
+def _split(asked: Any, columns: Columns) -> Given | None:
     """A split as pairs: read from its paths, or given from Python."""
     if asked is None:
         return None
@@ -204,7 +233,8 @@ def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> di
         name: blake2b(json.dumps(pairs).encode(), digest_size=16).hexdigest() for name, pairs in data.pairs.items()
     }
     tried = [[each.name, each.recipe, dict(each.settings)] for each in asked.candidates]
-    return {"data": content, "task": asked.name, "metric": asked.metric, "minutes": minutes, "candidates": tried}
+    tasked = {"task": asked.name, "metric": asked.metric, "minutes": minutes, "prefer": prefer}
+    return {"data": content, **tasked, "candidates": tried}
 
 
 def _claim(run: Path, folder: Path, question: Mapping[str, Any], overwrite: bool) -> None:
@@ -291,7 +321,9 @@ def _choose(
     report.write(folder)
     for line in [summary, *tested, *dict.fromkeys(notices)]:
         tell(line)
-    return Fitted(run, chosen.name, name, score, scores, folder / PAGE)
+    fitted = Fitted(run, chosen.name, name, score, scores, folder / PAGE)
+    fitted.write(folder)
+    return fitted
 
 
 def preferred(choices: Sequence[Choice], validation: Validation, prefer: str) -> list[Choice]:

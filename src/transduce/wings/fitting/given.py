@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from transduce.core.errors import UserError
 from transduce.core.registry import service
@@ -48,12 +49,18 @@ class Columns:
 class Given:
     """The pairs of one split, in the order of the file. The source of a language model is empty. ``form`` says what the
     pairs are: "text", "tokens" (one tag for each word), "features" (features, a tab and a word), "trees", "sound" or
-    "picture". ``notes`` are lines for people.
+    "picture". ``notes`` are lines for people. ``columns`` are the settings ``data.columns`` that read them; None stands
+    for the defaults of the format.
     """
 
     pairs: list[Pair]
     form: str = "text"
     notes: list[str] = field(default_factory=list)
+    columns: dict[str, Any] | None = None
+
+    def told(self, *notes: str) -> Given:
+        """The same with notes before its own."""
+        return replace(self, notes=[*notes, *self.notes])
 
 
 def given(paths: Sequence[str], columns: Columns | None = None) -> Given:
@@ -120,7 +127,7 @@ def _separated(path: str, form: str) -> Given:
     named = [header[place] if header else place for place in chosen]
     notes = [f"{path}: the first line has the names of columns ({', '.join(header)})"] if header else []
     found = _rows(Files(path=path), _columns(named, form_of_pairs, len(cells)), path, form_of_pairs)
-    return Given(found.pairs, found.form, [*notes, *why, *found.notes])
+    return found.told(*notes, *why)
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -142,7 +149,8 @@ def _columns(named: Sequence[str | int], form: str, width: int) -> ColumnNames:
         return ColumnNames(source, target, (features,))
     if len(named) == 1:
         return ColumnNames(target=named[0])
-    return ColumnNames(*named)
+    source, target = named
+    return ColumnNames(source, target)
 
 
 def choose_columns(
@@ -210,7 +218,7 @@ def _records(path: str) -> Given:
     columns = [[str(record[key]) for record in records] for key in texts]
     chosen, _, why = choose_columns(columns, path, texts)
     found = _rows(Files(path=path), _columns([texts[place] for place in chosen], "text", len(texts)), path)
-    return Given(found.pairs, found.form, [*why, *found.notes])
+    return found.told(*why)
 
 
 def _conll(path: str) -> Given:
@@ -221,7 +229,7 @@ def _conll(path: str) -> Given:
         raise UserError(f"{path}: a word and its tag were expected on each line, and {width} columns were found")
     note = [] if width == 2 else [f"{path}: the words are in the first of {width} columns, the tags in the last"]
     found = _rows(Files(path=path), ColumnNames(0, width - 1), path, "tokens")
-    return Given(found.pairs, found.form, [*note, *found.notes])
+    return found.told(*note)
 
 
 def _memory(path: str) -> Given:
@@ -232,7 +240,7 @@ def _memory(path: str) -> Given:
             f"{path} has texts in {', '.join(languages) or 'no language'}: choose two, --source de --target en"
         )
     found = _rows(Files(path=path), ColumnNames(*languages), path)
-    return Given(found.pairs, found.form, [f"{path}: from {languages[0]} to {languages[1]}", *found.notes])
+    return found.told(f"{path}: from {languages[0]} to {languages[1]}")
 
 
 def _rows(files: Files, columns: ColumnNames | None, path: str, form: str = "text") -> Given:
@@ -241,7 +249,7 @@ def _rows(files: Files, columns: ColumnNames | None, path: str, form: str = "tex
     example: dict[str, str] = {}
     for row in read(files, columns):
         if row.problem is not None:
-            kind = row.problem.kind
+            kind: str = row.problem.kind
             example.setdefault(kind, f"{row.problem.place}: {row.problem.detail}")
         elif not (row.target or "").strip() or (row.source is not None and not row.source.strip()):
             kind = "empty"
@@ -253,7 +261,8 @@ def _rows(files: Files, columns: ColumnNames | None, path: str, form: str = "tex
     told = [f"{count:,} {kind} lines are left out, the first at {example[kind]}" for kind, count in wrong.items()]
     if columns is not None and columns.labels:
         form = "features"
-    return Given(pairs, form, [f"{path}: {line}" for line in told])
+    named = None if columns is None else {key: value for key, value in vars(columns).items() if value not in (None, ())}
+    return Given(pairs, form, [f"{path}: {line}" for line in told], named)
 
 
 # --------------------------------------------------------------------- signals
@@ -272,7 +281,7 @@ def _signals(found: Given, path: str) -> Given:
     missing = [source for source, _ in pairs if not Path(source).exists()]
     if missing:
         raise UserError(f"{path} names {len(missing):,} files that do not exist, the first is {missing[0]}")
-    return Given(pairs, form, found.notes)
+    return replace(found, pairs=pairs, form=form)
 
 
 def _folder(folder: Path, columns: Columns) -> Given:

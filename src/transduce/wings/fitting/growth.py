@@ -13,7 +13,7 @@ import numpy as np
 from transduce.core import config
 from transduce.core.files import write_text
 from transduce.metrics.significance import Interval, middle
-from transduce.metrics.statistics import Statistics
+from transduce.metrics.statistics import Floats, Statistics
 from transduce.runs.layout import ASKED, LOG
 from transduce.wings.fitting import trial
 from transduce.wings.fitting.candidates import Candidate
@@ -107,10 +107,11 @@ def _fitted(
     return Growth(name, tuple(counts), scores, float(factor), middle(factors_R))
 
 
-def _factors(counts: Sequence[int], scores_PR: np.ndarray, higher: bool) -> np.ndarray:
+def _factors(counts: Sequence[int], scores_PR: Floats, higher: bool) -> Floats:
     """[R]: 2^-b of the least-squares line log error = log a - b log n, for scores [parts, R]."""
     errors_PR = np.clip(100 - scores_PR if higher else scores_PR, 1e-3, None)
     sizes_P = np.log(np.array(counts, float))
     centred_P = sizes_P - sizes_P.mean()
-    slopes_R: np.ndarray = centred_P @ np.log(errors_PR) / (centred_P @ centred_P)
-    return np.exp2(slopes_R)
+    slopes_R: Floats = centred_P @ np.log(errors_PR) / (centred_P @ centred_P)
+    factors_R: Floats = np.exp2(slopes_R)
+    return factors_R

@@ -104,7 +104,7 @@ def forward_selection(trials: Trials, validation: Validation) -> list[Choice]:
         if not good:
             break
         best = max(good, key=lambda each: each[0])[1]
-    return [*singles, *(each for each in tried if each is not best), best]
+    return [*(each for each in (*singles, *tried) if each is not best), best]
 
 
 def _mixable(trials: Trials, one: Candidate, other: Candidate) -> bool:

@@ -93,8 +93,8 @@ def plan(
         if reached < steps[first]:
             more = math.ceil(minutes * steps[first] / reached)
             notes.append(
-                f"warning: {minutes:g} minutes allow about {reached:,} of the {steps[first]:,} updates of {first} here. "
-                f"All of them take about {more} minutes: --minutes {more}"
+                f"warning: {minutes:g} minutes allow about {reached:,} of the {steps[first]:,} updates of {first} "
+                f"here. All of them take about {more} minutes: --minutes {more}"
             )
             steps[first] = reached
     chosen = tuple(each for each in task.candidates if each.instant or each.name in kept or each.name not in costs)

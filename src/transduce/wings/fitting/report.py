@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,8 +174,6 @@ def _listed(lines: Sequence[str]) -> Markup:
 
 def _picture(found: Sequence[Row], name: str) -> Markup:
     """The score of each model against the time of an output, on a logarithmic axis."""
-    import math
-
     width, height, left, bottom = 640.0, 260.0, 60.0, 40.0
     times = [math.log10(max(row.seconds, 1e-6)) for row in found]
     scores = [row.score for row in found]
@@ -189,16 +188,18 @@ def _picture(found: Sequence[Row], name: str) -> Markup:
     parts = [
         drawing.line(left, height - bottom, width - 10, height - bottom),
         drawing.line(left, 10, left, height - bottom),
-        drawing.text(width / 2, height - 8, "milliseconds an output (a step to the right is slower)"),
-        drawing.text(left, 8 + 4, name),
+        drawing.text(width / 2, height - 8, "milliseconds an output: left is faster"),
+        drawing.text(left + 6, 12, f"{name} ({'higher' if metric(name).higher_is_better else 'lower'} is better)"),
     ]
     for power in range(math.floor(ends[0][0]), math.ceil(ends[0][1]) + 1):
-        if ends[0][0] <= power <= ends[0][1]:
-            x, _ = place(power, ends[1][0])
-            parts.append(drawing.text(x, height - bottom + 16, f"{1000 * 10**power:g}"))
+        for digit in (1, 2, 5):
+            time = power + math.log10(digit)
+            if ends[0][0] <= time <= ends[0][1]:
+                x, _ = place(time, ends[1][0])
+                parts.append(drawing.text(x, height - bottom + 16, f"{1000 * digit * 10**power:g}"))
     for row, time in zip(found, times, strict=True):
         x, y = place(time, row.score)
-        parts.append(drawing.box(x - 4, y - 4, 8, 8))
+        parts.append(drawing.box(x - 4, y - 4, 8, 8, style="fill: var(--ink)"))
         parts.append(drawing.text(x + 10, y + 4, f"{row.name} {row.score:.2f}"))
     about = f"{name} of each model against its time for an output"
-    return Drawing(width, height, about, parts).inline()
+    return element("div", Drawing(width, height, about, parts).inline(), class_="wide")

@@ -116,8 +116,8 @@ class Trials:
         return saved_step(run / CHECKPOINTS / "last") >= until
 
     def _halved(self, candidates: Sequence[Candidate], share: float) -> tuple[list[Candidate], list[str]]:
-        """The better half by the best validation so far, and the names of the others. A candidate without a score, whose
-        training failed or measures other things, is dropped only if it failed.
+        """The better half by the best validation so far, and the names of the others. All go on if one of them
+        does not validate by the metric of the task.
         """
         scores = {}
         for candidate in candidates:

@@ -50,7 +50,7 @@ def views(train: Sequence[Pair], valid: Sequence[Pair] | None) -> list[View]:
     if len(train) < FOLDS_BELOW:
         parts = [[pair for group in groups[fold::FOLDS] for pair in group] for fold in range(FOLDS)]
         return [View(f"fold{fold + 1}", _others(parts, fold), part) for fold, part in enumerate(parts)]
-    held, count = [], min(MOST, round(SHARE * len(train)))
+    held, count = list[Pair](), min(MOST, round(SHARE * len(train)))
     while groups and len(held) < count:
         held += groups.pop()
     return [View("all", [pair for group in groups for pair in group], held)]

@@ -52,8 +52,8 @@ class Result:
 
 
 class Pause(Callback):
-    """Ends training after the first validation from update ``step`` on, as a signal would: with a checkpoint, from which
-    it goes on exactly.
+    """Ends training after the first validation from update ``step`` on, as a signal would: with a checkpoint. Training
+    goes on from it exactly.
     """
 
     def __init__(self, step: int) -> None:

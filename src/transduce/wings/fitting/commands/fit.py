@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from transduce.cli.options import Device
+from transduce.cli.options import Device, Threads
 
 
 def fit(
@@ -22,18 +22,14 @@ def fit(
         list[str] | None, typer.Option(help="Pairs to measure on at the end; twice for two files.", metavar="FILE")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/fit.", metavar="RUN")] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="Limit the whole work; by default, as long as it takes.")
-    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Limit the whole work to about so long.")] = None,
     prefer: Annotated[
         str, typer.Option(help="quality, or speed: the fastest model that is not significantly worse.")
     ] = "quality",
     task: Annotated[str | None, typer.Option(help="The task, if the data suggest another one.")] = None,
     metric: Annotated[str | None, typer.Option(help="The metric to choose by.")] = None,
     candidates: Annotated[str | None, typer.Option(help="Only these candidates of the task: NAME,NAME.")] = None,
-    rules: Annotated[
-        Path | None, typer.Option(help="Your own rules, in the form of tasks.toml.", metavar="FILE")
-    ] = None,
+    rules: Annotated[Path | None, typer.Option(help="Your own rules instead of tasks.toml.", metavar="FILE")] = None,
     source: Annotated[str | None, typer.Option(help="The column of the sources: a name, or a number from 0.")] = None,
     target: Annotated[str | None, typer.Option(help="The column of the targets.")] = None,
     labels: Annotated[
@@ -41,9 +37,10 @@ def fit(
     ] = None,
     look: Annotated[bool, typer.Option("--look", help="Only say what the data are, and what would be tried.")] = False,
     device: Device = "auto",
+    threads: Threads = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the work of an earlier call.")] = False,
 ) -> None:
-    """Choose a model for your data: look at them, train the candidates, and keep the best as a run with a report.
+    """Choose a model for your data: train the candidates for its task, and keep the best with a report.
 
     \b
     Examples:
@@ -51,23 +48,22 @@ def fit(
       transduce fit train.tsv --test test.tsv --minutes 10 --out runs/mine
       transduce fit train.de train.en --out runs/de-en
     """
+    from transduce.wings.fitting.fit import Wishes, look_at
     from transduce.wings.fitting.fit import fit as choose
-    from transduce.wings.fitting.fit import look_at
     from transduce.wings.fitting.given import Columns
 
     def tell(line: str) -> None:
         typer.echo(line, err=True)
 
     columns = Columns(source, target, tuple(labels.split(",")) if labels else ())
-    names = candidates.split(",") if candidates else []
+    names = tuple(candidates.split(",")) if candidates else ()
+    wishes = Wishes(prefer, task, metric, names, rules, columns)
     if look:
-        for line in look_at(train, valid, test, task, metric, names, rules, columns):
+        for line in look_at(train, valid, test, wishes):
             print(line)
         return
     try:
-        fitted = choose(
-            train, valid, test, out, minutes, prefer, task, metric, names, rules, columns, device, overwrite, tell
-        )
+        fitted = choose(train, valid, test, out, minutes, wishes, device, threads, overwrite, tell)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     tell(f"the report: {fitted.report}")
