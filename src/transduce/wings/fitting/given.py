@@ -25,6 +25,13 @@ FEW = 200  # largest number of labels
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 TABLES = ("*.tsv", "*.csv", "*.jsonl", "*.tsv.gz", "*.jsonl.gz")
+SOURCE_NAMES = """
+    audio file grapheme graphemes image input lemma path question sentence source source_text src text word words
+"""
+TARGET_NAMES = """
+    answer category class form inflected ipa label output phoneme phonemes pronunciation sentiment summary tag tags target
+    target_text tgt topic transcription translation
+"""
 
 Pair = tuple[str, str]
 
@@ -84,7 +91,8 @@ def given(paths: Sequence[str], columns: Columns | None = None) -> Given:
 
 def _checked(found: Given, name: str) -> Given:
     if not found.pairs:
-        raise UserError(f"{name}: no usable pair: a source and a target were expected on each line")
+        why = "".join(f"; {note}" for note in found.notes)
+        raise UserError(f"{name}: no usable pair: a source and a target were expected on each line{why}")
     return found
 
 
@@ -121,7 +129,7 @@ def _separated(path: str, form: str) -> Given:
         raise UserError(f"{path} is empty: a source and a target were expected on each line")
     width = Counter(map(len, rows)).most_common(1)[0][0]
     full = [row for row in rows if len(row) >= width]
-    header = full[0] if has_header(full) else None
+    header = full[0] if has_header(full, form == "csv") else None
     cells = list(zip(*(row[:width] for row in full[header is not None :]), strict=True))
     chosen, form_of_pairs, why = choose_columns(cells, path, header)
     named = [header[place] if header else place for place in chosen]
@@ -130,9 +138,9 @@ def _separated(path: str, form: str) -> Given:
     return found.told(*notes, *why)
 
 
-def has_header(rows: Sequence[Sequence[str]]) -> bool:
+def has_header(rows: Sequence[Sequence[str]], expected: bool = False) -> bool:
     """True if the first row names columns: each cell is a name that columns have, or one is and the others are single
-    words, and no cell occurs again in its column.
+    words, and no cell occurs again in its column. If a header is ``expected``, as in CSV, single words are enough.
     """
     if len(rows) < 2 or len(rows[0]) < 2:
         return False
@@ -140,7 +148,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     known = [f" {cell.lower().replace(' ', '_')} " in NAMES for cell in first]
     words = all(cell and not any(c.isspace() for c in cell) and cell[0].isalpha() for cell in first)
     again = any(len(row) > place and row[place] == cell for place, cell in enumerate(first) for row in rows[1:])
-    return (all(known) or (any(known) and words)) and not again
+    return (all(known) or ((any(known) or expected) and words)) and not again
 
 
 def _columns(named: Sequence[str | int], form: str, width: int) -> ColumnNames:
@@ -163,8 +171,9 @@ def choose_columns(
     ("V;PST;3;SG") makes the others a word and its form. Raises UserError for other columns, unless a header names
     a source and a target.
     """
-    if header and {"source", "target"} <= set(header):
-        return [header.index("source"), header.index("target")], "text", []
+    if header and (named := _by_name(header)) is not None:
+        told = [] if len(header) == 2 else [f"{path}: from {header[named[0]]} to {header[named[1]]}, by their names"]
+        return named, "text", told
     if len(cells) == 1:
         return [0], "text", []
     if len(cells) == 2:
@@ -183,6 +192,15 @@ def choose_columns(
         f"{path} has {len(cells)} columns ({shown}): choose two, --source COLUMN --target COLUMN (and --labels COLUMN "
         "for features or labels before the source)"
     )
+
+
+def _by_name(header: Sequence[str]) -> list[int] | None:
+    """The columns of the source and the target, if exactly one column each has a name that says so."""
+    lowered = [name.lower().strip() for name in header]
+    found = [
+        [place for place, name in enumerate(lowered) if name in known.split()] for known in (SOURCE_NAMES, TARGET_NAMES)
+    ]
+    return [found[0][0], found[1][0]] if all(len(places) == 1 for places in found) else None
 
 
 def _label_like(column: Sequence[str], other: Sequence[str]) -> bool:

@@ -13,6 +13,7 @@ from rapidfuzz.distance import LCSseq
 from transduce.wings.fitting.given import FEW, Given, Pair
 
 LOOKED_AT = 5000  # pairs that shares are taken of, evenly spaced
+MIXED = 0.1  # share of the letters of a second script that is told as a mixture
 SMALL = 500  # fewer pairs than this are judged by cross-validation
 
 
@@ -52,6 +53,12 @@ class Survey:
         told += [
             f"{side}s are in {_listed(found)}" for side, found in self.scripts.items() if found and self.shows(side)
         ]
+        mixed = [script for script, share in self.scripts.get("source", {}).items() if share >= MIXED]
+        if len(mixed) > 1:
+            told.append(
+                f"warning: sources are in {len(mixed)} scripts: if these are several languages, fit each of them alone, or "
+                "put a mark of its language before each source"
+            )
         if self.several:
             told.append(f"{self.several:,} sources have several targets; each is right in evaluation")
         if self.repeated:
