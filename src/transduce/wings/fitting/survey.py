@@ -56,8 +56,8 @@ class Survey:
         mixed = [script for script, share in self.scripts.get("source", {}).items() if share >= MIXED]
         if len(mixed) > 1:
             told.append(
-                f"warning: sources are in {len(mixed)} scripts: if these are several languages, fit each of them alone, or "
-                "put a mark of its language before each source"
+                f"warning: sources are in {len(mixed)} scripts: if these are several languages, fit each alone, "
+                "or put a mark of its language before each source"
             )
         if self.several:
             told.append(f"{self.several:,} sources have several targets; each is right in evaluation")
