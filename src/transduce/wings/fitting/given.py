@@ -29,8 +29,8 @@ SOURCE_NAMES = """
     audio file grapheme graphemes image input lemma path question sentence source source_text src text word words
 """
 TARGET_NAMES = """
-    answer category class form inflected ipa label output phoneme phonemes pronunciation sentiment summary tag tags target
-    target_text tgt topic transcription translation
+    answer category class form inflected ipa label output phoneme phonemes pronunciation sentiment summary tag tags
+    target target_text tgt topic transcription translation
 """
 
 Pair = tuple[str, str]
@@ -197,9 +197,8 @@ def choose_columns(
 def _by_name(header: Sequence[str]) -> list[int] | None:
     """The columns of the source and the target, if exactly one column each has a name that says so."""
     lowered = [name.lower().strip() for name in header]
-    found = [
-        [place for place, name in enumerate(lowered) if name in known.split()] for known in (SOURCE_NAMES, TARGET_NAMES)
-    ]
+    both = SOURCE_NAMES.split(), TARGET_NAMES.split()
+    found = [[place for place, name in enumerate(lowered) if name in known] for known in both]
     return [found[0][0], found[1][0]] if all(len(places) == 1 for places in found) else None
 
 

@@ -1,0 +1,185 @@
+"""fit, from a file to a run: it goes on after a kill with the same result, mixes, and tells what it measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import transduce
+from transduce.core.errors import UserError
+from transduce.core.types import Example
+from transduce.metrics.base import metric
+from transduce.wings.fitting.fit import Wishes, fit
+from transduce.wings.fitting.growth import _factors
+from transduce.wings.fitting.planning import needed
+from transduce.wings.fitting.trial import scores_until
+
+RULES = """
+[task.pronunciation]
+title = "words and their pronunciations"
+metric = "per"
+units = { source = "characters", target = "symbols" }
+[[task.pronunciation.candidate]]
+recipe = "g2p-joint"
+settings = { "model.order" = 3 }
+instant = true
+why = "counted"
+[[task.pronunciation.candidate]]
+name = "small"
+recipe = "g2p-attention"
+settings = { "training.steps" = 16, "model.encoder.width" = 8, "model.decoder.width" = 8 }
+why = "attention"
+[[task.pronunciation.candidate]]
+name = "smaller"
+recipe = "g2p-attention"
+settings = { "training.steps" = 16, "model.encoder.width" = 4, "model.decoder.width" = 4 }
+why = "less of it"
+[[task.pronunciation.candidate]]
+name = "smallest"
+recipe = "g2p-attention"
+settings = { "training.steps" = 16, "model.encoder.width" = 2, "model.decoder.width" = 2 }
+why = "hardly any"
+"""
+LETTERS = "abcdefgh"
+PAIRS = sorted(
+    ((f"{a}{b}{c}", f"{a} {b} {c}") for a in LETTERS for b in LETTERS for c in LETTERS),
+    key=lambda pair: hashlib.sha1(pair[0].encode()).digest(),  # any order that does not follow the letters
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fit")
+    (folder / "rules.toml").write_text(RULES, encoding="utf-8")
+    for name, pairs in (("train", PAIRS[::2]), ("valid", PAIRS[1::8]), ("test", PAIRS[5::8])):
+        (folder / f"{name}.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    return folder
+
+
+def command(files: Path, out: Path) -> list[str]:
+    splits = [str(files / "train.tsv"), *("--valid", str(files / "valid.tsv")), *("--test", str(files / "test.tsv"))]
+    rest = ["--rules", str(files / "rules.toml"), "--threads", "2", "--out", str(out)]
+    return [sys.executable, "-m", "transduce", "fit", *splits, *rest]
+
+
+def trained(folder: Path) -> dict[str, object]:
+    """What a fit found: the scores and the outputs of each finished trial."""
+    found = {}
+    for path in sorted(folder.rglob("trial.json")):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        found[str(path.relative_to(folder))] = (result["scores"], result["outputs"], result["updates"])
+    return found
+
+
+@pytest.mark.slow
+def test_a_killed_fit_goes_on_to_the_same_result(files: Path, tmp_path: Path) -> None:
+    whole = subprocess.run(command(files, tmp_path / "whole"), check=True, capture_output=True, text=True)
+    assert "go no further" in whole.stderr  # three networks: halving drops one
+    for kill in range(1, 5):
+        process = subprocess.Popen(command(files, tmp_path / "cut"), stderr=subprocess.PIPE, text=True)
+        time.sleep(4 * kill)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    subprocess.run(command(files, tmp_path / "cut"), check=True, capture_output=True)
+    assert trained(tmp_path / "whole.fit" / "trials") == trained(tmp_path / "cut.fit" / "trials")
+    one, other = (transduce.load(tmp_path / name) for name in ("whole", "cut"))
+    assert one([source for source, _ in PAIRS[:50]]) == other([source for source, _ in PAIRS[:50]])
+
+
+def test_fit_from_python(files: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    wishes = Wishes(rules=files / "rules.toml", candidates=("g2p-joint",))
+    ordered: dict[str, Any] = {"out": tmp_path / "run", "wishes": wishes, "tell": told.append, "threads": 1}
+    found = fit(PAIRS[:120], PAIRS[200:230], PAIRS[230:260], **ordered)
+    examples = [Example(source, (target,)) for source, target in PAIRS[200:230]]
+    assert found.name == "g2p-joint"
+    assert found.load().evaluate(examples, [metric("per")]).scores == {"per": pytest.approx(found.score)}
+    assert "g2p-joint was chosen" in found.report.read_text(encoding="utf-8")
+    assert any("answers now: g2p-joint" in line for line in told)
+
+    assert fit(PAIRS[:120], PAIRS[200:230], PAIRS[230:260], **ordered) == found
+    assert "was chosen by an earlier call" in told[-1]
+    with pytest.raises(UserError, match="has the work of another call: other data"):
+        fit(PAIRS[:110], PAIRS[200:230], PAIRS[230:260], **ordered)
+
+
+@pytest.mark.slow
+def test_the_report_has_mixtures_and_growth(files: Path, tmp_path: Path) -> None:
+    wishes = Wishes(rules=files / "rules.toml", candidates=("g2p-joint", "small"))
+    found = fit(PAIRS[:200], PAIRS[200:300], out=tmp_path / "run", wishes=wishes, minutes=5)
+    report = found.report.with_name("report.md").read_text(encoding="utf-8")
+    for told in ("| g2p-joint |", "| small |", "| g2p-joint + small |", "beside small: +", "twice as many pairs"):
+        assert told in report
+
+
+@pytest.mark.slow
+def test_few_pairs_are_judged_by_folds_and_learned_as_a_whole(files: Path, tmp_path: Path) -> None:
+    wishes = Wishes(rules=files / "rules.toml", candidates=("g2p-joint",))
+    found = fit(PAIRS[:40], out=tmp_path / "run", wishes=wishes)
+    runs = {path.parent.name for path in (tmp_path / "run.fit" / "trials").rglob("trial.json")}
+    assert runs == {"fold1", "fold2", "fold3", "fold4"}
+    assert found.load().settings["data"]["train"]["path"].endswith("everything.train.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        ({"prefer": "beauty"}, "'quality' or 'speed' was expected"),
+        ({"task": "sing"}, "no rule for the task 'sing'"),
+        ({"candidates": ("g2p-joint", "none")}, "no candidate 'none'"),
+        ({"metric": "glory"}, "glory"),
+    ],
+)
+def test_wishes_that_cannot_be_met(wishes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises((UserError, ValueError), match=message):
+        fit(PAIRS, out=tmp_path / "run", wishes=Wishes(**wishes))
+
+
+def test_a_run_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match="already holds a run"):
+        fit(PAIRS, out=tmp_path / "run")
+
+
+def test_auto_is_the_first_candidate_and_a_user_s_settings_win(tmp_path: Path) -> None:
+    small = {"training.steps": 2, "model.model.members": 1, "model.model.model.encoder.width": 8}
+    transducer = transduce.train("auto", tmp_path / "run", small, PAIRS[:60], progress=False)
+    assert transducer.settings["model"]["model"]["type"] == "seeds"  # g2p-small
+    assert transducer.settings["model"]["model"]["members"] == 1
+    assert transducer.settings["training"]["steps"] == 2
+    with pytest.raises(UserError, match="auto needs your pairs"):
+        transduce.train("auto", tmp_path / "none", progress=False)
+
+
+def test_the_cost_of_halving() -> None:
+    costs = {"a": 4.0, "b": 8.0, "c": 12.0}
+    assert needed(costs, ["a", "b"]) == 12
+    assert needed(costs, ["a", "b", "c"]) == 24 / 4 + 0.75 * 20
+
+
+def test_the_power_law_of_growth() -> None:
+    """Errors 40, 20 and 10 with 1, 2 and 4 times the pairs halve again with 8 times."""
+    import numpy as np
+
+    assert _factors([100, 200, 400], np.array([[40.0], [20.0], [10.0]]), False)[0] == pytest.approx(0.5)
+    assert _factors([100, 200, 400], np.array([[60.0], [80.0], [90.0]]), True)[0] == pytest.approx(0.5)
+
+
+def test_scores_until_an_update(tmp_path: Path) -> None:
+    """Also a validation after the pause, of a candidate that went on, does not change an earlier decision."""
+    events = [
+        {"event": "validation", "what": "valid", "step": s, "loss": 9.0, "metrics": {"per": p}}
+        for s, p in [(2, 5.0), (4, 3.0), (6, 1.0)]
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+    assert scores_until(tmp_path, 3, "per") == [5.0, 3.0]
+    assert scores_until(tmp_path, 9, "bleu") == []
