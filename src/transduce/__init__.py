@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transduce.search.constraints.base import Constraints
     from transduce.training.callbacks import Callback
     from transduce.wings.documents.translation import translate_document
-    from transduce.wings.fitting.fit import fit
+    from transduce.wings.fitting.fit import Wishes, fit
     from transduce.wings.lab.sweeps.sweep import sweep
     from transduce.wings.looking import inspection as inspect
     from transduce.wings.protection.protection import Protection
@@ -44,6 +44,7 @@ __all__ = [
     "RequestError",
     "Transducer",
     "UserError",
+    "Wishes",
     "Workers",
     "distance",
     "fit",
@@ -67,6 +68,7 @@ _PLACES = {
     "RequestError": "transduce.core.errors",
     "Transducer": "transduce.answers.transducer",
     "UserError": "transduce.core.errors",
+    "Wishes": "transduce.wings.fitting.fit",
     "Workers": "transduce.compute.workers",
     "distance": "transduce.metrics.edit_distance",
     "fit": "transduce.wings.fitting.fit",

@@ -45,6 +45,7 @@ COMMANDS = [
     "chat",
     "music",
     "complete",
+    "fit",
     "generate",
     "align",
     "rerank",

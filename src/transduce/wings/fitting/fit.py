@@ -69,7 +69,7 @@ class Fitted:
 
     @classmethod
     def read(cls, folder: Path, run: Path) -> Fitted | None:
-        """What an earlier call chose; None if it did not end, or if the run is gone."""
+        """The result of an earlier call; None if it did not end, or if the run is gone."""
         if not (folder / FITTED).exists() or not (run / CONFIG).exists():
             return None
         kept = read_json(folder / FITTED)
@@ -81,8 +81,8 @@ class Wishes:
     """What a user decides instead of the data and the rules.
 
     ``prefer`` "quality" takes the best model, and "speed" the fastest that is not significantly worse. ``task`` and
-    ``metric`` replace what the data suggest, ``candidates`` choose among those of the task, and ``rules`` is a file in
-    the form of tasks.toml. ``columns`` are those of the tables. Raises UserError for another preference.
+    ``metric`` replace what the data suggest, ``candidates`` are names to choose from, and ``rules`` is a file in the
+    form of tasks.toml. ``columns`` are those of the tables. Raises UserError for another preference.
     """
 
     prefer: str = "quality"
@@ -191,7 +191,7 @@ def fit(
 
 
 def look_at(train: Any, valid: Any = None, test: Any = None, wishes: Wishes = Wishes()) -> list[str]:
-    """What ``fit`` would say of the data, and the candidates that it would try, as lines for people."""
+    """Lines for people about the data and the candidates. Trains nothing."""
     data = Data.read(train, valid, test, wishes.columns)
     about = survey(data.train)
     asked = wishes.task_for(about)
@@ -226,7 +226,7 @@ def _split(asked: Any, columns: Columns) -> Given | None:
 
 
 def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> dict[str, Any]:
-    """What a later call must ask in order to go on: the content of the splits, the task and the budget."""
+    """The content of the splits, the task and the budget. A later call goes on if all of it is equal."""
     from hashlib import blake2b
 
     content = {
@@ -398,7 +398,7 @@ def _tested(run: Path, data: Data) -> tuple[list[str], dict[str, float]]:
 
 
 def _examples(run: Path, path: Path) -> list[Any]:
-    """The pairs of the file as the run's examples: those of one source are references of one example."""
+    """The pairs of the file as the run's examples. The targets of one source are references of one example."""
     from transduce.data.preparation import examples
 
     opened = Run.open(run)

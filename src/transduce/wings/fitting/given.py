@@ -1,4 +1,4 @@
-"""What a user gives to ``transduce fit``: a table, two parallel files, or a folder of recordings or pictures, as pairs.
+"""Reads a user's data as pairs: a table, two parallel files, or a folder of recordings or pictures.
 
 Columns are found by their content: which has labels, which features, which names of files. A user's choice wins.
 """
@@ -139,8 +139,8 @@ def _separated(path: str, form: str) -> Given:
 
 
 def has_header(rows: Sequence[Sequence[str]], expected: bool = False) -> bool:
-    """True if the first row names columns: each cell is a name that columns have, or one is and the others are single
-    words, and no cell occurs again in its column. If a header is ``expected``, as in CSV, single words are enough.
+    """True if the first row names columns. Each of its cells is a usual name, or one is and the others are single
+    words. No cell occurs again in its column. If a header is ``expected``, as in CSV, single words are enough.
     """
     if len(rows) < 2 or len(rows[0]) < 2:
         return False
@@ -167,9 +167,9 @@ def choose_columns(
     """Which columns are the source and the target, by their content: their numbers, the form of the pairs, and lines
     for people. ``cells`` are the columns.
 
-    One column is text alone. Of two, a column of few labels is the target. Of three, a column of features
-    ("V;PST;3;SG") makes the others a word and its form. Raises UserError for other columns, unless a header names
-    a source and a target.
+    One column is text alone. Of two, a column of few labels is the target. If one of three columns has features
+    ("V;PST;3;SG"), the others are a word and its form. Raises UserError for other columns, unless a header names a
+    source and a target.
     """
     if header and (named := _by_name(header)) is not None:
         told = [] if len(header) == 2 else [f"{path}: from {header[named[0]]} to {header[named[1]]}, by their names"]
@@ -185,8 +185,8 @@ def choose_columns(
     if len(cells) == 3 and len(features) == 1:
         source, target = (place for place in range(3) if place != features[0])
         names = [header[place] if header else str(place) for place in (source, features[0], target)]
-        told = f"{path}: column {names[1]} has features, {names[0]} the words and {names[2]} their forms"
-        return [source, target, features[0]], "features", [told]
+        why = f"{path}: column {names[1]} has features, {names[0]} the words and {names[2]} their forms"
+        return [source, target, features[0]], "features", [why]
     shown = ", ".join(header) if header else f"0 to {len(cells) - 1}"
     raise UserError(
         f"{path} has {len(cells)} columns ({shown}): choose two, --source COLUMN --target COLUMN (and --labels COLUMN "

@@ -29,8 +29,8 @@ FEWEST = 40  # training pairs of the smallest part
 
 @dataclass(frozen=True)
 class Growth:
-    """The ``scores`` of the candidate ``name`` with numbers of ``pairs``, and what twice as many pairs do to its error:
-    it is multiplied by ``factor``, with its 95 % interval over the validation examples.
+    """The ``scores`` of the candidate ``name`` with numbers of ``pairs``. Twice as many pairs multiply its error by
+    ``factor``; ``interval`` has its 95 % interval over the validation examples.
     """
 
     name: str

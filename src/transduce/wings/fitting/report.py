@@ -1,4 +1,4 @@
-"""The report of a ``fit``: what the data are, what was tried, what was chosen and why, and what to do next."""
+"""The report of a ``fit``: the data, the candidates, the choice with its reasons, and the next steps."""
 
 from __future__ import annotations
 

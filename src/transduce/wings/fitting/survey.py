@@ -1,4 +1,4 @@
-"""What a user's data are: the kind of task, and what a person should know about them before training."""
+"""A survey of a user's data: the kind of task, and facts that a person should know before training."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ PROBED = 4.0  # seconds
 class Result:
     """A finished trial: the scores on the validation pairs by the run's own search, and its ``outputs`` for them.
 
-    ``seconds`` is the time of an output, ``minutes`` that of training, both of processor time. ``size`` is in bytes.
+    ``seconds`` of processor time make one output, and ``minutes`` of it made the training. ``size`` is in bytes.
     ``notice`` is what training said of its curve, such as that it still rises; "" for nothing.
     """
 
@@ -109,8 +109,8 @@ def pace(run: Path) -> float | None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Trains or goes on with the run that the folder's asked.toml describes. If training reaches its end, measures the
-    run and writes the result.
+    """Trains or goes on with the run that the folder's asked.toml describes. If training reaches its end, and there are
+    validation pairs, measures the run and writes the result.
     """
     run, asked = Path(arguments[0]), json.loads(arguments[1])
     wait_until_free(run)
@@ -126,7 +126,8 @@ def main(arguments: Sequence[str]) -> None:
         if pause is None or not pause.paused:
             raise
         return
-    write_text(run / RESULT, json.dumps(asdict(measured(run, asked["device"])), ensure_ascii=False))
+    if "valid" in Run.read(run).settings["data"]:
+        write_text(run / RESULT, json.dumps(asdict(measured(run, asked["device"])), ensure_ascii=False))
 
 
 def _probe(run: Path, where: Mapping[str, Any]) -> None:
