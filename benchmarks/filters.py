@@ -95,7 +95,7 @@ def translated(pairs: Pairs, system: str, seed: int, given: argparse.Namespace) 
         for split in ("valid", "test_2016_flickr")
     )
     settings = [f'data.train.path="{train}"', f'data.valid.path="{valid}"', f'data.test.path="{test}"']
-    settings += [f"training.steps={given.updates}", f"training.seed={seed}"]
+    settings += [f"training.steps={given.updates}", "training.aligner=false", f"training.seed={seed}"]
     settings += ['data.filters.type="pairs"'] if system == SYSTEMS[2] else []
     run = given.runs / name
     transduce.train("translation", run, settings, resume=True, device="cpu", threads=1)

@@ -3,9 +3,10 @@
     python benchmarks/growth.py PARENT --runs RUNS [--folder MULTI30K] [--pairs 2000] [--updates 600] [--seed 1]
                                 [--language fr] [--threads 1] [--out FILE.md] [--record FILE.json]
 
-PARENT is a run of ``translation`` from German to English. The first pairs of French and English in Multi30k train three
+PARENT is a run of ``translation`` from German to English. The first pairs of French and English in Multi30k train four
 systems with equally many updates: the recipe from nothing, with 2,000 pieces of its own; PARENT, whose vocabulary grows
-by the letters and pieces of the new pairs; and the same with 30 % of the pairs from PARENT's data. BLEU is on
+by the letters and pieces of the new pairs; the same with 30 % of the pairs from PARENT's data; and PARENT
+with low-rank updates beside its matrices, whose embeddings alone are trained whole. BLEU is on
 test_2016_flickr from French, and from German, which PARENT knew. The same command again continues interrupted runs.
 """
 
@@ -28,10 +29,12 @@ SHORT = "training.schedule.warmup=50"  # of all systems, because the budget is s
 UNITS = 'data.units={joint={type="bpe", size=2000}}'
 FROM_NOTHING = [UNITS, "model.encoder.dropout=0.4", "model.decoder.dropout=0.4", SHORT]
 GROWN = ["init.vocabulary=extend", "training.optimizer.rate=1e-3", SHORT]
+LOW_RANK = 'training.adapter={type="low-rank", rank=16, whole=["encoder.embedding", "decoder.embedding"]}'
 SYSTEMS: dict[str, list[str]] = {
     "from nothing": FROM_NOTHING,
     "grown": [*GROWN, "init.keep_old=0"],
     "grown, 30 % old pairs": [*GROWN, "init.keep_old=0.3"],
+    "grown, low rank": [*GROWN, "training.optimizer.rate=3e-3", LOW_RANK, "init.keep_old=0"],
 }
 
 
@@ -62,7 +65,12 @@ def trained(system: str, folder: Path, given: argparse.Namespace) -> Path:
         f'data.{split}={{source="{folder / split}.{given.language}", target="{folder / split}.en"}}'
         for split in ("train", "valid")
     ]
-    settings += [*SYSTEMS[system], f"training.steps={given.updates}", f"training.seed={given.seed}"]
+    settings += [
+        *SYSTEMS[system],
+        f"training.steps={given.updates}",
+        "training.aligner=false",
+        f"training.seed={given.seed}",
+    ]
     settings += ["training.validation.times=4"]
     init = given.parent if SYSTEMS[system] is not FROM_NOTHING else None
     transduce.train("translation", run, settings, init=init, resume=True, device="cpu", threads=given.threads)

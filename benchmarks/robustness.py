@@ -61,7 +61,7 @@ def trained(system: str, seed: int, given: argparse.Namespace) -> Path:
     """The run of a system. Trains it first if it is not finished."""
     folder = f', folder="{given.folder}"' if given.folder else ""
     settings = [f'data.origin={{type="multi30k", source="de", target="en"{folder}}}', "data.group_references=false"]
-    settings += [*SYSTEMS[system], f"training.steps={given.updates}", f"training.seed={seed}"]
+    settings += [*SYSTEMS[system], f"training.steps={given.updates}", "training.aligner=false", f"training.seed={seed}"]
     run: Path = given.runs / f"{system.replace(', ', '-').replace(' ', '-')}-{seed}"
     transduce.train("translation", run, settings, resume=True, device="cpu", threads=given.threads)
     return run

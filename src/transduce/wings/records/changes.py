@@ -10,6 +10,7 @@ from transduce.training.settings import Settings
 from transduce.wings.records.record import Change, TrainedModel
 
 PLACES = ("data.cache", "data.origin.folder")  # where the same data lie on this machine
+UNCOUNTED = (*PLACES, "training.aligner")  # which is made after training, and which no measure reads
 SPLIT_FILES = tuple(f"data.{split}." for split in ("train", "valid", "test"))
 CONDITIONS = ("training.clock", "training.precision", "training.seed")  # no choice of settings
 BUDGET = tuple(f"training.{limit}" for limit in recipes.BUDGET)
@@ -22,14 +23,14 @@ def differing_settings(wanted: config.Table, run: config.Table, facts: Facts) ->
     """The settings in which a run differs from wanted settings, by dotted key, sorted. ``Change.recipe`` is the wanted
     value, ``Change.run`` the run's.
 
-    Missing defaults are filled in on both sides, with the run's ``facts``. The keys ``PLACES`` do not count, and a
+    Missing defaults are filled in on both sides, with the run's ``facts``. The keys ``UNCOUNTED`` do not count, and a
     wanted precision of "auto" agrees with any. The units do not count if the run took them from the run that it started
     from.
     """
     then, now = (config.flatten(config.resolve(table, Settings, facts)) for table in (wanted, run))
     if then.get("training.precision") == "auto":
         then["training.precision"] = now.get("training.precision")
-    compared = (then.keys() | now.keys()) - set(PLACES)
+    compared = (then.keys() | now.keys()) - set(UNCOUNTED)
     if now.get("init.vocabulary", "own") != "own":  # the run has the units of the run that it started from
         compared = {key for key in compared if not key.startswith("data.units.")}
     return {key: Change(then.get(key), now.get(key)) for key in sorted(compared) if then.get(key) != now.get(key)}
@@ -70,7 +71,7 @@ def nearest_recipe(run: config.Table, facts: Facts, preferred: str = "") -> tupl
 
 def changed_since(model: TrainedModel) -> dict[str, Change]:
     """The changes of the shipped recipe since a model was recorded, by dotted key. ``Change.recipe`` is the value
-    today, ``Change.run`` the value then. The keys ``PLACES`` do not count.
+    today, ``Change.run`` the value then. The keys ``UNCOUNTED`` do not count.
 
     A setting that is new in the package counts only if the recipe sets it, because its default keeps the old behaviour.
     The search in validation, which only chooses the best checkpoint, counts only if the recipe sets it. A budget counts
@@ -97,7 +98,7 @@ def changed_since(model: TrainedModel) -> dict[str, Change]:
     if _same_work(model, written.get("training.steps")) or not model.difference.keys().isdisjoint(BUDGET):
         then |= {key: now.get(key) for key in BUDGET if key in now or key in then}
     keys = (key for key in sorted(then.keys() | now.keys()) if key in then or key in written)
-    found = {key: Change(now.get(key), then.get(key)) for key in keys if key not in PLACES}
+    found = {key: Change(now.get(key), then.get(key)) for key in keys if key not in UNCOUNTED}
     return {key: change for key, change in found.items() if change.recipe != change.run}
 
 
@@ -130,4 +131,4 @@ def _recipe_settings(model: TrainedModel) -> dict[str, Any]:
     named = any(key.startswith("data.train.") for key in model.difference)  # files in the place of the recipe's data
     if "data.origin.type" not in then or (own_files(model.configuration) and not named):
         then = {key: value for key, value in then.items() if not key.startswith((*SPLIT_FILES, "data.origin."))}
-    return {key: value for key, value in then.items() if key not in PLACES}
+    return {key: value for key, value in then.items() if key not in UNCOUNTED}
