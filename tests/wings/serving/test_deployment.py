@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,6 +123,25 @@ def test_nginx_with_tls_before_the_command_of_the_unit(trained: Path, tmp_path: 
     records = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     (found,) = [each for each in records if each.get("id") == given]
     assert (found["client"], found["key"], found["path"], found["status"]) == ("127.0.0.2", "alice", "/predict", 200)
+
+
+def index_is_there() -> bool:
+    try:
+        urllib.request.urlopen("https://pypi.org/simple/pip/", timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed, which compiles the native engine")
+def test_the_commands_of_the_container_make_a_server(trained: Path) -> None:
+    if not index_is_there():
+        pytest.skip("the package index cannot be reached, from which the container installs")
+    script = Path(__file__).parents[3] / "scripts" / "container"
+    done = subprocess.run([sys.executable, str(script), str(trained)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == transduce.load(trained, device="cpu", engine="native")("abc")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

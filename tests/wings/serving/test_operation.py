@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
@@ -14,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +35,9 @@ from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
-from transduce.wings.serving.logs import _Lines, logging_to_stderr
+from transduce.wings.serving.logs import Lines, logging_to_stderr
 from transduce.wings.serving.proxies import Proxies
+from transduce.wings.serving.visit import Visit, current_visit
 
 ORIGIN = "https://page.example"
 NAMED = "# who may ask\nalice wonder\nbob builder\nalice wonder2\n"
@@ -132,16 +135,24 @@ def test_lines_of_text_are_one_for_each_request(client: TestClient, capsys: pyte
     assert capsys.readouterr().err == ""
 
 
-def test_a_reader_of_the_log_that_stops_delays_nobody() -> None:
-    import queue
+def test_a_reader_of_the_log_that_stops_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transduce.wings.serving.logs.WAITING", 2)
+    free, written = threading.Event(), io.StringIO()
 
-    lines: Any = queue.Queue(2)
-    handler = _Lines(lines)
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            assert free.wait(PATIENCE)
+            return written.write(text)
+
+    handler = Lines(Slow())
+    handler.emit(logging.makeLogRecord({"msg": "first"}))
+    time.sleep(0.3)  # the thread waits for the reader
     for number in range(5):
         handler.emit(logging.makeLogRecord({"msg": f"{number}"}))
-    assert [lines.get().msg for _ in range(2)] == ["0", "1"]
-    handler.emit(logging.makeLogRecord({"msg": "5"}))
-    assert [lines.get().msg for _ in range(2)] == ["3 lines of the log are lost: its reader is too slow", "5"]
+    free.set()
+    handler.stop()
+    lines = written.getvalue().splitlines()
+    assert lines == ["first", "0", "1", "3 lines of the log are lost: its reader is too slow"]
 
 
 # --------------------------------------------------------- health, readiness
@@ -275,8 +286,11 @@ def test_without_the_option_no_other_site_may_ask(model: transduce.Transducer) -
 def test_headers_of_a_trusted_proxy(peer: str, headers: dict[str, str], client: Any, base: str) -> None:
     sent = [(name.encode(), value.encode()) for name, value in ({"host": "h"} | headers).items()]
     scope = {"client": (peer, 9), "scheme": "http", "headers": sent}
-    assert Proxies(["10.0.0.0/8", "::1"]).origin(scope) == (client, base)
-    assert Proxies().origin(scope)[0] == (peer, 9)
+    proxies = Proxies(["10.0.0.0/8", "::1"])
+    visit = Visit("1", "-", "GET", "/", scope)
+    assert proxies.client(scope) == client
+    assert Context().run(lambda: (current_visit.set(visit), proxies.base())[1]) == base
+    assert Proxies().client(scope) == (peer, 9)
 
 
 # ----------------------------------------------------------------------- keys

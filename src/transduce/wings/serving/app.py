@@ -47,7 +47,7 @@ def application(
     ``origins`` may ask the server; "*" means all. ``proxies`` may say who has asked. When the application stops, it
     answers the requests that it has received, and closes the catalogue.
     """
-    measurements = Measurements()
+    measurements, proxies = Measurements(), proxies or Proxies()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -70,8 +70,8 @@ def application(
         verbs(catalogue),
         views(catalogue),
         openai(catalogue),
-        libretranslate(catalogue, keys),
-        operation(app, catalogue, measurements),
+        libretranslate(catalogue, keys, proxies),
+        operation(app, catalogue, measurements, proxies),
     ):
         app.include_router(router)
     _add_studio(app)
@@ -80,7 +80,7 @@ def application(
     if origins:
         allowed = ["GET", "HEAD", "POST"]
         gate = CORSMiddleware(gate, list(origins), allowed, SENT, expose_headers=SHOWN, max_age=REMEMBERED)
-    return Visits(gate, measurements, proxies or Proxies())
+    return Visits(gate, measurements, proxies)
 
 
 def _add_problems(app: FastAPI) -> None:

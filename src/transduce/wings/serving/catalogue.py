@@ -1,4 +1,4 @@
-"""The runs that a server serves, by name. With a limit, only some of them are in memory."""
+"""The runs that a server serves, by name. A limit keeps only some of them in memory."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Catalogue:
     """The runs of a server by name, each with the function that loads it. The first one answers requests that name no
     run.
 
-    At most ``most`` runs are in memory; None has no limit. A request for another run loads it, and the run whose last
+    There are at most ``most`` runs in memory; None has no limit. A request for another run loads it. The run whose last
     request is the oldest leaves, as soon as its requests are answered. Each run is loaded once at the start, so that a
     broken one is noticed then. Raises UserError if there are no runs, or if ``most`` is below 1.
     """

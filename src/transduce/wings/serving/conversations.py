@@ -19,8 +19,9 @@ def turns_of(transducer: Transducer) -> int | None:
 
 
 def start(transducer: Transducer, labels: Sequence[str], turns: int | None, option: str = "--label") -> Conversation:
-    """A conversation without turns. ``turns`` are those of a source, by default as many as in training. ``option`` is
-    the user's name of the labels. Raises RequestError if the run's sources have no history, or for wrong labels.
+    """A conversation without turns. ``turns`` is the number of turns in a source, by default as many as in training.
+    ``option`` is the user's name of the labels. Raises RequestError if the run's sources have no history, or for wrong
+    labels.
     """
     if not transducer.conditional:
         raise RequestError(

@@ -24,8 +24,8 @@ from transduce.wings.serving.kept_files import KeptFiles
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.languages import detect, name_of
 from transduce.wings.serving.problems import RefusalError
+from transduce.wings.serving.proxies import Proxies
 from transduce.wings.serving.routes import as_json, schema
-from transduce.wings.serving.visit import current
 
 AUTO = "auto"  # a source language that the client does not know
 KEPT = 5  # translated files of the largest size that are kept
@@ -67,7 +67,7 @@ class TranslateFile(Key):
     target: str
 
 
-def libretranslate(catalogue: Catalogue, keys: Keys | None) -> APIRouter:
+def libretranslate(catalogue: Catalogue, keys: Keys | None, proxies: Proxies) -> APIRouter:
     """The routes for the runs of a catalogue whose languages are known. ``keys`` are the same as in ``Gate``."""
     router = APIRouter(tags=["libretranslate"])
     limits = catalogue.limits
@@ -119,8 +119,7 @@ def libretranslate(catalogue: Catalogue, keys: Keys | None) -> APIRouter:
         content, _ = await documents.content(service, document, bodies.Document(), request.client)
         path = PurePosixPath(files[0].name)
         secret = kept.keep(f"{path.stem}_{body.target}{path.suffix}", content)
-        visit = current()
-        return as_json({"translatedFileUrl": f"{visit.base if visit else ''}/download_file/{quote(secret)}"})
+        return as_json({"translatedFileUrl": f"{proxies.base()}/download_file/{quote(secret)}"})
 
     @router.get("/download_file/{name}")
     async def download_file(name: str) -> Response:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-import queue
 import sys
+import threading
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timezone
-from logging.handlers import QueueHandler, QueueListener
-from typing import Any
+from typing import Any, TextIO
 
-LEVELS = ("debug", "info", "warning", "error")
-FORMATS = ("text", "json")
 WAITING = 10_000  # lines that may wait for a slow reader of the log
-LOGGERS = ("transduce", "uvicorn")
+SECONDS = 0.1  # between two times at which the thread writes what waits
+LOGGERS = ("transduce", "uvicorn", "asyncio")
 
 
 class TextLines(logging.Formatter):
@@ -30,63 +29,74 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         values: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
-        visit = getattr(record, "visit", None)
-        values |= {"message": record.getMessage()} if visit is None else visit
+        visit: Any = getattr(record, "visit", None)
+        values |= {"message": record.getMessage()} if visit is None else visit.values()
         if record.exc_info:
             values["traceback"] = self.formatException(record.exc_info)
         return json.dumps(values)  # ASCII, so a client's text cannot change a terminal
 
 
-class _Lines(QueueHandler):
-    """Puts records into the queue. While it is full, records are lost and counted; the next line says how many."""
+class Lines(logging.Handler):
+    """Keeps records until a thread writes them to ``stream``, so that the server's loop never waits for a reader. If
+    too many wait, further ones are lost, and the next line says how many.
+    """
 
-    lost = 0
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream, self._waiting, self._lost = stream, deque[logging.LogRecord](), 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="transduce log", daemon=True)
+        self._thread.start()
 
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        return record  # the thread formats it, which takes no time of the server's loop
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self._waiting) < WAITING:
+            self._waiting.append(record)
+        else:
+            self._lost += 1
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        try:
-            if self.lost:
-                line = f"{self.lost} lines of the log are lost: its reader is too slow"
-                self.queue.put_nowait(logging.makeLogRecord({"msg": line, "levelno": 30, "levelname": "WARNING"}))
-                self.lost = 0
-            self.queue.put_nowait(record)
-        except queue.Full:
-            self.lost += 1
-
-
-class _Listener(QueueListener):
     def stop(self) -> None:
         """Writes the lines that wait, unless their reader takes more than two seconds."""
-        with suppress(queue.Full):
-            self.enqueue_sentinel()
-        if self._thread is not None:
-            self._thread.join(2)
+        self._stopped.set()
+        self._thread.join(2)
+
+    def _work(self) -> None:
+        while not self._stopped.wait(SECONDS):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        lines = [self.format(self._waiting.popleft()) for _ in range(len(self._waiting))]
+        if self._lost:
+            told, self._lost = f"{self._lost} lines of the log are lost: its reader is too slow", 0
+            values = {"msg": told, "levelno": logging.WARNING, "levelname": "WARNING"}
+            lines.append(self.format(logging.makeLogRecord(values)))
+        if lines:
+            try:
+                self._stream.write("\n".join([*lines, ""]))
+                self._stream.flush()
+            except OSError:  # the reader has gone, and the server has no other place to tell it
+                return
 
 
 @contextmanager
 def logging_to_stderr(level: str, form: str) -> Iterator[None]:
     """A context in which the loggers of the package and of uvicorn write lines from ``level`` on to standard error, in
-    the format ``form``. A reader of the log that stops does not stop the server.
+    the format ``form``: "text" or "json".
     """
-    lines: queue.Queue[Any] = queue.Queue(WAITING)
-    handler, stream = _Lines(lines), logging.StreamHandler(sys.stderr)
-    stream.setFormatter(JsonLines() if form == "json" else TextLines())
-    listener = _Listener(lines, stream)
+    handler = Lines(sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
     loggers = [logging.getLogger(name) for name in LOGGERS]
     before = [(each, each.level, each.propagate, list(each.handlers)) for each in loggers]
     for each in loggers:
         each.setLevel(level.upper())
         each.handlers, each.propagate = [handler], False
-    listener.start()
     try:
         yield
     finally:
-        listener.stop()
         for each, old, propagate, handlers in before:
             each.setLevel(old)
             each.handlers, each.propagate = handlers, propagate
+        handler.stop()
 
 
 def _time(record: logging.LogRecord) -> str:

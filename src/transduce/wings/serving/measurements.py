@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -17,6 +19,7 @@ class Measurements:
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
+        self._counters = lru_cache(1024)(self._found)  # to find them by their labels takes as long as to count
         self._requests = Counter(
             "transduce_requests", "Requests by route and HTTP status.", ["route", "status"], registry=registry
         )
@@ -34,14 +37,22 @@ class Measurements:
 
     def count(self, visit: Visit) -> None:
         """Counts a finished request. Status 499 means that the client has gone before its answer."""
-        status = str(visit.status)
-        self._requests.labels(visit.route, status).inc()
-        self._seconds.labels(visit.route).observe(visit.seconds)
-        self._bytes.labels(visit.route).inc(visit.bytes)
-        if visit.key is not None:
-            self._of_keys.labels(visit.key, status).inc()
-        if visit.model is not None:
-            self._of_runs.labels(visit.model, status).inc()
+        requests, seconds, volume, *others = self._counters(visit.route, str(visit.status), visit.key, visit.model)
+        requests.inc()
+        seconds.observe(visit.seconds)
+        volume.inc(visit.bytes)
+        for each in others:
+            each.inc()
+
+    def _found(self, route: str, status: str, key: str | None, model: str | None) -> list[Any]:
+        """The counters with these labels: requests, seconds and bytes, then those of the key and of the run."""
+        found: list[Any] = [
+            self._requests.labels(route, status),
+            self._seconds.labels(route),
+            self._bytes.labels(route),
+        ]
+        found += [] if key is None else [self._of_keys.labels(key, status)]
+        return found + ([] if model is None else [self._of_runs.labels(model, status)])
 
     def text(self, runs: Iterable[ServedRun]) -> bytes:
         """All measurements in Prometheus' text format, with the current queues of the runs."""

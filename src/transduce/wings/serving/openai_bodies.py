@@ -132,8 +132,8 @@ class Message(BaseModel):
 
 
 class Chat(Writing):
-    """The keys of /v1/chat/completions. The run's own search writes. ``labels`` are those of a run of dialogues, such
-    as its topic; OpenAI does not have them.
+    """The keys of /v1/chat/completions. The run's own search writes. A run of dialogues needs its
+    ``labels``, such as the topic; OpenAI does not have this key.
     """
 
     messages: list[Message]

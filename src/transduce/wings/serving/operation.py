@@ -9,13 +9,13 @@ from fastapi import APIRouter, FastAPI, Response
 from transduce.wings.serving.api_page import api_page
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.measurements import Measurements
+from transduce.wings.serving.proxies import Proxies
 from transduce.wings.serving.routes import as_json
-from transduce.wings.serving.visit import current
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
-def operation(app: FastAPI, catalogue: Catalogue, measurements: Measurements) -> APIRouter:
+def operation(app: FastAPI, catalogue: Catalogue, measurements: Measurements, proxies: Proxies) -> APIRouter:
     """The routes for a catalogue. ``app`` has all routes; its table of them is the description."""
     router = APIRouter(tags=["operation"])
 
@@ -53,8 +53,6 @@ def operation(app: FastAPI, catalogue: Catalogue, measurements: Measurements) ->
 
     def described() -> dict[str, Any]:
         """The description of all routes for programs (OpenAPI), with the address by which the client has asked."""
-        visit = current()
-        base = "" if visit is None else visit.base
-        return {**app.openapi(), "servers": [{"url": base or "/"}]}
+        return {**app.openapi(), "servers": [{"url": proxies.base() or "/"}]}
 
     return router

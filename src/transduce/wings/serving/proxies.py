@@ -8,6 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 
 from transduce.core.errors import UserError
+from transduce.wings.serving.visit import current
 
 Client = tuple[str, int]  # address and port; the port is 0 behind a proxy
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+\Z")
@@ -17,27 +18,40 @@ HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]+\Z")
 class Proxies:
     """The proxies that are ``trusted``, by their addresses or networks, such as 127.0.0.1 or 10.0.0.0/8.
 
-    From a trusted proxy, ``X-Forwarded-For`` names the client, ``X-Forwarded-Proto`` its scheme, and
-    ``X-Forwarded-Prefix`` the path under which the proxy has the server. From others, these headers mean nothing,
-    because every client can send them. Raises UserError for what is no address.
+    A trusted proxy names the client in ``X-Forwarded-For``, the client's scheme in ``X-Forwarded-Proto``, and the path
+    of the server in ``X-Forwarded-Prefix``. Every client can send these headers, so they mean nothing without a trusted
+    proxy. Raises UserError for a text that is no address.
     """
 
     def __init__(self, trusted: Iterable[str] = ()) -> None:
         self._trusted = [_network(each) for each in trusted]
 
-    def origin(self, scope: Any) -> tuple[Client | None, str]:
-        """The client of a request, and the address of the server as the client sees it, without a final "/"."""
+    def client(self, scope: Any) -> Client | None:
+        """The client of a request."""
         client: Client | None = scope.get("client")
-        headers, scheme, prefix = scope["headers"], scope["scheme"], ""
-        if client is not None and self._trusted and self._trusts(client[0]):
-            hops = [each for value in _values(headers, b"x-forwarded-for") for each in value.split(",")]
-            client = self._client(hops) or client
+        if not self._is_proxy(client):
+            return client
+        hops = [each for value in _values(scope["headers"], b"x-forwarded-for") for each in value.split(",")]
+        return self._client(hops) or client
+
+    def base(self) -> str:
+        """The address of the server as the client of the current request sees it, without a final "/". Empty if the
+        request has no header Host.
+        """
+        visit = current()
+        if visit is None:
+            return ""
+        headers, scheme, prefix = visit.scope["headers"], visit.scope["scheme"], ""
+        if self._is_proxy(visit.scope.get("client")):
             given = _last(headers, b"x-forwarded-proto").lower()
             scheme = given if given in ("http", "https") else scheme
             given = _last(headers, b"x-forwarded-prefix").rstrip("/")
             prefix = given if PREFIX.match(given) else ""
         host = _last(headers, b"host")
-        return client, f"{scheme}://{host}{prefix}" if HOST.match(host) else prefix
+        return f"{scheme}://{host}{prefix}" if HOST.match(host) else prefix
+
+    def _is_proxy(self, client: Client | None) -> bool:
+        return bool(self._trusted) and client is not None and self._trusts(client[0])
 
     def _client(self, hops: Sequence[str]) -> Client | None:
         """The last hop that is no trusted proxy. The hops before it come from the client itself, so they may lie."""

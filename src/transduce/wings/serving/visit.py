@@ -21,20 +21,20 @@ class Visit:
     client: str
     method: str
     path: str
+    scope: Any = field(repr=False)  # of ASGI
     key: str | None = None
     model: str | None = None
     route: str = "other"
     status: int = GONE
     bytes: int = 0
     seconds: float = 0.0
-    base: str = field(default="")  # the address of the server for this client, such as https://a.org/b
     ends: list[Callable[[], None]] = field(default_factory=list)  # called when the answer has ended
 
     def values(self) -> dict[str, Any]:
         """The values for a log, in its order."""
         return {name: getattr(self, name) for name in SHOWN} | {"seconds": round(self.seconds, 6)}
 
-    def line(self) -> str:
+    def __str__(self) -> str:
         """The line of a log. The path is quoted, so that a client cannot write lines of its own."""
         return (
             f"{self.client} {self.key or '-'} {self.method} {self.path!a} {self.model or '-'} {self.status} "

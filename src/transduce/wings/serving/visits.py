@@ -40,10 +40,10 @@ class Visits:
             await self.app(scope, receive, send)
             return
         begun = time.perf_counter()
-        client, base = self.proxies.origin(scope)
+        client = self.proxies.client(scope)
         method: str = scope["method"]
         inner = {**scope, "client": client, "method": "GET" if method == "HEAD" else method}
-        visit = Visit(_id(scope), client[0] if client else "-", method[:20], scope["path"][:LONGEST], base=base)
+        visit = Visit(_id(scope), client[0] if client else "-", method[:20], scope["path"][:LONGEST], scope)
         token = current_visit.set(visit)
 
         async def told(message: Message) -> None:
@@ -66,7 +66,7 @@ class Visits:
             visit.seconds = time.perf_counter() - begun
             self.measurements.count(visit)
             if log.isEnabledFor(logging.INFO):
-                log.info("%s", visit.line(), extra={"visit": visit.values()})
+                log.info(visit, extra={"visit": visit})  # the thread of the log makes the line
 
 
 def _id(scope: Scope) -> str:

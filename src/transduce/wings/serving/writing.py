@@ -1,4 +1,4 @@
-"""What a run writes for a prompt, with the reason of its end and the log-probability of each token."""
+"""The outputs of a run for a prompt, each with the reason of its end and the log-probability of each token."""
 
 from __future__ import annotations
 
