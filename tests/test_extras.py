@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import transduce
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -27,6 +29,12 @@ def members(extra: str) -> set[str]:
 def test_all_is_every_extra_for_users_and_nothing_else() -> None:
     assert members("all") == EXTRAS.keys() - NOT_FOR_USERS - {"all"}
     assert len(EXTRAS["all"]) == 1
+
+
+def test_the_package_and_its_metadata_have_one_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert version == transduce.__version__
+    assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
 def test_developers_have_everything() -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from transduce.wings.looking import inspection as inspect
     from transduce.wings.protection.protection import Protection
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Answer",
