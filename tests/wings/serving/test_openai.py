@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,8 @@ def test_a_chat_with_a_run_that_translates(client: Any, model: transduce.Transdu
     assert [each.message.content for each in answer.choices] == [each.text for each in outputs]
     told = answer.model_extra["warnings"]
     assert told[:2] == [
-        "1 messages of the system were not read: reverse follows no instructions",
-        "2 messages were not read: reverse reads only the last one",
+        "messages of the system, not read because reverse has no instructions: 1",
+        "messages before the last one, not read because reverse has no turns: 2",
     ]
 
 
@@ -111,6 +112,20 @@ def test_a_stream_ends_with_its_reason(client: Any, model: transduce.Transducer,
     *texts, last, usage = client.completions.create(prompt=source, **options)
     assert "".join(each.choices[0].text for each in texts) == best.text
     assert (last.choices[0].text, last.choices[0].finish_reason) == ("", reason)
+
+
+def test_an_engine_that_searches_by_itself_streams_one_piece(model: transduce.Transducer) -> None:
+    held = replace(model)
+    held.__dict__["searching"] = True  # as an export for CTranslate2
+    with running(Catalogue.of({"whole": held})) as (host, port, _):
+        client = openai.OpenAI(base_url=f"http://{host}:{port}/v1", api_key="none", max_retries=0)
+        asked: dict[str, Any] = {"model": "whole", "messages": user("abc")}
+        whole = client.chat.completions.create(**asked)
+        text, last, usage = client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **asked)
+        client.close()
+    assert text.choices[0].delta.content == whole.choices[0].message.content == model("abc")
+    assert last.choices[0].finish_reason == whole.choices[0].finish_reason
+    assert usage.usage == whole.usage
 
 
 def test_a_stream_of_a_language_model_ends_with_its_reason(client: Any) -> None:

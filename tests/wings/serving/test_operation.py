@@ -25,6 +25,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
 from test_cli import Call
 from test_scheduler import PATIENCE, Gate
 from test_serve_connections import connected, gate, model, received, request, running  # noqa: F401
@@ -257,6 +258,35 @@ def test_pages_of_one_other_site_may_ask(client: TestClient) -> None:
     assert "access-control-allow-origin" not in evil.headers
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_browser_lets_a_page_of_another_site_ask(
+    browser: Any,
+    model: transduce.Transducer,
+    allowed: bool,
+) -> None:
+    """Two servers are two sites. The page of one asks the other, with a header that needs a preflight."""
+    asking = """async (url) => {
+      const headers = {"content-type": "application/json", "x-api-key": "secret"};
+      try { return await (await fetch(url, {method: "POST", headers, body: '{"source": "abc"}'})).json(); }
+      catch (error) { return String(error); }
+    }"""
+    first = Catalogue.of({"m": model})
+    with running(first) as (host, port, _):
+        origins = [f"http://{host}:{port}"] if allowed else ["https://else.example"]
+        second = Catalogue.of({"m": model})
+        app = application(second, Keys.of("secret", "here"), origins=origins)
+        with running(second, app) as (other_host, other_port, _):
+            page = browser.new_page()
+            page.goto(f"http://{host}:{port}/health")
+            found = page.evaluate(asking, f"http://{other_host}:{other_port}/predict")
+            page.close()
+    if allowed:
+        assert found["answers"][0]["text"] == model("abc")
+    else:
+        assert "TypeError" in found
+
+
 def test_without_the_option_no_other_site_may_ask(model: transduce.Transducer) -> None:
     with TestClient(application(Catalogue.of({"m": model}))) as client:
         answer = client.get("/health", headers={"origin": ORIGIN})
@@ -330,6 +360,8 @@ def test_requests_are_counted_by_route_key_and_run(client: TestClient) -> None:
     assert 'transduce_request_seconds_count{route="/translate"} 2.0' in text
     assert 'transduce_response_bytes_total{route="/predict"}' in text
     assert 'transduce_loaded{model="de-en"} 1.0' in text
+    families = {family.name for family in text_string_to_metric_families(text)}  # as Prometheus reads it
+    assert {"transduce_requests", "transduce_request_seconds", "transduce_key_requests"} <= families
     assert "wonder" not in text
 
 

@@ -161,7 +161,7 @@ def _source(service: Service, body: Chat) -> tuple[str, list[str]]:
     turns = [each.text for each in body.messages if each.role in ("user", "assistant")]
     instructions, warnings = len(body.messages) - len(turns), []
     if instructions:
-        warnings.append(f"{instructions} messages of the system were not read: {service.name} follows no instructions")
+        warnings.append(f"messages of the system, not read because {service.name} has no instructions: {instructions}")
     if turns_of(service.transducer) is not None:
         conversation = start(service.transducer, body.labels, None, "labels")
         for turn in turns:
@@ -170,5 +170,5 @@ def _source(service: Service, body: Chat) -> tuple[str, list[str]]:
     if body.labels:
         raise RequestError(f"labels are for a run of dialogues, and {service.name} is none: leave them out")
     if len(turns) > 1:
-        warnings.append(f"{len(turns) - 1} messages were not read: {service.name} reads only the last one")
+        warnings.append(f"messages before the last one, not read because {service.name} has no turns: {len(turns) - 1}")
     return turns[-1], warnings

@@ -81,17 +81,24 @@ async def by_sampling(service: Service, prompt: str, how: Generation, log_probs:
 
 class Pieces:
     """A stream of the output for a prompt: the best one of a run with sources if ``how`` is None, otherwise a
-    continuation. ``echo`` puts the prompt before it. After the stream, ``text`` is the output without the prompt.
+    continuation. ``echo`` puts the prompt before it. An engine that searches by itself gives one piece. After the
+    stream, ``text`` is the output without the prompt.
     """
 
     def __init__(self, service: Service, prompt: str, how: Generation | None, echo: bool = False) -> None:
         self._service, self._prompt, self._how, self._echo = service, prompt, how, echo
+        self._whole: Written | None = None  # of an engine that searches by itself, which has no pieces
         self.text = ""
 
     async def __aiter__(self) -> AsyncIterator[str]:
         service, prompt, skipped = self._service, self._prompt, 0
         if self._echo:
             yield prompt
+        if service.transducer.searching:
+            (self._whole,) = await by_search(service, prompt, 1, False, None)
+            self.text = self._whole.text
+            yield self.text
+            return
         if self._how is None:
             pieces = service.stream(prompt, "")
         else:
@@ -105,10 +112,14 @@ class Pieces:
     @property
     def count(self) -> int:
         """The number of tokens of the output, its end included for a run that has sources."""
+        if self._whole is not None:
+            return self._whole.count
         return token_count(self._service, self.text) + (self._how is None)
 
     async def reason(self) -> str:
         """The reason of the end, as in ``Written``."""
+        if self._whole is not None:
+            return self._whole.reason
         if self._how is not None:
             return CUT[self.count >= self._how.length]
         transducer = self._service.transducer
