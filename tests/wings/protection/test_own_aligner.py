@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,13 @@ def test_the_aligner_is_learned_by_a_command_and_packed(run: Path, tmp_path: Pat
     assert (status, "leave out x.tsv" in err) == (2, True)
     again = json.loads((run / ALIGNER / "history.jsonl").read_text().splitlines()[-1])
     assert again
+
+
+def test_an_aligner_without_weights_is_none(run: Path, tmp_path: Path, call: Calling) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "copy"))
+    shutil.rmtree(copy / ALIGNER / "checkpoints")
+    assert own_aligner.own_aligner(transduce.load(copy, device="cpu")) is None
+    assert call("pack", copy, "--out", tmp_path / "run", "--evaluate", "none")[0] == 0
 
 
 def test_more_pairs_than_are_needed_are_thinned(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from transduce.core.errors import UserError
 from transduce.data.preparation import locate
 from transduce.data.rows import check
 from transduce.data.settings import Data
+from transduce.runs.checkpoints import has_checkpoint
 from transduce.runs.layout import ALIGNER, CONFIG
 from transduce.runs.loading import load
 from transduce.runs.run import Run, cache_folder
@@ -112,10 +113,10 @@ def _divided(text: str, ranges: Sequence[tuple[int, int]] | None = None) -> str:
 
 def own_aligner(model: Pipeline) -> Transducer | None:
     """The word aligner of the model's run; None if the run has none."""
-    path = None if model.folder is None else model.folder / ALIGNER / CONFIG
-    if path is None or not path.exists():
+    folder = None if model.folder is None else model.folder / ALIGNER
+    if folder is None or not has_checkpoint(folder):  # perhaps its training was interrupted
         return None
-    return _loaded(path.parent, path.stat().st_mtime_ns)
+    return _loaded(folder, (folder / CONFIG).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=4)

@@ -108,7 +108,7 @@ def copy_run(run: Path, folder: Path, checkpoint: Checkpoint) -> None:
     _write(best / CHECKSUMS, "".join(f"{digest(best / name)}  {name}\n" for name in sorted((MODEL, STATE))))
     if (run / SHORTLIST).exists():
         _copy(run / SHORTLIST, folder / SHORTLIST)
-    if (run / ALIGNER / CONFIG).exists():
+    if (current_folder(run / ALIGNER / CHECKPOINTS / "best") / MODEL).exists():
         copy_run(run / ALIGNER, folder / ALIGNER, "best")
     for path in dict.fromkeys(_language_models(settings.get("search"))):
         for member in members(path):
