@@ -47,32 +47,6 @@ class Recorded(ABC):
         storage.save(cast(Tokenizer, self), path)
 
 
-class RecordedNumbers(Recorded):
-    """The base class of tokenizers whose rows are numbers, ``factors`` of them in each step. Its entries have
-    no text.
-    """
-
-    numeric = True
-    labels = 0
-
-    @property
-    @abstractmethod
-    def factors(self) -> int:
-        """The count of numbers in a step."""
-
-    def __len__(self) -> int:
-        return self.factors
-
-    @property
-    def entries(self) -> tuple[int, ...]:
-        return tuple(range(self.factors))
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        """Empty texts: no number adds text."""
-        return ("",) * self.factors
-
-
 class RecordedText(Recorded):
     """The base class of tokenizers that change a plain text before another tokenizer, ``text``, reads it. They have its
     vocabulary. Raises DataError if the rows of ``text`` are numbers, or have labels, factors or words of several

@@ -21,7 +21,7 @@ from transduce.core.finite import LARGEST, first_wrong
 from transduce.core.types import EOS, SPECIALS, Hypothesis
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, divided
-from transduce.data.tokenizers.recorded import RecordedNumbers
+from transduce.wings.signals.tokenizers.recorded_numbers import RecordedNumbers
 
 Array = NDArray[np.float64]
 MISSING = "nan"  # how a line writes a missing number

@@ -15,9 +15,9 @@ from transduce.core import config, registry
 from transduce.core.finite import first_wrong
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
-from transduce.data.tokenizers.recorded import RecordedNumbers
 from transduce.data.tokenizers.signal import Signal, SignalError, Steps
 from transduce.wings.signals.tokenizers.numbers import Moments
+from transduce.wings.signals.tokenizers.recorded_numbers import RecordedNumbers
 
 HALF = float(np.finfo(np.float16).max)
 FLOOR = 1e-3  # smallest divisor, so that silence and blank paper are not amplified
