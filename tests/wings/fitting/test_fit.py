@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,8 +18,10 @@ import transduce
 from transduce.core.errors import UserError
 from transduce.core.types import Example
 from transduce.metrics.base import metric
-from transduce.wings.fitting.fit import Wishes, fit
+from transduce.metrics.significance import Difference, Interval
+from transduce.wings.fitting.fit import Wishes, fit, preferred
 from transduce.wings.fitting.growth import _factors
+from transduce.wings.fitting.mixtures import Choice, Validation, write_mixture
 from transduce.wings.fitting.planning import needed
 from transduce.wings.fitting.trial import scores_until
 
@@ -151,10 +154,11 @@ def test_a_run_of_something_else_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_auto_is_the_first_candidate_and_a_user_s_settings_win(tmp_path: Path) -> None:
-    small = {"training.steps": 2, "model.model.members": 1, "model.model.model.encoder.width": 8}
-    transducer = transduce.train("auto", tmp_path / "run", small, PAIRS[:60], progress=False)
-    assert transducer.settings["model"]["model"]["type"] == "seeds"  # g2p-small
-    assert transducer.settings["model"]["model"]["members"] == 1
+    pairs = [(f"{source} and {source}", "good" if "a" in source else "bad") for source, _ in PAIRS[:60]]
+    small = {"training.steps": 2, "model.model.encoder.width": 8, "model.weight": 0.25}
+    transducer = transduce.train("auto", tmp_path / "run", small, pairs, progress=False)
+    assert transducer.settings["model"]["type"] == "labels-with-counts"  # classification
+    assert transducer.settings["model"]["weight"] == 0.25
     assert transducer.settings["training"]["steps"] == 2
     with pytest.raises(UserError, match="auto needs your pairs"):
         transduce.train("auto", tmp_path / "none", progress=False)
@@ -183,3 +187,30 @@ def test_scores_until_an_update(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
     assert scores_until(tmp_path, 3, "per") == [5.0, 3.0]
     assert scores_until(tmp_path, 9, "bleu") == []
+
+
+def test_a_mixture_is_one_run(tmp_path: Path) -> None:
+    """The run of a mixture answers as its members do, also after they are gone."""
+    small = {"training.steps": 5, "model.encoder.width": 8, "model.decoder.width": 8, "data.units.source": "characters"}
+    transduce.train("g2p-attention", tmp_path / "one", small, PAIRS[:60], progress=False)
+    counted = {"data.units.source": "characters"}
+    transduce.train("g2p-joint", tmp_path / "other", counted, PAIRS[:60], progress=False)
+    sources = [source for source, _ in PAIRS[60:80]]
+    expected = transduce.load(f"{tmp_path / 'one'}+{tmp_path / 'other'}")(sources)
+    write_mixture(tmp_path / "both", [tmp_path / "one", tmp_path / "other"], {"per": 1.0})
+    shutil.rmtree(tmp_path / "one")
+    assert transduce.load(tmp_path / "both")(sources) == expected
+
+
+def test_speed_is_preferred_among_equals() -> None:
+    """The fastest of the choices that are not significantly worse than the best."""
+    best, equal, worse = (Choice((), (), seconds) for seconds in (3.0, 2.0, 1.0))
+    p_of = {id(equal): 0.4, id(worse): 0.01}
+
+    class Tests:
+        def gain(self, one: Choice, other: Choice) -> Difference:
+            return Difference(1.0, Interval(0.0, 2.0), 0.5, p_of[id(other)])
+
+    choices, tests = [worse, equal, best], cast("Validation", Tests())
+    assert preferred(choices, tests, "quality")[-1] is best
+    assert preferred(choices, tests, "speed")[-1] is equal

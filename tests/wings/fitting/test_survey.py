@@ -57,7 +57,7 @@ def test_what_is_told() -> None:
 
 def test_every_candidate_of_the_rules_is_a_recipe_that_trains_on_files() -> None:
     for name in TASKS:
-        for pairs in (100, 400, 1000, 4000, 10_000, 100_000):
+        for pairs in (100, 2000, 40_000):
             for candidate in task(name, pairs).candidates:
                 table = candidate.table({"data.train.path": "t.jsonl", "data.valid.path": "v.jsonl"})
                 assert table["data"]["train"] == {"path": "t.jsonl"}

@@ -179,15 +179,16 @@ def fit(
             return before
         parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
         tell(_division(parts, data))
-        files = {view.name: view.write(folder / "data") for view in parts}
+        measured = {} if data.test is None else {"data.test.path": record(data.test, folder / "data" / "test.jsonl")}
+        files = {view.name: view.write(folder / "data") | measured for view in parts}
         planned = Plan.read(folder, asked)
         if planned is None:
             planned = plan(asked, len(parts), files[parts[0].name], folder, minutes, threads or cores(), device)
             planned.write(folder)
         for note in planned.notes:
             tell(note)
-        trials = Trials(asked, parts, files, folder / "trials", planned, device)
-        return _choose(trials, data, about, run, folder, wishes.prefer, [*told, *planned.notes], tell)
+        trials = Trials(asked, parts, files, folder / "trials", planned, device, tell)
+        return _choose(trials, data, about, run, folder, wishes.prefer, [*told, *planned.notes])
 
 
 def look_at(train: Any, valid: Any = None, test: Any = None, wishes: Wishes = Wishes()) -> list[str]:
@@ -285,15 +286,13 @@ def _choose(
     folder: Path,
     prefer: str,
     told: Sequence[str],
-    tell: Callable[[str], None],
 ) -> Fitted:
     def better(candidate: Candidate) -> None:
         first = not (run / CONFIG).exists()
         _publish(trials.run(candidate, trials.views[0].name), run)
-        tell(f"{run} {'answers now' if first else 'is better now'}: {candidate.name}")
+        trials.tell(f"{run} {'answers now' if first else 'is better now'}: {candidate.name}")
 
-    for line in trials.train(better):
-        tell(line)
+    trials.train(better)
     validation = Validation(trials)
     choices = preferred(forward_selection(trials, validation), validation, prefer)
     chosen = choices[-1]
@@ -320,7 +319,7 @@ def _choose(
     )
     report.write(folder)
     for line in [summary, *tested, *dict.fromkeys(notices)]:
-        tell(line)
+        trials.tell(line)
     fitted = Fitted(run, chosen.name, name, score, scores, folder / PAGE)
     fitted.write(folder)
     return fitted
@@ -355,6 +354,8 @@ def _refitted(trials: Trials, candidate: Candidate, data: Data, folder: Path) ->
     """The run of a candidate that learned from all pairs."""
     run = trials.folder / candidate.name / "everything"
     files = View("everything", data.train.pairs, ()).write(folder / "data")
+    if data.test is not None:
+        files["data.test.path"] = record(data.test, folder / "data" / "test.jsonl")
     run.mkdir(parents=True, exist_ok=True)
     if not (run / ASKED).exists():
         write_text(run / ASKED, config.write(candidate.table(files, trials.plan.steps.get(candidate.name))))
@@ -380,9 +381,7 @@ def _tested(run: Path, data: Data) -> tuple[list[str], dict[str, float]]:
     if data.test is None:
         return [], {}
     transducer = load(run)
-    path = run.with_name(run.name + BESIDE) / "data" / "test.jsonl"
-    record(data.test, path)
-    examples = _examples(run, path)
+    examples = Run.open(run).examples("test")
     metrics = [metric(name) for name in transducer.settings["metrics"]]
     found = transducer.evaluate(examples, metrics)
     told = []
@@ -395,17 +394,6 @@ def _tested(run: Path, data: Data) -> tuple[list[str], dict[str, float]]:
         told.append(f"on the {len(new):,} of them whose source training does not have:")
         told += [f"{each.name} {each.of(new).score:.2f}" for each in found.statistics]
     return told, found.scores
-
-
-def _examples(run: Path, path: Path) -> list[Any]:
-    """The pairs of the file as the run's examples. The targets of one source are references of one example."""
-    from transduce.data.preparation import examples
-
-    opened = Run.open(run)
-    table = {**opened.settings["data"], "test": {"path": str(path.resolve())}}
-    from transduce.data.settings import Data as Settings
-
-    return list(examples(config.build(table, Settings, path="data"), "test", opened.cache))
 
 
 def _next(run: Path, trials: Trials, data: Data, folder: Path) -> list[str]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import logging
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -22,19 +23,20 @@ from transduce.wings.fitting import trial
 from transduce.wings.fitting.candidates import Candidate, Task
 from transduce.wings.fitting.planning import Plan
 from transduce.wings.fitting.splits import View
-from transduce.wings.fitting.trial import Result, scores_until
+from transduce.wings.fitting.trial import Result, progress, scores_until
 from transduce.wings.lab.sweeps import processes
 
 log = logging.getLogger("transduce.fit")
 
 SHARES = (1 / 4, 1 / 2)  # of the budget, after which the better half goes on
+EVERY = 20.0  # seconds between two lines about the running trials
 ALWAYS = 2  # candidates that are never dropped, because their mixture may be better than each
 
 
 @dataclass(frozen=True)
 class Trials:
     """The trials of the candidates of a task on the ``views``, in folders below ``folder``, by a ``plan``. ``data`` has
-    the settings of each view's files.
+    the settings of each view's files. ``tell`` receives lines for people.
     """
 
     task: Task
@@ -43,6 +45,7 @@ class Trials:
     folder: Path
     plan: Plan
     device: str
+    tell: Callable[[str], None]
 
     def run(self, candidate: Candidate, view: str) -> Path:
         return self.folder / candidate.name / view
@@ -60,23 +63,21 @@ class Trials:
         sizes = [len(each.outputs) for each in found]
         return sum(each.scores[self.task.metric] * size for each, size in zip(found, sizes, strict=True)) / sum(sizes)
 
-    def train(self, better: Callable[[Candidate], None]) -> Iterator[str]:
-        """Trains the candidates, and yields a line for people for each step. ``better`` is called with each candidate
-        that is finished and better than all before it. What is finished already is not trained again.
+    def train(self, better: Callable[[Candidate], None]) -> None:
+        """Trains the candidates. ``better`` is called with each candidate that is finished and better than all before
+        it. What is finished already is not trained again.
         """
         running = [each for each in self.plan.candidates if not each.instant]
-        yield from self._round([each for each in self.plan.candidates if each.instant], None, better)
+        self._round([each for each in self.plan.candidates if each.instant], None, better)
         for share in SHARES:
             if len(running) > ALWAYS:
-                yield from self._round(running, share, better)
+                self._round(running, share, better)
                 running, dropped = self._halved(running, share)
                 if dropped:
-                    yield f"after {share:.0%} of the updates, these go no further: {', '.join(dropped)}"
-        yield from self._round(running, None, better)
+                    self.tell(f"after {share:.0%} of the updates, these go no further: {', '.join(dropped)}")
+        self._round(running, None, better)
 
-    def _round(
-        self, candidates: Sequence[Candidate], share: float | None, better: Callable[[Candidate], None]
-    ) -> Iterator[str]:
+    def _round(self, candidates: Sequence[Candidate], share: float | None, better: Callable[[Candidate], None]) -> None:
         """Trains the candidates up to a share of their updates; None is the end."""
         tasks = {}
         for candidate in candidates:
@@ -90,15 +91,16 @@ class Trials:
         best = self.best()
         environment = {"OMP_NUM_THREADS": str(self.plan.threads)}
         pending = [task for _, task in tasks.values()]
-        for ended in processes.run(pending, self.plan.jobs, environment):
+        watch = Watch(self.tell)
+        for ended in processes.run(pending, self.plan.jobs, environment, watch):
             candidate = tasks[ended.task.name][0]
             if ended.status != 0:
-                yield f"{candidate.name} failed: {ended.reason} (see {ended.task.log})"
+                self.tell(f"{candidate.name} failed: {ended.reason} (see {ended.task.log})")
                 continue
             score = self.score(candidate)
             if score is None:
                 continue
-            yield f"{candidate.name}: {self.task.metric} {score:.2f} on validation, {self._cost(candidate)}"
+            self.tell(f"{candidate.name}: {self.task.metric} {score:.2f} on validation, {self._cost(candidate)}")
             if best is None or self.sign * score > self.sign * (self.score(best) or 0.0):
                 best = candidate
                 better(candidate)
@@ -153,3 +155,17 @@ class Trials:
         found = self.results(candidate) or []
         minutes = sum(each.minutes for each in found)
         return f"{minutes:.1f} minutes of a processor, {1000 * fmean(each.seconds for each in found):.1f} ms an output"
+
+
+class Watch:
+    """Tells after each ``EVERY`` seconds how far the running trials are."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell, self.last = tell, time.monotonic()
+
+    def __call__(self, tasks: Sequence[processes.Task]) -> None:
+        if time.monotonic() - self.last < EVERY:
+            return
+        self.last = time.monotonic()
+        shares = {task.log.parent.parent.name: progress(task.log.parent) for task in tasks}
+        self.tell("  ".join(f"{name} {share:.0%}" for name, share in shares.items() if share is not None))

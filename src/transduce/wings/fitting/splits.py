@@ -99,9 +99,10 @@ def new_sources(pairs: Sequence[Pair], train: Sequence[Pair]) -> list[int]:
     return [number for number, (source, target) in enumerate(pairs) if (source or target) not in known]
 
 
-def record(given: Given, path: Path) -> None:
-    """Writes the pairs of a split as JSON lines."""
+def record(given: Given, path: Path) -> str:
+    """Writes the pairs of a split as JSON lines. Returns the absolute path."""
     write_lines(path, (json.dumps(_record(pair), ensure_ascii=False) for pair in given.pairs))
+    return str(path.resolve())
 
 
 def _record(pair: Pair) -> dict[str, str]:

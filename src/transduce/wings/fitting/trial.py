@@ -92,6 +92,15 @@ def scores_until(run: Path, step: int, name: str) -> list[float]:
     return found
 
 
+def progress(run: Path) -> float | None:
+    """The share of its budget that a trial has used, from its last report; None before the first one."""
+    try:
+        events = [json.loads(line) for line in read_text(run / METRICS).split("\n")[:-1]]
+    except (OSError, ValueError):  # not begun, or just being written
+        return None
+    return next((float(event["progress"]) for event in reversed(events) if "progress" in event), None)
+
+
 def command(run: Path, threads: int, device: str, until: int | None) -> list[str]:
     """The command that runs ``main`` in another process. ``until`` is the update to pause at, None for the end."""
     asked = {"threads": threads, "device": device, "until": until}

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,14 @@ class Ended:
         return next((line.strip() for line in reversed(lines) if line.strip()), f"exit status {self.status}")
 
 
-def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None = None) -> Iterator[Ended]:
-    """Runs all tasks, ``jobs`` at a time, and yields each when it ends, in the order in which they end.
+def run(
+    tasks: Sequence[Task],
+    jobs: int,
+    environment: Mapping[str, str] | None = None,
+    watch: Callable[[list[Task]], None] | None = None,
+) -> Iterator[Ended]:
+    """Runs all tasks, ``jobs`` at a time, and yields each when it ends, in the order in which they end. ``watch`` is
+    called with the running tasks many times a second.
 
     The tasks have this process's environment and the variables in ``environment``. The first SIGINT, SIGTERM or SIGHUP,
     or an early end of the iteration, sends SIGTERM to the running tasks and waits for them. After a signal,
@@ -66,6 +72,8 @@ def run(tasks: Sequence[Task], jobs: int, environment: Mapping[str, str] | None 
                     task, process, began = entry
                     _close(process)
                     yield Ended(task, process.returncode, time.monotonic() - began)
+                if watch is not None:
+                    watch([task for task, _, _ in running])
                 time.sleep(GLANCE)
         finally:
             _stop([process for _, process, _ in running])
