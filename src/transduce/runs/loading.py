@@ -12,7 +12,7 @@ from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
 from transduce.core import registry
 from transduce.core.errors import UserError
-from transduce.core.protocols import Chain, Model, can
+from transduce.core.protocols import Chain, Model, Parallel, can
 from transduce.data.preparation import Tokenizers
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.runs.layout import Checkpoint, members
@@ -167,6 +167,8 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     if all(can(type(model), Chain) for model in models):
         mixture = registry.find("Model", "chain-fusion")(models, fusion)
         kind: dict[str, Any] = {"type": "chain-fusion", "weights": list(mixture.weights)}
+    elif fusion is None and all(can(type(model), Parallel) for model in models):
+        mixture, kind = registry.find("Model", "parallel-ensemble")(models), {"type": "parallel-ensemble"}
     else:
         mixture = Ensemble(models) if fusion is None else Fusion(models, fusion)
         kind = {"type": "ensemble"} if fusion is None else {"type": "fusion", "weights": list(fusion)}
