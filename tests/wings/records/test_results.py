@@ -35,7 +35,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
     *("company", "engines-edits", "inflection-medium"),
-    *("large-data", "mnist-vit", "ptb-lstm-medium", "ptb-lstm-medium+ptb-ngram", "ptb-transformer"),
+    *("large-data", "ptb-lstm-medium", "ptb-lstm-medium+ptb-ngram", "ptb-transformer"),
     *("text-before-line", "translation-transformer"),
     *(ABSENT := {"back-translation-short", "company-native-int8", "many-lines", "tagged-sources"}),
 }
