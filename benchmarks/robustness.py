@@ -80,6 +80,10 @@ def scores(run: Path) -> dict[str, tuple[float, float]]:
     return found
 
 
+def over(score: float, clean: float) -> str:
+    return f"{score / clean:.0%}" if clean else "–"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
@@ -105,7 +109,7 @@ def main() -> None:
             found = scores(measured[-1])
             bleu, chrf = found["as it is"]
             table += [
-                f"| {system} | {seed} | {way} | {own:.2f} | {own / bleu:.0%} | {letters:.2f} | {letters / chrf:.0%} |"
+                f"| {system} | {seed} | {way} | {own:.2f} | {over(own, bleu)} | {letters:.2f} | {over(letters, chrf)} |"
                 for way, (own, letters) in found.items()
             ]
             print("\n".join(table), flush=True)
