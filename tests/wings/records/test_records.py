@@ -294,6 +294,8 @@ def test_a_line_of_the_history_that_a_kill_has_cut_is_left_out(own_run: Path) ->
 
 def test_the_difference_from_a_recipe_is_found() -> None:
     assert changes.differences(recipes.read("g2p-attention"), resolved("g2p-attention"), FACTS) == {}
+    aligner = resolved("g2p-attention", training__aligner=True)  # it is made after training
+    assert changes.differences(recipes.read("g2p-attention"), aligner, FACTS) == {}
     run = resolved("g2p-attention", model__decoder__dropout=0.45, training__precision="float32", data__cache="x")
     assert changes.differences(recipes.read("g2p-attention"), run, FACTS) == {
         "model.decoder.dropout": Change(recipes.read("g2p-attention")["model"]["decoder"]["dropout"], 0.45)
