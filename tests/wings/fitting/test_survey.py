@@ -29,6 +29,7 @@ TASKS: dict[str, tuple[str, list[Pair]]] = {
     "entities": ("tokens", [(f"the {word(n)}", "O B-X") for n in NUMBERS]),
     "translation": ("text", [(f"das {word(n)} ist", f"the {word(n)[::-1]} is") for n in NUMBERS]),
     "compression": ("text", [(f"well the {word(n)} is here", f"the {word(n)} is") for n in NUMBERS]),
+    "summaries": ("text", [(f"the {word(n)} is here and " * 20, f"the {word(n)} is here") for n in NUMBERS]),
     "accents": ("text", [(f"un e {word(n)}", f"un é {word(n)}") for n in NUMBERS]),
     "inflection": ("features", [(f"V;PST\t{word(n)}", word(n) + "ed") for n in NUMBERS]),
     "text": ("text", [("", f"a line with {word(n)}") for n in NUMBERS]),

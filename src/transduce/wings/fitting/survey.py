@@ -142,10 +142,10 @@ def task_of(given: Given, pairs: Sequence[Pair], alone: float, likeness: Sequenc
         return _tags(targets)
     if alone > 0.9:
         return _words(pairs, words_out, copied)
+    if words_in > 60 and words_in > 3 * words_out:
+        return "summaries"
     shorter = fmean(_within(source, target) for source, target in pairs)
-    if shorter > 0.9 and words_out < 0.9 * words_in:
-        return "compression"
-    return "summaries" if words_in > 60 and words_in > 3 * words_out else "translation"
+    return "compression" if shorter > 0.9 and words_out < 0.9 * words_in else "translation"
 
 
 def _words(pairs: Sequence[Pair], words_out: float, copied: float) -> str:
