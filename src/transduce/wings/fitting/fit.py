@@ -11,38 +11,36 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
-from transduce.core import config
 from transduce.core.errors import UserError
-from transduce.core.files import replace_folder, write_text
+from transduce.core.files import write_text
 from transduce.core.text_files import read_json
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
-from transduce.runs.layout import ASKED, CONFIG, LOCK, LOG, TENSORBOARD
+from transduce.runs.layout import CONFIG, LOCK
 from transduce.runs.loading import load
 from transduce.runs.lock import locked
 from transduce.runs.run import Run
-from transduce.wings.fitting import trial
 from transduce.wings.fitting.candidates import Candidate, Task, only, task
 from transduce.wings.fitting.given import Columns, Given, Pair, given
 from transduce.wings.fitting.growth import growth
-from transduce.wings.fitting.mixtures import Choice, Validation, forward_selection, write_mixture
+from transduce.wings.fitting.keeping import keep, publish
+from transduce.wings.fitting.mixtures import Choice, Validation, forward_selection
 from transduce.wings.fitting.planning import Plan, cores, plan
 from transduce.wings.fitting.report import PAGE, Fact, Report, errors, growth_lines, reasons, rows
 from transduce.wings.fitting.rounds import Trials
 from transduce.wings.fitting.splits import View, leaks, new_sources, record, views
 from transduce.wings.fitting.survey import SMALL, Survey, survey
-from transduce.wings.lab.sweeps import processes
 
 log = logging.getLogger("transduce.fit")
 
 BESIDE = ".fit"  # the ending of the folder beside the run, with the data, the trials and the report
 QUESTION, FITTED = "question.json", "fitted.json"
-OWN = (ASKED, LOG, LOCK, TENSORBOARD, trial.RESULT)  # parts of a trial that the run does not need
 Prefer = str  # "quality" or "speed"
 
 
@@ -228,8 +226,6 @@ def _split(asked: Any, columns: Columns) -> Given | None:
 
 def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> dict[str, Any]:
     """The content of the splits, the task and the budget. A later call goes on if all of it is equal."""
-    from hashlib import blake2b
-
     content = {
         name: blake2b(json.dumps(pairs).encode(), digest_size=16).hexdigest() for name, pairs in data.pairs.items()
     }
@@ -289,15 +285,15 @@ def _choose(
 ) -> Fitted:
     def better(candidate: Candidate) -> None:
         first = not (run / CONFIG).exists()
-        _publish(trials.run(candidate, trials.views[0].name), run)
+        publish(trials.run(candidate, trials.views[0].name), run)
         trials.tell(f"{run} {'answers now' if first else 'is better now'}: {candidate.name}")
 
     trials.train(better)
     validation = Validation(trials)
     choices = preferred(forward_selection(trials, validation), validation, prefer)
     chosen = choices[-1]
-    _keep(trials, chosen, validation, data, run, folder)
     name, score = trials.task.metric, validation.statistics(chosen).score
+    keep(trials, chosen, score, data.train.pairs, run)
     low, high = validation.interval(chosen)
     summary = f"{chosen.name} was chosen: {name} {score:.2f} ({low:.2f} to {high:.2f}) on validation."
     tested, scores = _tested(run, data)
@@ -333,47 +329,6 @@ def preferred(choices: Sequence[Choice], validation: Validation, prefer: str) ->
     equal = [each for each in choices if each is best or validation.gain(best, each).randomisation_p >= 0.05]
     fastest = min(equal, key=lambda each: each.seconds)
     return [*(each for each in choices if each is not fastest), fastest]
-
-
-def _keep(trials: Trials, chosen: Choice, validation: Validation, data: Data, run: Path, folder: Path) -> None:
-    """Makes ``run`` the chosen model. With several views, its members first learn from all pairs."""
-    if len(trials.views) == 1:
-        members = [trials.run(member, trials.views[0].name) for member in chosen.members]
-    else:
-        members = [_refitted(trials, member, data, folder) for member in chosen.members]
-    if len(members) == 1:
-        _publish(members[0], run)
-        return
-    mixture = folder / "mixture"
-    shutil.rmtree(mixture, ignore_errors=True)
-    write_mixture(mixture, members, {trials.task.metric: validation.statistics(chosen).score})
-    _publish(mixture, run)
-
-
-def _refitted(trials: Trials, candidate: Candidate, data: Data, folder: Path) -> Path:
-    """The run of a candidate that learned from all pairs."""
-    run = trials.folder / candidate.name / "everything"
-    files = View("everything", data.train.pairs, ()).write(folder / "data")
-    if data.test is not None:
-        files["data.test.path"] = record(data.test, folder / "data" / "test.jsonl")
-    run.mkdir(parents=True, exist_ok=True)
-    if not (run / ASKED).exists():
-        write_text(run / ASKED, config.write(candidate.table(files, trials.plan.steps.get(candidate.name))))
-    command = trial.command(run, trials.plan.threads, trials.device, None)
-    for ended in processes.run([processes.Task(candidate.name, command, run / LOG)], 1):
-        if ended.status != 0:
-            raise UserError(f"{candidate.name} failed on all pairs: {ended.reason} (see {ended.task.log})")
-    return run
-
-
-def _publish(trained: Path, run: Path) -> None:
-    """Copies a trained run to ``run``, as a whole or not at all."""
-
-    def fill(scratch: Path) -> None:
-        shutil.copytree(trained, scratch, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*OWN))
-
-    run.parent.mkdir(parents=True, exist_ok=True)
-    replace_folder(run, fill)
 
 
 def _tested(run: Path, data: Data) -> tuple[list[str], dict[str, float]]:

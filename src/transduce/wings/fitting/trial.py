@@ -18,8 +18,10 @@ from transduce.core.files import write_text
 from transduce.core.text_files import read_json, read_text
 from transduce.metrics.base import metric
 from transduce.runs.layout import ASKED, CHECKPOINTS, METRICS, STATE
+from transduce.runs.loading import load
 from transduce.runs.lock import wait_until_free
 from transduce.runs.run import Run
+from transduce.training.budget import CLOCKS
 from transduce.training.callbacks import Callback, Update, Validated
 from transduce.wings.lab.sweeps.processes import end_with_parent
 
@@ -151,9 +153,6 @@ def _probe(run: Path, where: Mapping[str, Any]) -> None:
 
 def measured(run: Path, device: str = "auto") -> Result:
     """The result of a finished run, measured on its validation pairs."""
-    from transduce.runs.loading import load
-    from transduce.training.budget import CLOCKS
-
     transducer = load(run, device=device)
     opened = Run.open(run)
     examples = opened.examples("valid")
