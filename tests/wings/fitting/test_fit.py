@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,10 +20,13 @@ from transduce.core.errors import UserError
 from transduce.core.types import Example
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Difference, Interval
+from transduce.wings.fitting import mixtures
+from transduce.wings.fitting.candidates import Candidate
 from transduce.wings.fitting.fit import Wishes, fit, preferred
 from transduce.wings.fitting.growth import _factors
 from transduce.wings.fitting.mixtures import Choice, Validation, write_mixture
 from transduce.wings.fitting.planning import needed
+from transduce.wings.fitting.rounds import Trials
 from transduce.wings.fitting.trial import scores_until
 
 RULES = """
@@ -214,3 +218,26 @@ def test_speed_is_preferred_among_equals() -> None:
     choices, tests = [worse, equal, best], cast("Validation", Tests())
     assert preferred(choices, tests, "quality")[-1] is best
     assert preferred(choices, tests, "speed")[-1] is equal
+
+
+def test_a_mixture_grows_in_each_group_of_equal_vocabularies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best single candidate cannot be mixed; a mixture of the two others is better."""
+    linear, one, other = (Candidate(name, name) for name in ("linear", "one", "other"))
+    scores = {"linear": 80.0, "one": 79.0, "other": 78.0, "one + other": 82.0}
+
+    class Results:
+        finished, sign = (linear, one, other), 1
+
+        def of(self, candidate: Candidate) -> Choice:
+            return Choice((candidate,), (), 1.0)
+
+        def statistics(self, choice: Choice) -> SimpleNamespace:
+            return SimpleNamespace(score=scores[choice.name])
+
+        def gain(self, choice: Choice, beside: Choice) -> Difference:
+            return Difference(scores[choice.name] - scores[beside.name], Interval(0.0, 0.0), 0.01, 0.01)
+
+    monkeypatch.setattr(mixtures, "_mixable", lambda trials, first, second: linear not in (first, second))
+    monkeypatch.setattr(mixtures, "_mixed", lambda trials, validation, members: Choice(members, (), 2.0))
+    found = mixtures.forward_selection(cast("Trials", Results()), cast("Validation", Results()))
+    assert [each.name for each in found] == ["other", "one", "linear", "one + other"]

@@ -1,7 +1,7 @@
 """``transduce.fit``: a model chosen for the user's data.
 
-The way: read the pairs and say what they are; divide them without leaks; train the candidates of the task by successive
-halving; mix what mixes; keep one run; look at the test split once; write the report.
+It reads the pairs, tells the task, and divides the pairs without leaks. It trains the candidates of the task by
+successive halving, mixes them, and keeps one run. It measures the test split once, and writes the report.
 """
 
 from __future__ import annotations

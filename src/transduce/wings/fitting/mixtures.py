@@ -90,21 +90,40 @@ class Validation:
 
 
 def forward_selection(trials: Trials, validation: Validation) -> list[Choice]:
-    """All choices that were tried, the chosen one last: each finished candidate, worst first, then the mixtures."""
-    singles = [validation.of(each) for each in reversed(trials.finished)]
-    best, tried = singles[-1], list[Choice]()
+    """All choices that were tried, the chosen one last. A mixture grows in each group of candidates that can be mixed,
+    from the best of the group; the best result of all groups is chosen.
+    """
+    tried = {each.name: validation.of(each) for each in reversed(trials.finished)}
+    results = [_grown(trials, validation, group, tried) for group in _groups(trials)]
+    best = max(results, key=lambda each: trials.sign * validation.statistics(each).score)
+    return [*(each for each in tried.values() if each is not best), best]
+
+
+def _grown(trials: Trials, validation: Validation, group: Sequence[Candidate], tried: dict[str, Choice]) -> Choice:
+    """The mixture of a group: its best candidate, and each further one that makes it better. Adds what it tries."""
+    best = tried[group[0].name]
     while len(best.members) < MEMBERS:
-        others = [
-            each for each in trials.finished if each not in best.members and _mixable(trials, best.members[0], each)
-        ]
+        others = [each for each in group if each not in best.members]
         mixtures = [mixture for each in others if (mixture := _mixed(trials, validation, (*best.members, each)))]
-        tried += mixtures
+        tried |= {mixture.name: mixture for mixture in mixtures}
         gains = [(validation.gain(mixture, best), mixture) for mixture in mixtures]
         good = [(gain.value, mixture) for gain, mixture in gains if gain.value > 0 and gain.randomisation_p < CHANCE]
         if not good:
             break
         best = max(good, key=lambda each: each[0])[1]
-    return [*(each for each in (*singles, *tried) if each is not best), best]
+    return best
+
+
+def _groups(trials: Trials) -> list[list[Candidate]]:
+    """The finished candidates in groups of equal vocabularies, the best first in each."""
+    groups = list[list[Candidate]]()
+    for candidate in trials.finished:
+        group = next((each for each in groups if _mixable(trials, each[0], candidate)), None)
+        if group is None:
+            groups.append([candidate])
+        else:
+            group.append(candidate)
+    return groups
 
 
 def _mixable(trials: Trials, one: Candidate, other: Candidate) -> bool:
