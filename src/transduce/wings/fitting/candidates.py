@@ -41,6 +41,11 @@ class Candidate:
             changes |= {"training.steps": steps or budget["steps"], "training.validation.times": VALIDATIONS}
         return recipes.merged(self.recipe, changes).table
 
+    def measuring(self, metric: str) -> Candidate:
+        """The candidate with this metric among those that its runs measure."""
+        own = self.settings.get("metrics", recipes.read(self.recipe).get("metrics", []))
+        return self if metric in own else replace(self, settings={**self.settings, "metrics": [*own, metric]})
+
     def steps(self) -> int | None:
         """The updates of the recipe's budget; None for a counted model."""
         given = self.settings.get("training.steps", recipes.read(self.recipe).get("training", {}).get("steps"))

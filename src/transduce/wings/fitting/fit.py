@@ -96,11 +96,16 @@ class Wishes:
 
     def task_for(self, about: Survey) -> Task:
         """The task to choose for: its candidates fit the number of pairs. Raises UserError for a name that is none."""
+        if (self.task or about.task) == "text":
+            raise UserError(
+                "the data are texts without a source, and fit has no rules for them: transduce train language-model"
+            )
         found = only(task(self.task or about.task, about.pairs, self.rules), self.candidates)
         if self.metric is None:
             return found
         metric(self.metric)
-        return replace(found, metric=self.metric)
+        measuring = tuple(each.measuring(self.metric) for each in found.candidates)
+        return replace(found, metric=self.metric, candidates=measuring)
 
 
 @dataclass(frozen=True)

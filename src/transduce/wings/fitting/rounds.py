@@ -67,7 +67,8 @@ class Trials:
         """Trains the candidates. ``better`` is called with each candidate that is finished and better than all before
         it. What is finished already is not trained again.
         """
-        running = [each for each in self.plan.candidates if not each.instant]
+        running = [each for each in self.plan.candidates if each.name in self.plan.steps]
+        whole = [each for each in self.plan.candidates if not each.instant and each not in running]
         self._round([each for each in self.plan.candidates if each.instant], None, better)
         for share in SHARES:
             if len(running) > ALWAYS:
@@ -75,7 +76,7 @@ class Trials:
                 running, dropped = self._halved(running, share)
                 if dropped:
                     self.tell(f"after {share:.0%} of the updates, these go no further: {', '.join(dropped)}")
-        self._round(running, None, better)
+        self._round([*running, *whole], None, better)
 
     def _round(self, candidates: Sequence[Candidate], share: float | None, better: Callable[[Candidate], None]) -> None:
         """Trains the candidates up to a share of their updates; None is the end."""
@@ -168,4 +169,5 @@ class Watch:
             return
         self.last = time.monotonic()
         shares = {task.log.parent.parent.name: progress(task.log.parent) for task in tasks}
-        self.tell("  ".join(f"{name} {share:.0%}" for name, share in shares.items() if share is not None))
+        if known := [f"{name} {share:.0%}" for name, share in shares.items() if share is not None]:
+            self.tell("  ".join(known))
