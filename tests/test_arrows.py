@@ -39,6 +39,7 @@ WINGS: dict[str, set[str]] = {
     "counted": {"alignment", "labels", "recipes", "records", "signals"},
     "adaptation": set(),
     "sharding": set(),
+    "terminal": set(),
     "robustness": {"recipes"},
     "filtering": {"counted"},
     "vectors": {"labels", "pages", "records"},

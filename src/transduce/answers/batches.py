@@ -10,6 +10,7 @@ from typing import TypeVar
 from transduce.answers.arrivals import Arrivals
 from transduce.core.config.errors import shown
 from transduce.core.errors import UserError
+from transduce.core.stages import Stage, counted, size_of
 
 WINDOW = 64  # batches to read ahead, so that sentences of similar length share a batch
 MOST_AHEAD = 2**16  # items, unless a batch is larger: more would only fill the memory
@@ -45,7 +46,7 @@ def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
     """
     if not 1 <= size <= LARGEST:
         raise UserError(f"window = {shown(size)}: 1 to {LARGEST:,} lines go in a window")
-    iterator, problem = iter(items), None
+    iterator, problem, now = iter(items), None, Stage("examples", size_of(items))
     while problem is None:
         window = list[R]()
         try:
@@ -54,7 +55,10 @@ def windows(items: Iterable[R], size: int) -> Iterator[list[R]]:
         except Exception as error:
             problem = error
         if window:
-            yield window
+            now.step = size
+            with now:  # it is not open while it waits for items
+                yield window
+            now.done += len(window)
         elif problem is None:
             return
     raise problem
@@ -72,5 +76,5 @@ def sorted_batches(
     order = sorted(range(len(rows)), key=lambda row: -rows[row][0])
     cut = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     batches = [[rows[row][1] for row in places] for places in cut]
-    answers = chain.from_iterable(answer(batches))
+    answers = chain.from_iterable(counted(answer(batches), "batches", len(batches)))
     return [found for _, found in sorted(zip(order, answers, strict=True), key=itemgetter(0))]

@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Annotated
 
 import typer
@@ -20,6 +20,7 @@ from transduce import __version__
 from transduce.cli.commands import Commands, add_commands
 from transduce.core.errors import StoppedError, UserError, out_of_memory
 from transduce.core.files import FULL
+from transduce.core.registry import SERVICES, has, service
 
 REASONS = {
     errno.ENOENT: "there is no such file or folder",
@@ -71,7 +72,7 @@ def main() -> None:
         sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        with flushed_output():
+        with service("progress")() if has(SERVICES["progress"]) else nullcontext(), flushed_output():
             app()  # it ends with status 1 if the reader closes the pipe (`| head`)
     except Exception as error:
         expected = isinstance(error, UserError | OSError | StoppedError | OverflowError) or out_of_memory(error)

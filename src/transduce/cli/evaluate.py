@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,11 +13,6 @@ from transduce.cli.options import MetricOptions, RecordOptions, Report, Resampli
 from transduce.cli.shards import ShardOptions, shards_of
 from transduce.core.errors import UserError
 from transduce.core.registry import service
-
-if TYPE_CHECKING:
-    from transduce.answers.transducer import Transducer
-    from transduce.core.types import Example
-    from transduce.evaluation.systems import System
 
 
 def evaluate(
@@ -75,7 +67,7 @@ def evaluate(
     # A file of outputs has one line for each line of the corpus, so equal sources must not be grouped.
     lines = against is not None and against.is_file() and corpus.of_files
     if of_shards:
-        found = _shards_measured(trained, corpus, measured, sharded, transducer)
+        found = service("shards measured")(trained, corpus, measured, sharded, transducer)
         if found is None:
             return
         own, examples = found
@@ -103,33 +95,3 @@ def evaluate(
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written
         service("evaluation page")(report, results, compared, transducer.source_tokenizer.signal)
-
-
-def _shards_measured(
-    trained: RunOptions, corpus: CorpusOptions, measured: MetricOptions, sharded: ShardOptions, transducer: Transducer
-) -> tuple[System, list[Example]] | None:
-    """Answers the shards without outputs, unless a cluster has done it. Returns the scores and the examples of all;
-    None if --shard named one.
-    """
-    from transduce.answers.output_folder import write_shards
-    from transduce.evaluation.shards import check_divisible, measured_together, predicted
-    from transduce.runs.identity import identity
-
-    assert corpus.pairs is not None
-    assert sharded.out is not None
-    name, out, own = str(trained.run), sharded.out, transducer.settings["metrics"]
-    shards, grouped = shards_of(corpus.pairs, out, sharded.shard), transducer.settings["data"]["group_references"]
-    check_divisible(transducer, measured.metrics(own))
-
-    def answered(shard: Path) -> Iterable[str]:
-        examples = corpus.of(shard).read_files(transducer, grouped)
-        return predicted(name, transducer, examples, measured.metrics(own), measured.batch_size)
-
-    if sharded.cluster is None:
-        settings = asdict(trained) | asdict(measured) | {"device": str(transducer.device)}
-        settings["run"] = identity(trained.run, *trained.identity_options)
-        write_shards(shards, out, answered, json.loads(json.dumps(settings, default=str)))
-    if sharded.shard is not None:
-        return None
-    every = ((corpus.of(shard).read_files(transducer, grouped), out / shard.name) for shard in shards)
-    return measured_together(name, transducer, every, measured.metrics(own))

@@ -18,6 +18,7 @@ from transduce.core.errors import UserError
 from transduce.core.finite import check_options, finite_number
 from transduce.core.plugins import load_plugins
 from transduce.core.registry import SERVICES, find, has, service
+from transduce.core.stages import Stage
 
 if TYPE_CHECKING:
     from transduce.answers.answer import LightModel
@@ -124,17 +125,18 @@ class LoadingOptions:
         from transduce.runs.loading import load
 
         self.prepare()
-        transducer = load(
-            run,
-            checkpoint=self.checkpoint,  # type: ignore[arg-type]
-            device=self.device,
-            fusion=weights,
-            settings=self.settings or (),
-            precision=self.precision,  # type: ignore[arg-type]
-            size=beam,
-            engine=self.engine,
-            mapped=mapped,
-        )
+        with Stage(f"load {run}"):
+            transducer = load(
+                run,
+                checkpoint=self.checkpoint,  # type: ignore[arg-type]
+                device=self.device,
+                fusion=weights,
+                settings=self.settings or (),
+                precision=self.precision,  # type: ignore[arg-type]
+                size=beam,
+                engine=self.engine,
+                mapped=mapped,
+            )
         if self.shortlist:
             transducer = replace(
                 transducer, search=find("Search", "shortlist")(members(run)[0] / SHORTLIST, transducer.search)

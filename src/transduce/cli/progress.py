@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from transduce.core.stages import Stage
 from transduce.training.callbacks import Callback, Finished, Notice, Started, TuningStep, Update, Validated
 
 NONE = "no model is the best yet"
@@ -17,7 +18,7 @@ class ProgressBar(Callback):
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
-        self.metric = ""
+        self.metric, self.stage = "", Stage("")
 
     def on_start(self, started: Started) -> None:
         for line in started.report:
@@ -36,6 +37,7 @@ class ProgressBar(Callback):
         )
         self.task = self.bar.add_task("starting", total=1.0, left="?")
         self.bar.start()
+        self.stage.__enter__()  # nothing else is shown beside the bar
 
     def on_update(self, update: Update) -> None:
         left = update.seconds * (1 - update.progress) / update.progress if update.progress else 0.0
@@ -65,6 +67,7 @@ class ProgressBar(Callback):
 
     def on_finish(self, finished: Finished) -> None:
         self.bar.stop()
+        self.stage.__exit__()
         saved = (
             f"go on from update {finished.last_step:,} with --resume"
             if finished.last_step

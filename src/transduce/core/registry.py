@@ -433,6 +433,8 @@ SERVICES: dict[str, str] = {
     "native engine": "transduce.wings.engines.native.opening:native_model",
     "exported model": "transduce.wings.engines.opening:open_model",
     "light export": "transduce.wings.engines.light:opened",
+    "progress": "transduce.wings.terminal.progress:shown",
+    "shards measured": "transduce.wings.lab.evaluated_shards:shards_measured",
     "shards on a cluster": "transduce.wings.lab.shards_on_cluster:answer_shards",
     "dry run": "transduce.wings.lab.dry_run:dry_run",
     "comparison": "transduce.wings.lab.commands.compare:compared_with",

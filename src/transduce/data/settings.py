@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
+from transduce.core.stages import counted
 from transduce.data.base import Origin, PairFilter
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files
 from transduce.data.rows import CorpusRow, read
@@ -148,7 +149,7 @@ class Data:
         If the source is a signal, each source is the path of a file. The corpus file gives it relative to its own
         folder, and the row has it joined to that folder.
         """
-        rows = read(files, self.columns, self.lines.max_bytes)
+        rows = counted(read(files, self.columns, self.lines.max_bytes), "pairs read")
         if self.units.signal is None:
             return rows
         return (replace(row, source=row.source and (row.files or files).located(row.source)) for row in rows)

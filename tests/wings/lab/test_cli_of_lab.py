@@ -90,7 +90,9 @@ def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytes
     assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
 
 
-def test_runs_are_listed_with_what_their_files_tell(trained: Path, tmp_path: Path, call: Call) -> None:
+def test_runs_are_listed_with_what_their_files_tell(
+    trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run inside a run is a part of it, and a damaged one is listed too."""
     shutil.copytree(trained, tmp_path / "deep" / "one")
     shutil.copytree(trained, tmp_path / "deep" / "one" / "language-models" / "inner")
@@ -104,6 +106,10 @@ def test_runs_are_listed_with_what_their_files_tell(trained: Path, tmp_path: Pat
     assert one["megabytes"] == find_weights(trained, "best").stat().st_size / 1e6
     table = call("runs", tmp_path)[1]
     assert re.search(rf"deep/one .* {one['updates']:,} .* {one['trained']}", table)
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = call("runs", tmp_path)[1]
+    assert re.search(rf"^deep/one .* {one['trained']}$", narrow, re.MULTILINE), "columns go before names are folded"
+    assert "updates" not in narrow
     assert "is no folder" in told(call("runs", tmp_path / "none"))
     (tmp_path / "empty").mkdir()
     assert "has no run" in call("runs", tmp_path / "empty")[1]

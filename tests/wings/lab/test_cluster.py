@@ -23,9 +23,9 @@ from transduce.cli.app import main
 from transduce.compute.cluster import _call
 from transduce.core.errors import StoppedError, UserError
 from transduce.core.types import Example, Prediction
-from transduce.evaluation.shards import measured_together
 from transduce.training.order import Order
 from transduce.wings.lab import shards_on_cluster
+from transduce.wings.lab.evaluated_shards import measured_together
 from transduce.wings.lab.shards_on_cluster import ShardJob, answer_on, run_command, without_option
 
 TINY = {

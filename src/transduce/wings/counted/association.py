@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.core.stages import counted
 from transduce.core.types import SPECIALS
 from transduce.data.pairs import Pairs
 
@@ -53,7 +54,7 @@ def associate(pairs: Pairs, iterations: int = 5) -> Association:
     width = int(pairs.target.ids.max()) + 1
     source, target = unique // width, unique % width
     probability = np.ones(len(unique))
-    for _ in range(iterations):
+    for _ in counted(range(iterations), "passes"):
         share = probability[place]
         share /= np.bincount(group, share)[group]
         count = np.bincount(place, share, len(unique))

@@ -11,6 +11,7 @@ import numpy as np
 
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.files import write_file
+from transduce.core.stages import Stage
 from transduce.wings.vectors import files
 from transduce.wings.vectors.corpus import Corpus
 from transduce.wings.vectors.table import Vectors
@@ -107,10 +108,16 @@ def train(
         workers=threads,
     )
     model.build_vocab_from_freq(dict(counts), corpus_count=sum(1 for _ in corpus))
-    calls = [_epoch_callback(after_epoch)] if after_epoch else []
-    model.train(
-        corpus, total_examples=model.corpus_count, total_words=sum(counts.values()), epochs=how.epochs, callbacks=calls
-    )
+    with Stage("passes", how.epochs) as now:
+
+        def count(done: int) -> None:
+            now.done = done
+            if after_epoch:
+                after_epoch(done)
+
+        calls = [_epoch_callback(count)]
+        total = sum(counts.values())
+        model.train(corpus, total_examples=model.corpus_count, total_words=total, epochs=how.epochs, callbacks=calls)
     words = tuple(model.wv.index_to_key)
     matrix_VD = np.array(model.wv.vectors, dtype=np.float32)
     subwords = model.wv.get_vector if how.subwords else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from transduce.core.stages import counted
 from transduce.data.pairs import Pairs, Ragged
 from transduce.wings.alignment.links import Heuristic, Links
 from transduce.wings.counted.alignment.estimation import TwoWayCounts
@@ -33,6 +34,6 @@ def align_corpus(
     Raises UserError if no pair has words on both sides.
     """
     counts = TwoWayCounts(TwoWays(position), Pairs(source, target), warm_up, agreement, prior)
-    for _ in range(passes):
+    for _ in counted(range(passes), "passes"):
         counts.reestimate()
     return counts.links(heuristic)

@@ -10,6 +10,7 @@ import numpy as np
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
+from transduce.core.stages import counted
 from transduce.data.pairs import Pairs, Ragged
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Symbols
@@ -78,7 +79,7 @@ def count_pairs(pairs: Sequence[tuple[str, str]], recipe: Recipe) -> tuple[Token
     rows = [tokenizer.encode(side) for tokenizer, side in zip(tokenizers.both, sides, strict=True)]
     aligner = WordAligner(cast(Any, recipe.position), recipe.warm_up, recipe.agreement)
     counts = aligner.counts(Pairs(_ragged(rows[0]), _ragged(rows[1])))
-    for _ in range(recipe.passes):
+    for _ in counted(range(recipe.passes), "passes"):
         counts.reestimate()
     return tokenizers, aligner, counts
 

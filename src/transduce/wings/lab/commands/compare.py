@@ -12,6 +12,7 @@ from transduce.cli import formats
 from transduce.cli.corpus import CorpusOptions
 from transduce.cli.options import LoadingOptions, MetricOptions, RecordOptions, Report, ResamplingOptions
 from transduce.core.errors import UserError
+from transduce.core.stages import Stage
 
 if TYPE_CHECKING:
     from transduce.answers.transducer import Transducer
@@ -128,7 +129,8 @@ def evaluated(
     if path.is_file():
         return evaluate_file(path, examples, metrics)
     transducer = measured.in_context(loading.of(path, measured.beam))
-    return evaluate_model(str(path), transducer, examples, metrics, measured.batch_size)
+    with Stage(str(path)):
+        return evaluate_model(str(path), transducer, examples, metrics, measured.batch_size)
 
 
 def compared_with(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLUMNS = ("run", "recipe", "on validation", "updates", "minutes", "MB", "trained")
 DEPTH = 4  # folders below the given one; a run's own folders are not looked into
 
 
@@ -98,28 +103,51 @@ def _recipe(command: object) -> str | None:
     return str(command[command.index("train") + 1])
 
 
+WIDE = 10_000  # columns of a file or a pipe
+SPARED = ("recipe", "updates", "MB")  # columns that a narrow terminal lacks, the first one first
+
+
 def _print_table(found: list[ListedRun]) -> None:
+    """Prints the table, whole into a file. If the terminal is too narrow, it leaves out columns, and folds names only after that."""
     from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=WIDE)
+    unlimited = console.options.update(max_width=WIDE)
+    for count in range(len(SPARED) + 1):
+        table = _table(found, SPARED[:count])
+        if console.measure(table, options=unlimited).maximum <= console.width:
+            break
+    console.print(table)
+
+
+def _table(found: list[ListedRun], without: Sequence[str]) -> Table:
     from rich.table import Table
 
     from transduce.core.finite import readable
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run", overflow="fold")
-    table.add_column("recipe", overflow="fold")
-    table.add_column("on validation", overflow="fold")
-    for name in ("updates", "minutes", "MB"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("trained", no_wrap=True)
+    cells: dict[str, list[str]] = {name: [] for name in COLUMNS if name not in without}
     for each in found:
         scores = [f"{name} {readable(score, 4)}" for name, score in each.scores.items() if name != "loss"]
-        table.add_row(
-            each.run,
-            each.recipe or "–",
-            ", ".join(scores or [f"{name} {readable(score, 4)}" for name, score in each.scores.items()]) or "–",
-            "–" if each.updates is None else f"{each.updates:,}",
-            "–" if each.minutes is None else f"{each.minutes:.1f}",
-            "–" if each.megabytes is None else f"{each.megabytes:.1f}",
-            each.trained or "–",
-        )
-    Console().print(table)
+        row = {
+            "run": each.run,
+            "recipe": each.recipe or "–",
+            "on validation": ", ".join(
+                scores or [f"{name} {readable(score, 4)}" for name, score in each.scores.items()]
+            )
+            or "–",
+            "updates": "–" if each.updates is None else f"{each.updates:,}",
+            "minutes": "–" if each.minutes is None else f"{each.minutes:.1f}",
+            "MB": "–" if each.megabytes is None else f"{each.megabytes:.1f}",
+            "trained": each.trained or "–",
+        }
+        for name, column in cells.items():
+            column.append(row[name])
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in cells:
+        texts, number = name in ("run", "recipe", "on validation"), name in ("updates", "minutes", "MB")
+        table.add_column(name, overflow="fold", justify="right" if number else "left", no_wrap=not texts)
+    for row_cells in zip(*cells.values(), strict=True):
+        table.add_row(*row_cells)
+    return table

@@ -19,6 +19,7 @@ from transduce.core.config.user_data import Merged
 from transduce.core.errors import UserError
 from transduce.core.files import write_text
 from transduce.core.plugins import load_plugins
+from transduce.core.stages import counted
 from transduce.data.preparation import prepare
 from transduce.data.settings import Data
 from transduce.runs.ancestry import check_parents, parents_of
@@ -263,7 +264,7 @@ def _run(tasks: Sequence[processes.Task], jobs: int, conditions: Conditions, que
     """Trains and measures the cells. Whenever one ends, logs a line and writes results.md and results.csv again."""
     began = time.monotonic()
     environment = {"OMP_NUM_THREADS": str(conditions.threads)}
-    for number, ended in enumerate(processes.run(tasks, jobs, environment), 1):
+    for number, ended in enumerate(counted(processes.run(tasks, jobs, environment), "runs", len(tasks)), 1):
         found = Measurement.read(ended.task.log.parent) if ended.status == 0 else None
         told = f"failed: {ended.reason} (see {ended.task.log})"
         if found is not None:

@@ -12,6 +12,7 @@ from transduce.answers.answer import with_warnings
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
+from transduce.core.stages import Stage
 from transduce.core.types import Example
 from transduce.wings.looking.examination.changes import JOINED, PROBES, Probe, joined
 from transduce.wings.looking.examination.findings import Case, Examination, Finding, found
@@ -62,7 +63,8 @@ class Examiner:
             parts.append(("gender", partial(self._gender, transducer, self.language)))
         for part, make in parts:
             try:
-                findings += make()
+                with Stage(part):
+                    findings += make()
             except UserError as error:
                 left_out[part] = str(error)
         left_out |= {finding.name: "no source and output here can show it" for finding in findings if not finding.of}
@@ -70,7 +72,7 @@ class Examiner:
 
     def _answers(self, transducer: Transducer, sources: Sequence[str], examples: Sequence[Example] = ()) -> list[Said]:
         """The model's best output for each source, numbered from 1."""
-        answers = with_warnings(transducer.answer(map(Request, sources), batch_size=self.batch_size))
+        answers = with_warnings(transducer.answer([Request(each) for each in sources], batch_size=self.batch_size))
         references = [example.references for example in examples] or [()] * len(sources)
         return [
             Said(number, answer.request.source, answer.best, given, truncated=answer.truncated is not None)

@@ -11,7 +11,13 @@ from transduce.wings.vectors.commands.questions import convert, neighbours, odd_
 from transduce.wings.vectors.commands.sentences import nearest, sentences
 
 vectors = typer.Typer(
-    help="Train, question and measure word vectors: files of them, or the tables of a run.",
+    help="""Train, question and measure word vectors: files of them, or the tables of a run.
+
+    \b
+    Examples:
+      transduce vectors train corpus.txt --out vectors.txt
+      transduce vectors neighbours vectors.txt king
+    """,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -10,7 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from transduce.answers.output_folder import write_shards
 from transduce.answers.transducer import Transducer
+from transduce.cli.corpus import CorpusOptions
+from transduce.cli.options import MetricOptions, RunOptions
+from transduce.cli.shards import ShardOptions, shards_of
 from transduce.core.errors import UserError
 from transduce.core.protocols import Metric
 from transduce.core.text_files import read_text
@@ -18,7 +22,34 @@ from transduce.core.types import Example, Prediction
 from transduce.evaluation.systems import System, evaluate_model
 from transduce.metrics.statistics import statistics
 from transduce.metrics.suitability import concerns
+from transduce.runs.identity import identity
 from transduce.runs.layout import members
+
+
+def shards_measured(
+    trained: RunOptions, corpus: CorpusOptions, measured: MetricOptions, sharded: ShardOptions, transducer: Transducer
+) -> tuple[System, list[Example]] | None:
+    """Answers the shards without outputs, unless a cluster has done it. Returns the scores and the examples of all;
+    None if --shard named one.
+    """
+    assert corpus.pairs is not None
+    assert sharded.out is not None
+    name, out, own = str(trained.run), sharded.out, transducer.settings["metrics"]
+    shards, grouped = shards_of(corpus.pairs, out, sharded.shard), transducer.settings["data"]["group_references"]
+    check_divisible(transducer, measured.metrics(own))
+
+    def answered(shard: Path) -> Iterable[str]:
+        examples = corpus.of(shard).read_files(transducer, grouped)
+        return predicted(name, transducer, examples, measured.metrics(own), measured.batch_size)
+
+    if sharded.cluster is None:
+        settings = asdict(trained) | asdict(measured) | {"device": str(transducer.device)}
+        settings["run"] = identity(trained.run, *trained.identity_options)
+        write_shards(shards, out, answered, json.loads(json.dumps(settings, default=str)))
+    if sharded.shard is not None:
+        return None
+    every = ((corpus.of(shard).read_files(transducer, grouped), out / shard.name) for shard in shards)
+    return measured_together(name, transducer, every, measured.metrics(own))
 
 
 def check_divisible(transducer: Transducer, metrics: Sequence[Metric]) -> None:

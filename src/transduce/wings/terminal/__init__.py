@@ -1,0 +1,1 @@
+"""What a command shows on the terminal while it works."""
