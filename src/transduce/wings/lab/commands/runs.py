@@ -108,7 +108,7 @@ SPARED = ("recipe", "updates", "MB")  # columns that a narrow terminal lacks, th
 
 
 def _print_table(found: list[ListedRun]) -> None:
-    """Prints the table, whole into a file. If the terminal is too narrow, it leaves out columns, and folds names only after that."""
+    """Prints the table, whole into a file. On a narrow terminal it leaves out columns before it folds names."""
     from rich.console import Console
 
     console = Console()
@@ -129,14 +129,12 @@ def _table(found: list[ListedRun], without: Sequence[str]) -> Table:
 
     cells: dict[str, list[str]] = {name: [] for name in COLUMNS if name not in without}
     for each in found:
-        scores = [f"{name} {readable(score, 4)}" for name, score in each.scores.items() if name != "loss"]
+        scores = {name: f"{name} {readable(score, 4)}" for name, score in each.scores.items()}
+        metrics = [score for name, score in scores.items() if name != "loss"]
         row = {
             "run": each.run,
             "recipe": each.recipe or "–",
-            "on validation": ", ".join(
-                scores or [f"{name} {readable(score, 4)}" for name, score in each.scores.items()]
-            )
-            or "–",
+            "on validation": ", ".join(metrics or scores.values()) or "–",
             "updates": "–" if each.updates is None else f"{each.updates:,}",
             "minutes": "–" if each.minutes is None else f"{each.minutes:.1f}",
             "MB": "–" if each.megabytes is None else f"{each.megabytes:.1f}",
