@@ -15,7 +15,7 @@ from test_cli import LINES, Call, answers, pair, told  # noqa: F401
 
 import transduce
 from transduce.runs.layout import find_weights
-from transduce.wings.lab.commands.runs import _recipe
+from transduce.wings.lab.commands.runs import ListedRun, _print_table, _recipe
 
 
 def test_rows_of_a_table_are_no_sources(trained: Path, tmp_path: Path, call: Call) -> None:
@@ -90,9 +90,7 @@ def test_what_is_printed_is_utf_8_in_every_locale(call: Call, monkeypatch: pytes
     assert sys.stdout.errors == "surrogateescape"  # needed for paths that are not valid UTF-8
 
 
-def test_runs_are_listed_with_what_their_files_tell(
-    trained: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_are_listed_with_what_their_files_tell(trained: Path, tmp_path: Path, call: Call) -> None:
     """A run inside a run is a part of it, and a damaged one is listed too."""
     shutil.copytree(trained, tmp_path / "deep" / "one")
     shutil.copytree(trained, tmp_path / "deep" / "one" / "language-models" / "inner")
@@ -106,13 +104,26 @@ def test_runs_are_listed_with_what_their_files_tell(
     assert one["megabytes"] == find_weights(trained, "best").stat().st_size / 1e6
     table = call("runs", tmp_path)[1]
     assert re.search(rf"deep/one .* {one['updates']:,} .* {one['trained']}", table)
-    monkeypatch.setenv("COLUMNS", "50")
-    narrow = call("runs", tmp_path)[1]
-    assert re.search(rf"^deep/one .* {one['trained']} *$", narrow, re.MULTILINE), "columns go before names are folded"
-    assert "updates" not in narrow
     assert "is no folder" in told(call("runs", tmp_path / "none"))
     (tmp_path / "empty").mkdir()
     assert "has no run" in call("runs", tmp_path / "empty")[1]
+
+
+def test_a_narrow_terminal_has_fewer_columns_and_whole_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ListedRun("translation-transformer", "translation", {"bleu": 30.64}, 2600, 10.4, 28.5, "2026-11-28 17:53")
+    for width, column in (("80", "MB"), ("60", "minutes")):
+        monkeypatch.setenv("COLUMNS", width)
+        _print_table([run])
+        head, row = capsys.readouterr().out.rstrip().splitlines()
+        assert row.split()[0] == run.run
+        assert row.rstrip().endswith("2026-11-28 17:53")
+        assert column in head
+        assert "updates" not in head
+    monkeypatch.delenv("COLUMNS")
+    _print_table([run])
+    assert "updates" in capsys.readouterr().out  # a file has all
 
 
 def test_the_recipe_of_a_run_is_what_the_command_named() -> None:
