@@ -113,7 +113,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_whole_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ListedRun("translation-transformer", "translation", {"bleu": 30.64}, 2600, 10.4, 28.5, "2026-11-28 17:53")
-    for width, column in (("70", "MB"), ("60", "minutes")):
+    for width, column in (("75", "MB"), ("66", "minutes")):
         monkeypatch.setenv("COLUMNS", width)
         _print_table([run])
         head, row = capsys.readouterr().out.rstrip().splitlines()
