@@ -1,4 +1,5 @@
-"""Builds the native engine: one small C++ library for each kind of processor. pyproject.toml has everything else.
+"""Builds two small C++ libraries for each kind of processor: of the package, and of the engine that needs nothing else
+(engine/README.md). pyproject.toml has everything else.
 
 The libraries are optional: without a C++ compiler, transduce installs without the engine, which then says so. They have
 a plain C interface for ctypes and use nothing of Python's. So one wheel of a platform is for every Python 3.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -17,6 +19,7 @@ from setuptools.command.build_ext import build_ext
 PACKAGE = Path("src/transduce")
 KERNELS = PACKAGE / "compute" / "native"  # the hall's C++, and where all is put together
 OF_WINGS = sorted(PACKAGE.glob("wings/**/kernels"))  # what families.cpp includes if it is there
+ENGINE = Path("engine/src")  # the engine's own C++, which includes the kernels of both
 # No flag reorders additions or contracts them with products, so the variants differ in one place only: float32 products
 # of matrices, whose AVX-512 code adds each product without rounding it first (sums.h). int8 products are exact in all.
 FLAGS = "-O3 -std=c++11 -pthread -fvisibility=hidden -Wno-psabi "
@@ -47,19 +50,27 @@ class AnyPython(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-setup(
-    cmdclass={"build_ext": PlainNames, "bdist_wheel": AnyPython},
-    ext_modules=[
-        Extension(
-            f"transduce.compute._{name}",
-            [(KERNELS / f"{name}.cpp").as_posix()],
-            depends=[path.as_posix() for folder in (KERNELS, *OF_WINGS) for path in sorted(folder.iterdir())],
-            include_dirs=[KERNELS.as_posix(), PACKAGE.as_posix()],
-            extra_compile_args=flags,
-            extra_link_args=["-pthread"],
-            language="c++",
-            optional=True,
-        )
-        for name, flags in variants().items()
-    ],
-)
+def extension(name: str, source: Path, flags: list[str], folders: list[Path]) -> Extension:
+    """A library that is compiled from one file, which includes files of ``folders``."""
+    return Extension(
+        name,
+        [source.as_posix()],
+        depends=[path.as_posix() for folder in (*folders, *OF_WINGS) for path in sorted(folder.iterdir())],
+        include_dirs=[folder.as_posix() for folder in (*folders, PACKAGE)],
+        extra_compile_args=flags,
+        extra_link_args=["-pthread"],
+        language="c++",
+        optional=True,
+    )
+
+
+def extensions() -> Iterator[Extension]:
+    of_engine = [ENGINE, KERNELS, PACKAGE / "wings/engines/native/kernels"]
+    for name, flags in variants().items():
+        yield extension(f"transduce.compute._{name}", KERNELS / f"{name}.cpp", flags, [KERNELS])
+        if all(folder.is_dir() for folder in of_engine):
+            newer = [flag.replace("c++11", "c++17") for flag in flags]
+            yield extension(f"transduce_engine._{name}", ENGINE / f"{name}.cpp", newer, of_engine)
+
+
+setup(cmdclass={"build_ext": PlainNames, "bdist_wheel": AnyPython}, ext_modules=list(extensions()))

@@ -26,6 +26,8 @@ from transduce.data.tokenizers.base import Sourced, Tokenizer, cut
 from transduce.data.tokenizers.storage import load as load_tokenizer
 from transduce.data.unknown import unknown_in
 from transduce.runs.manifest import MANIFEST, Manifest
+from transduce.wings.engines.engine_files import EngineModel
+from transduce.wings.engines.engine_files import opened as open_engine
 from transduce.wings.engines.translation import PENALTIES, Options, Translator, open_translator
 
 CONFIG, TOKENIZERS = "config.toml", "tokenizers"
@@ -176,8 +178,12 @@ def _kind(value: Any) -> Any:
     return value.get("type") if isinstance(value, dict) else value
 
 
-def opened(folder: Path, threads: int, size: int | None) -> LightTransducer | None:
-    """The CTranslate2 export in ``folder``, as ``load`` opens it, with a beam of ``size``; None for another export."""
+def opened(folder: Path, threads: int, size: int | None) -> LightTransducer | EngineModel | None:
+    """The CTranslate2 export in ``folder``, as ``load`` opens it, or the file of an engine, with a beam of ``size``;
+    None for another export.
+    """
+    if folder.is_file():
+        return open_engine(folder, threads, size)
     if not fits(folder):
         return None
     found = load(folder, threads)

@@ -13,9 +13,12 @@ from transduce.cli.options import Plugins
 def export(
     run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
     to: Annotated[
-        str, typer.Option("--to", help="The engine: native, onnx, ctranslate2, or marian for Hugging Face's.")
+        str, typer.Option("--to", help="engine (one file), native, onnx, ctranslate2, or marian.")
     ] = "onnx",
-    out: Annotated[Path | None, typer.Option(help="The folder; by default RUN/exports/ENGINE.", metavar="DIR")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder, or the file of --to engine; by default RUN/exports/…", metavar="PATH"),
+    ] = None,
     checkpoint: Annotated[str, typer.Option(help="best, last or average.")] = "best",
     sample: Annotated[
         Path | None, typer.Option(help="Sources that both engines decode; by default of the validation split.")
@@ -30,6 +33,7 @@ def export(
     \b
     Examples:
       transduce export runs/de-en --to native --precision int8
+      transduce export runs/g2p --to engine --out g2p.engine
     """
     from transduce.cli import inputs
     from transduce.core.plugins import load_plugins

@@ -23,6 +23,7 @@ from transduce.runs.manifest import EXPORTS, FOLDER, Manifest, checksum, foreign
 from transduce.runs.run import Run
 from transduce.search.greedy import Greedy
 from transduce.wings.engines.export.ctranslate2 import write_ctranslate2
+from transduce.wings.engines.export.engine import export_engine
 from transduce.wings.engines.export.graphs import CAPACITY, HYPOTHESES
 from transduce.wings.engines.export.marian import MarianModel, write_marian
 from transduce.wings.engines.export.native import write_native
@@ -34,6 +35,7 @@ SAMPLE = 32  # sources that both engines decode
 MEASURED = 500  # the same with int8, whose scores are compared: few sentences give a rough score
 PRECISIONS = ("float32", "int8")
 WRITERS = {"native": write_native, "ctranslate2": write_ctranslate2}  # from the settings and the parameters
+ONE_FILE, ONE_FILE_NAME = "engine", "model.engine"  # the engine whose export is no folder
 OWN_SEARCHES = ("native", "onnx")  # these engines run our own searches
 ROWS = 5  # of the example that graphs are traced with
 
@@ -48,8 +50,8 @@ def export_run(
 ) -> tuple[Path, Parity | Quality]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
-    ``path`` is the run directory. ``to`` is "native", "onnx", "ctranslate2", or "marian" for Hugging Face's
-    transformers. ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run
+    ``path`` is the run directory. ``to`` is "native", "onnx", "ctranslate2", "marian" for Hugging Face's transformers,
+    or "engine": then ``out`` is one file (``export.engine``), by default exports/model.engine of the run. ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run
     directory; an export in it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
     different sources of the run's validation split. Unless our own searches run the engine, both search greedily.
     Raises UserError if the model cannot be exported, if ``out`` has files that are no part of an export, or if the
@@ -60,8 +62,8 @@ def export_run(
     the first 500 of ``sources`` or of the validation split. The result has the scores of the run's metrics for both
     engines, if the sample has references (``sources`` have none), and the number of equal outputs.
     """
-    if to not in EXPORTS:
-        raise UserError(f"--to {to!r}: {', '.join(EXPORTS)} were expected")
+    if to not in (*EXPORTS, ONE_FILE):
+        raise UserError(f"--to {to!r}: {', '.join((*EXPORTS, ONE_FILE))} were expected")
     if to == "marian" and precision != "float32":
         raise UserError(f"--precision {precision}: an export to marian has float32 numbers; leave it out")
     if precision not in PRECISIONS:
@@ -72,6 +74,8 @@ def export_run(
     sample = (_sample(run, count) if sources is None else [Example(source) for source in sources])[:count]
     if not sample:
         raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
+    if to == ONE_FILE:
+        return export_engine(run, run.path / FOLDER / ONE_FILE_NAME if out is None else Path(out), checkpoint, sample, precision)
     folder = run.path / FOLDER / to if out is None else Path(out)
     _check_free(folder)
     found: list[Parity | Quality] = []

@@ -1,0 +1,22 @@
+// All code of the engine. The kernels stand with the rest of transduce's C++, in src/transduce.
+
+#include "choice.cpp"
+#include "interface.cpp"
+#include "matrix.cpp"
+#include "team.cpp"
+#include "wings/engines/native/kernels/convolution.cpp"
+#include "wings/engines/native/kernels/recurrent.cpp"
+#include "wings/engines/native/kernels/transformer.cpp"
+
+#include "json.cpp"
+#include "unicode.cpp"
+#include "file.cpp"
+#include "parts.cpp"
+#include "model.cpp"
+#include "convolution_model.cpp"
+#include "recurrent_model.cpp"
+#include "transformer_model.cpp"
+#include "families.cpp"
+#include "search.cpp"
+#include "texts.cpp"
+#include "engine.cpp"

@@ -1,0 +1,286 @@
+// The C interface: opens a file, and answers batches of texts or ids. engine.h explains it.
+
+#include "engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <numeric>
+
+#include "file.h"
+#include "refusal.h"
+#include "search.h"
+#include "texts.h"
+
+using namespace transduce;
+
+const int64_t BATCH = 64;
+const int64_t MOST_SOURCES = 1 << 24;      // in a call
+const double LIKELY = -0.6931471805599453;  // log 0.5: an end at the limit that is more probable is the model's own
+
+struct TransduceEngine {
+    // The order is that of the construction: each needs those before it.
+    std::map<std::string, std::string> notes;
+    Parts parts;
+    Tokenizer source, target;
+    Options options;
+    int64_t max_source_length;
+    bool keeps_empty;
+    std::unique_ptr<Encoder> encoder;
+    std::unique_ptr<Decoder> decoder;
+
+    TransduceEngine(const File& file, const Json& limits)
+        : notes(file.notes),
+          parts(file),
+          source(file.json("source")),
+          target(file.json("target")),
+          options(Options::read(file.json("search"))),
+          max_source_length(limits.number_in("max_source_length", 1, MOST_SOURCES)),
+          keeps_empty(limits.truth_of("keeps_empty")) {
+        const Json model = file.json("model");
+        model.choice("model", {"encoder-decoder"});
+        encoder = read_encoder(parts, model);
+        decoder = read_decoder(parts, model, encoder->sizes());
+        check_vocabulary("source", source, encoder->vocabulary());
+        check_vocabulary("target", target, decoder->vocabulary());
+        parts.done();
+    }
+
+    static void check_vocabulary(const char* side, const Tokenizer& tokenizer, int64_t vocabulary) {
+        if (tokenizer.size() != vocabulary)
+            throw Refusal(std::string("the ") + side + " vocabulary has " + std::to_string(tokenizer.size()) + " entries, and the model has " + std::to_string(vocabulary) + " vectors");
+    }
+};
+
+namespace {
+
+typedef std::vector<int64_t> Row;
+
+// The answers, and the memory that the structure points to.
+struct Kept {
+    TransduceAnswers answers;
+    std::vector<int64_t> output_ends, text_ends, token_ends, tokens, source_tokens, read_tokens, unknown, cut;
+    std::string texts;
+    std::vector<double> token_log_probs, log_prob, score;
+
+    void publish() {
+        answers = {static_cast<int64_t>(output_ends.size()), static_cast<int64_t>(text_ends.size()), output_ends.data(), text_ends.data(),
+                   token_ends.data(), tokens.data(), texts.c_str(), token_log_probs.data(), log_prob.data(), score.data(),
+                   source_tokens.data(), read_tokens.data(), unknown.data(), cut.data()};
+    }
+};
+
+// Runs a piece of work. If it throws, writes why into the message and returns null.
+template <class Work>
+auto told(char* message, uint64_t room, const Work& work) -> decltype(work()) {
+    std::string why;
+    try {
+        return work();
+    } catch (const Refusal& refusal) {
+        why = refusal.what();
+    } catch (const std::exception&) {  // bad_alloc, or the length_error of a size that no memory has
+        why = "the engine got no memory from the system; use smaller batches or a smaller beam";
+    }
+    if (room) {
+        const size_t count = std::min<size_t>(room - 1, why.size());
+        std::memcpy(message, why.data(), count);
+        message[count] = '\0';
+    }
+    return nullptr;
+}
+
+std::vector<Row> rows_of_ids(const int64_t* ids, const int64_t* ends, int64_t count) {
+    if (count < 0 || count > MOST_SOURCES) throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
+    std::vector<Row> found;
+    for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
+        if (ends[b] <= first || ids[ends[b] - 1] != EOS) throw Refusal("input " + std::to_string(b + 1) + ": a row of ids that ends with </s> (2) was expected");
+        found.emplace_back(ids + first, ids + ends[b]);
+    }
+    return found;
+}
+
+Options resized(const TransduceEngine& engine, const TransduceOptions& wanted) {
+    Options found = engine.options;
+    if (!wanted.beam && !wanted.nbest) return found;
+    if (found.greedy) {
+        found.greedy = false;
+        found.size = 5;
+        found.ranking.kind = Ranking::AVERAGE;
+    }
+    found.nbest = wanted.nbest ? wanted.nbest : std::min(found.nbest, wanted.beam);
+    found.size = wanted.beam ? wanted.beam : std::max(found.size, found.nbest);
+    found.check();
+    return found;
+}
+
+// The log-probabilities of given outputs, each with its own length.
+Found score(const TransduceEngine& engine, const Batch& batch, const std::vector<const Row*>& targets) {
+    Found found(targets.size(), std::vector<Hypothesis>(1));
+    const std::unique_ptr<State> state = engine.decoder->start(engine.encoder->encode(batch), 1);
+    const int64_t V = engine.decoder->vocabulary(), B = batch.sources();
+    std::vector<int64_t> read(B, BOS);
+    std::vector<float> features(B * engine.decoder->readout->inputs), logits(B * V);
+    size_t longest = 0;
+    for (const Row* target : targets) longest = std::max(longest, target->size());
+    for (size_t t = 0; t < longest; ++t) {
+        state->step(read.data(), features.data());
+        transduce::check(transduce_multiply(engine.decoder->readout, features.data(), logits.data(), B, NONE));
+        for (int64_t b = 0; b < B; ++b) {
+            if (t >= targets[b]->size()) continue;
+            double log_prob;
+            int64_t token;
+            read[b] = (*targets[b])[t];
+            if (read[b] < EOS || read[b] >= V) throw Refusal("id " + std::to_string(read[b]) + " cannot stand in an output");
+            transduce_highest(logits.data() + b * V, &read[b], 1, V, EOS, &token, &log_prob);
+            Hypothesis& own = found[b][0];
+            own.tokens.push_back(token);
+            own.log_probs.push_back(log_prob);
+            own.score = own.log_prob = std::accumulate(own.log_probs.begin(), own.log_probs.end(), 0.0);
+        }
+    }
+    return found;
+}
+
+// The rows as the model reads them, and what is wanted for each. Writes the answers into `kept`.
+struct Asked {
+    const TransduceEngine& engine;
+    std::vector<Row> rows;
+    std::vector<bool> empty;     // rows whose output is empty
+    std::vector<Row> targets;    // to be scored; empty if outputs are searched for
+    Options options;
+    int64_t batch;
+
+    void cut_rows(Kept& kept) {
+        const size_t limit = static_cast<size_t>(engine.max_source_length);
+        for (size_t b = 0; b < rows.size(); ++b) {
+            Row& row = rows[b];
+            kept.source_tokens.push_back(static_cast<int64_t>(row.size()));
+            if (row.size() > limit) {
+                row.resize(limit);
+                row.back() = EOS;
+            }
+            kept.read_tokens.push_back(static_cast<int64_t>(row.size()));
+            kept.unknown.push_back(std::count(row.begin(), row.end(), UNK));
+            const std::string input = "input " + std::to_string(b + 1) + ": ";
+            if (static_cast<int64_t>(row.size()) > engine.encoder->most_positions())
+                throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " + std::to_string(engine.encoder->most_positions()));
+            for (int64_t id : row)
+                if (id < 0 || id >= engine.encoder->vocabulary()) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(engine.encoder->vocabulary()));
+        }
+    }
+
+    // Sources of similar length share a batch: those of `places`, the longest first.
+    void search_some(std::vector<size_t> places, Found& found, const Options& how) const {
+        std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return rows[a].size() > rows[b].size(); });
+        for (size_t first = 0; first < places.size(); first += static_cast<size_t>(batch)) {
+            const size_t last = std::min(places.size(), first + static_cast<size_t>(batch));
+            std::vector<const Row*> some, wanted;
+            for (size_t i = first; i < last; ++i) some.push_back(&rows[places[i]]);
+            for (size_t i = first; i < last && !targets.empty(); ++i) wanted.push_back(&targets[places[i]]);
+            const Batch of(some);
+            Found part = targets.empty() ? search(*engine.encoder, *engine.decoder, of, how) : score(engine, of, wanted);
+            for (size_t i = first; i < last; ++i) found[places[i]] = std::move(part[i - first]);
+        }
+    }
+
+    Found find() const {
+        Found found(rows.size());
+        std::vector<size_t> full, blank;
+        for (size_t b = 0; b < rows.size(); ++b) (empty[b] ? blank : full).push_back(b);
+        search_some(full, found, options);
+        Options none;  // its only output is the end
+        none.max_length = 1;
+        search_some(blank, found, none);
+        return found;
+    }
+
+    const TransduceAnswers* answer() {
+        std::unique_ptr<Kept> kept(new Kept());
+        if (batch < 0) throw Refusal("batch = " + std::to_string(batch) + ": 1 or more was expected");
+        batch = batch ? batch : BATCH;
+        cut_rows(*kept);
+        const Found found = find();
+        for (size_t b = 0; b < found.size(); ++b) {
+            if (found[b].empty()) throw Refusal("input " + std::to_string(b + 1) + ": the model's numbers are not finite, so it has no output");
+            const int64_t limit = targets.empty() && !empty[b] ? options.longest(static_cast<int64_t>(rows[b].size())) : 0;
+            for (const Hypothesis& each : found[b]) {
+                kept->texts += engine.target.decode(each.tokens);
+                kept->text_ends.push_back(static_cast<int64_t>(kept->texts.size()));
+                kept->tokens.insert(kept->tokens.end(), each.tokens.begin(), each.tokens.end());
+                kept->token_log_probs.insert(kept->token_log_probs.end(), each.log_probs.begin(), each.log_probs.end());
+                kept->token_ends.push_back(static_cast<int64_t>(kept->tokens.size()));
+                kept->log_prob.push_back(each.log_prob);
+                kept->score.push_back(each.score);
+                const bool cut = limit && static_cast<int64_t>(each.tokens.size()) >= limit && each.log_probs.back() <= LIKELY;
+                kept->cut.push_back(cut ? limit : 0);
+            }
+            kept->output_ends.push_back(static_cast<int64_t>(kept->text_ends.size()));
+        }
+        kept->publish();
+        return &kept.release()->answers;
+    }
+};
+
+}  // namespace
+
+int32_t transduce_engine_version() { return TRANSDUCE_ENGINE_VERSION; }
+
+TransduceEngine* transduce_engine_open(const void* bytes, uint64_t size, char* message, uint64_t room) {
+    return told(message, room, [=] {
+        const File file(static_cast<const uint8_t*>(bytes), size);
+        return new TransduceEngine(file, file.json("limits"));
+    });
+}
+
+void transduce_engine_close(TransduceEngine* engine) { delete engine; }
+
+const char* transduce_engine_note(const TransduceEngine* engine, const char* name, uint64_t* size) {
+    const auto found = engine->notes.find(name);
+    if (found == engine->notes.end()) return nullptr;
+    *size = found->second.size();
+    return found->second.c_str();
+}
+
+const TransduceAnswers* transduce_engine_answer(
+    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, TransduceOptions options,
+    char* message, uint64_t room) {
+    return told(message, room, [=]() -> const TransduceAnswers* {
+        if (count < 0 || count > MOST_SOURCES) throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
+        Asked asked = {*engine, {}, {}, {}, resized(*engine, options), options.batch};
+        for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
+            const std::string text(texts + first, texts + std::max(first, ends[b]));
+            try {
+                asked.rows.push_back(engine->source.encode(text));
+                asked.empty.push_back(!engine->keeps_empty && is_blank(text));
+            } catch (const Refusal& refusal) {
+                throw Refusal("input " + std::to_string(b + 1) + ": " + refusal.what());
+            }
+        }
+        return asked.answer();
+    });
+}
+
+const TransduceAnswers* transduce_engine_answer_ids(
+    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, TransduceOptions options,
+    char* message, uint64_t room) {
+    return told(message, room, [=] {
+        std::vector<Row> rows = rows_of_ids(ids, ends, count);
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, resized(*engine, options), options.batch};
+        return asked.answer();
+    });
+}
+
+const TransduceAnswers* transduce_engine_score_ids(
+    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, const int64_t* target_ids,
+    const int64_t* target_ends, int64_t count, TransduceOptions options, char* message, uint64_t room) {
+    return told(message, room, [=] {
+        std::vector<Row> rows = rows_of_ids(ids, ends, count), targets = rows_of_ids(target_ids, target_ends, count);
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), std::move(targets), engine->options, options.batch};
+        return asked.answer();
+    });
+}
+
+void transduce_engine_free(const TransduceAnswers* answers) {
+    delete reinterpret_cast<Kept*>(const_cast<TransduceAnswers*>(answers));  // the structure is its first member
+}

@@ -1,0 +1,69 @@
+/* The C interface of the engine: a model from one file answers texts. docs/engine.md has an example.
+ *
+ * An engine may be used by several threads at once. Functions that return a pointer return null if something is wrong,
+ * and write why into `message`, which has `room` bytes: one line that ends with a zero. */
+#ifndef TRANSDUCE_ENGINE_H
+#define TRANSDUCE_ENGINE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define TRANSDUCE_EXPORT extern "C" __attribute__((visibility("default")))
+#else
+#define TRANSDUCE_EXPORT
+#endif
+
+/* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
+ * src/transduce_engine/library.py, which refuses a library of another version. */
+#define TRANSDUCE_ENGINE_VERSION 1
+
+typedef struct TransduceEngine TransduceEngine;
+
+/* What is wanted; 0 stands for what the run's own search has. `batch` is the number of sources that are searched
+ * together: it changes no result. */
+typedef struct {
+    int64_t beam, nbest, batch;
+} TransduceOptions;
+
+/* Answers to `sources` sources, each with at least one output, best first; the free function takes them back. Source b has the
+ * outputs output_ends[b - 1] to output_ends[b] - 1 (0 stands before the first). Output i has the text from text_ends[i - 1]
+ * to text_ends[i] - 1 in UTF-8, and in the same way the ids of its tokens, EOS included, with their log-probabilities.
+ * `log_prob` is their sum, and `score` is what the search ranked by. `source_tokens` is the length of each source in
+ * tokens, of which the model read the first `read_tokens`; `unknown` of these were not in its vocabulary. `cut` is the
+ * number of tokens at which the search ended an output that the model had not ended; 0 if the model ended it. */
+typedef struct {
+    int64_t sources, outputs;
+    const int64_t *output_ends, *text_ends, *token_ends, *tokens;
+    const char* texts;
+    const double *token_log_probs, *log_prob, *score;
+    const int64_t *source_tokens, *read_tokens, *unknown, *cut;
+} TransduceAnswers;
+
+TRANSDUCE_EXPORT int32_t transduce_engine_version(void);
+
+/* The model in a file of `size` bytes, which may go when the function has returned. */
+TRANSDUCE_EXPORT TransduceEngine* transduce_engine_open(const void* bytes, uint64_t size, char* message, uint64_t room);
+TRANSDUCE_EXPORT void transduce_engine_close(TransduceEngine* engine);
+
+/* A text of the file, such as "card" or "settings", with its size; null if the file has none of this name. */
+TRANSDUCE_EXPORT const char* transduce_engine_note(const TransduceEngine* engine, const char* name, uint64_t* size);
+
+/* Answers texts in UTF-8: text b ends at the byte ends[b] of `texts`, and begins where the one before ends. Needs a source
+ * tokenizer of the engine's own. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer(
+    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, TransduceOptions options,
+    char* message, uint64_t room);
+
+/* The same for rows of ids, which end with EOS. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer_ids(
+    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, TransduceOptions options,
+    char* message, uint64_t room);
+
+/* Scores given outputs, rows of ids that end with EOS: one output for each source. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(
+    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, const int64_t* target_ids,
+    const int64_t* target_ends, int64_t count, TransduceOptions options, char* message, uint64_t room);
+
+TRANSDUCE_EXPORT void transduce_engine_free(const TransduceAnswers* answers);
+
+#endif

@@ -1,0 +1,47 @@
+// The functions that all families share. model.h explains them.
+
+#include "model.h"
+
+#include <new>
+#include <numeric>
+
+#include "refusal.h"
+
+namespace transduce {
+
+Batch::Batch(const std::vector<const std::vector<int64_t>*>& rows) {
+    for (const auto* row : rows) {
+        lengths.push_back(static_cast<int64_t>(row->size()));
+        longest = std::max(longest, lengths.back());
+    }
+    ids.assign(rows.size() * longest, 0);
+    for (size_t b = 0; b < rows.size(); ++b) std::copy(rows[b]->begin(), rows[b]->end(), ids.begin() + b * longest);
+}
+
+std::vector<float> of_real(const Matrix& matrix, const float* x, const std::vector<int64_t>& lengths, int64_t longest) {
+    std::vector<float> y(lengths.size() * longest * matrix.outputs);
+    check(transduce_multiply_real(&matrix, x, y.data(), lengths.data(), static_cast<int64_t>(lengths.size()), longest));
+    return y;
+}
+
+void check(int64_t found) {
+    if (found == DONE) return;
+    if (found == NO_MEMORY) throw std::bad_alloc();
+    if (found == NO_ROOM) throw Refusal("a text is longer than the positions that the model learned");
+    throw Refusal("id " + std::to_string(found) + " is outside the vocabulary");
+}
+
+std::vector<int64_t> rows_of(const std::vector<int64_t>& sources, int64_t each) {
+    std::vector<int64_t> found;
+    for (int64_t b : sources)
+        for (int64_t k = 0; k < each; ++k) found.push_back(b * each + k);
+    return found;
+}
+
+std::vector<int64_t> repeated(int64_t sources, int64_t hypotheses) {
+    std::vector<int64_t> found(sources * hypotheses);
+    for (size_t n = 0; n < found.size(); ++n) found[n] = static_cast<int64_t>(n) / hypotheses;
+    return found;
+}
+
+}  // namespace transduce

@@ -1,0 +1,100 @@
+// What a search knows of a model: an encoder of ids, and a decoder whose rows read one token in each step.
+//
+// Letters: B sources, K hypotheses of each, N = B * K rows (those of a source are adjacent), S positions of the longest
+// source, E width of an encoder's states, F of its summary, W of a decoder's features, V vocabulary.
+#ifndef TRANSDUCE_MODEL_H
+#define TRANSDUCE_MODEL_H
+
+#include <memory>
+#include <vector>
+
+#include "parts.h"
+
+namespace transduce {
+
+// The ids of B sources [B, longest], of which the first lengths[b] are real.
+struct Batch {
+    std::vector<int64_t> ids, lengths;
+    int64_t longest = 0;
+
+    explicit Batch(const std::vector<const std::vector<int64_t>*>& rows);
+    int64_t sources() const { return static_cast<int64_t>(lengths.size()); }
+};
+
+// What an encoder made of a batch: states [B, S, E] with zeros past the end of a row, and a summary [B, F] of each source.
+// `values` [B, S, E] is empty if they are the states.
+struct Memory {
+    std::vector<int64_t> lengths;
+    int64_t longest, width;
+    std::vector<float> states, values, summary;
+
+    int64_t sources() const { return static_cast<int64_t>(lengths.size()); }
+    const float* read() const { return values.empty() ? states.data() : values.data(); }
+};
+
+class Encoder {
+  public:
+    virtual ~Encoder() = default;
+    virtual Encoded sizes() const = 0;
+    virtual int64_t vocabulary() const = 0;
+    virtual int64_t most_positions() const { return ANY_POSITION; }
+    virtual Memory encode(const Batch& batch) const = 0;
+};
+
+// The state of a search: what a decoder remembers of the tokens that its rows have read. It belongs to one decoder.
+class State {
+  public:
+    virtual ~State() = default;
+
+    // Each row reads a token. Writes the features [N, W].
+    virtual void step(const int64_t* tokens, float* features) = 0;
+
+    // A source's only row becomes K equal ones.
+    virtual void spread(int64_t hypotheses) = 0;
+
+    // Row n goes on from the old row rows[n], one of the same source.
+    virtual void follow(const std::vector<int64_t>& rows) = 0;
+
+    // Only these sources stay, in this order, which is theirs.
+    virtual void keep(const std::vector<int64_t>& sources) = 0;
+};
+
+class Decoder {
+  public:
+    virtual ~Decoder() = default;
+    virtual int64_t vocabulary() const = 0;
+    virtual int64_t most_positions() const { return ANY_POSITION; }
+
+    // A state of one row for each source. At most `hypotheses` rows will come of it.
+    virtual std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const = 0;
+
+    const Matrix* readout = nullptr;  // maps features to logits
+};
+
+// The encoder and the decoder that a description names. Each family adds its lines in families.cpp of this folder.
+std::unique_ptr<Encoder> read_encoder(Parts& parts, const Json& notes);
+std::unique_ptr<Decoder> read_decoder(Parts& parts, const Json& notes, const Encoded& encoded);
+
+// y [B, S, outputs] of the real positions of x [B, S, inputs], zeros elsewhere.
+std::vector<float> of_real(const Matrix& matrix, const float* x, const std::vector<int64_t>& lengths, int64_t longest);
+
+// Throws Refusal for what a kernel refused, or bad_alloc.
+void check(int64_t found);
+
+// Rows of `width` numbers: row n becomes the old row rows[n].
+template <class T>
+void gather(std::vector<T>& x, int64_t width, const std::vector<int64_t>& rows) {
+    std::vector<T> found(rows.size() * width);
+    for (size_t n = 0; n < rows.size(); ++n) std::copy(x.begin() + rows[n] * width, x.begin() + (rows[n] + 1) * width, found.begin() + n * width);
+    x.swap(found);
+}
+
+// The rows of the sources that stay, if each has `each` rows.
+std::vector<int64_t> rows_of(const std::vector<int64_t>& sources, int64_t each);
+
+// The rows [B * K] that repeat each of B rows K times.
+std::vector<int64_t> repeated(int64_t sources, int64_t hypotheses);
+
+}  // namespace transduce
+
+#endif

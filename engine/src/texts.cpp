@@ -1,0 +1,119 @@
+// Cuts text into characters, words, symbols or bytes. texts.h explains the rows.
+
+#include "texts.h"
+
+#include <algorithm>
+
+#include "refusal.h"
+#include "search.h"
+
+namespace transduce {
+
+const uint32_t MARK = 0x2581;  // "▁", in place of the space before a word
+static const std::string MARKED = "\xE2\x96\x81";
+static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>"};
+
+Tokenizer::Tokenizer(const Json& described) {
+    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "library"}));
+    form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
+    lowercase_ = described.truth_of("lowercase");
+    size_ = described.number_in("size", static_cast<int64_t>(SPECIALS.size()), 1 << 24);
+    if (unit_ == LIBRARY) return;
+    const Json& vocabulary = described.table("record").table("model").table("vocab");
+    if (vocabulary.entries.size() != static_cast<size_t>(size_)) throw Refusal("a vocabulary of " + std::to_string(vocabulary.entries.size()) + " entries: " + std::to_string(size_) + " were expected");
+    entries_.resize(vocabulary.entries.size());
+    std::vector<bool> seen(entries_.size());
+    for (const auto& entry : vocabulary.entries) {
+        const int64_t id = vocabulary.number_in(entry.first, 0, size_ - 1);
+        if (seen[id]) throw Refusal("a vocabulary has the id " + std::to_string(id) + " twice");
+        seen[id] = true;
+        entries_[id] = entry.first;
+        ids_[entry.first] = id;
+    }
+    for (size_t i = 0; i < SPECIALS.size(); ++i)
+        if (entries_[i] != SPECIALS[i]) throw Refusal("id " + std::to_string(i) + " of a vocabulary is no " + SPECIALS[i]);
+    if (unit_ == BYTES && size_ != 256 + static_cast<int64_t>(SPECIALS.size())) throw Refusal("a vocabulary of bytes has " + std::to_string(size_) + " entries");
+}
+
+void Tokenizer::add_piece(const Text& text, size_t first, size_t last, std::vector<int64_t>& to) const {
+    std::string piece;
+    for (size_t i = first; i < last; ++i) append_utf8(text[i], piece);
+    const auto found = ids_.find(piece);
+    to.push_back(found == ids_.end() ? UNK : found->second);
+}
+
+// Words and single other characters, each with the mark before it; a mark that nothing follows is a piece itself.
+void Tokenizer::cut_words(const Text& text, std::vector<int64_t>& to) const {
+    if (text.empty()) return;
+    Text marked = {MARK};
+    for (uint32_t c : text) marked.push_back(c == ' ' ? MARK : c);
+    for (size_t i = 0; i < marked.size();) {
+        size_t end = i + (marked[i] == MARK);
+        if (end < marked.size() && is_letter(marked[end]))
+            while (end < marked.size() && is_letter(marked[end])) ++end;
+        else if (end < marked.size() && marked[end] != MARK)
+            ++end;
+        add_piece(marked, i, end, to);
+        i = end;
+    }
+}
+
+// What stands between white space. A special token in the text is cut after its "<".
+void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
+    const auto begins_special = [&](size_t i, size_t end) {
+        return std::any_of(SPECIALS.begin(), SPECIALS.end(), [&](const std::string& special) {
+            return i + special.size() <= end && std::equal(special.begin(), special.end(), text.begin() + i, [](char a, uint32_t b) { return static_cast<uint32_t>(a) == b; });
+        });
+    };
+    for (size_t i = 0; i < text.size();) {
+        while (i < text.size() && is_space(text[i])) ++i;
+        size_t end = i, first = i;
+        while (end < text.size() && !is_space(text[end])) ++end;
+        for (; i < end; ++i) {
+            if (!begins_special(i, end)) continue;
+            if (first < i) add_piece(text, first, i, to);
+            add_piece(text, i, i + 1, to);
+            first = i + 1;
+        }
+        if (first < end) add_piece(text, first, end, to);
+    }
+}
+
+std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
+    if (unit_ == LIBRARY) throw Refusal("its source tokenizer needs the library tokenizers: pip install tokenizers");
+    Text text = normal_form(decode_utf8(given.data(), given.size()), form_);
+    if (lowercase_) text = normal_form(lower_case(text), form_);  // lower case can leave a letter and its accent apart
+    std::vector<int64_t> found;
+    if (unit_ == WORDS) cut_words(text, found);
+    if (unit_ == SYMBOLS) cut_symbols(text, found);
+    if (unit_ == CHARACTERS)
+        for (size_t i = 0; i < text.size(); ++i) add_piece(text, i, i + 1, found);
+    if (unit_ == BYTES)
+        for (char byte : encode_utf8(text)) found.push_back(static_cast<int64_t>(SPECIALS.size()) + static_cast<unsigned char>(byte));
+    found.push_back(EOS);
+    return found;
+}
+
+std::string Tokenizer::decode(const std::vector<int64_t>& ids) const {
+    std::string found;
+    if (unit_ == LIBRARY) return found;
+    for (int64_t id : ids) {
+        if (id == PAD || id == BOS || id == EOS || id < 0 || id >= size_) continue;
+        if (unit_ == SYMBOLS && !found.empty()) found += ' ';
+        if (unit_ == BYTES && id != UNK)
+            found += static_cast<char>(id - static_cast<int64_t>(SPECIALS.size()));
+        else
+            found += (unit_ == WORDS && id == UNK ? MARKED : "") + entries_[id];
+    }
+    if (unit_ == BYTES) return repair_utf8(found);
+    if (unit_ != WORDS) return found;
+    for (size_t at = found.find(MARKED); at != std::string::npos; at = found.find(MARKED, at + 1)) found.replace(at, MARKED.size(), " ");
+    return found.substr(!found.empty() && found[0] == ' ');
+}
+
+bool is_blank(const std::string& text) {
+    const Text found = decode_utf8(text.data(), text.size());
+    return std::all_of(found.begin(), found.end(), [](uint32_t c) { return is_space(c) || (0x1C <= c && c <= 0x1F); });
+}
+
+}  // namespace transduce

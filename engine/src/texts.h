@@ -1,0 +1,45 @@
+// Text to ids and back: the units that need no other library (data/tokenizers/text.py). A row of ids ends with EOS.
+#ifndef TRANSDUCE_TEXTS_H
+#define TRANSDUCE_TEXTS_H
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "json.h"
+#include "unicode.h"
+
+namespace transduce {
+
+class Tokenizer {
+  public:
+    // `described` is {"unit", "form", "lowercase", "record"}; the record is the tokenizer's own file.
+    explicit Tokenizer(const Json& described);
+
+    // False if the unit is "library": then the ids come from the library tokenizers, and there are no texts.
+    bool reads_text() const { return unit_ != LIBRARY; }
+    int64_t size() const { return size_; }
+
+    std::vector<int64_t> encode(const std::string& text) const;
+    std::string decode(const std::vector<int64_t>& ids) const;
+
+  private:
+    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LIBRARY } unit_;
+    Form form_ = AS_IT_IS;
+    bool lowercase_ = false;
+    int64_t size_ = 0;
+    std::vector<std::string> entries_;
+    std::unordered_map<std::string, int64_t> ids_;
+
+    void add_piece(const Text& text, size_t first, size_t last, std::vector<int64_t>& to) const;
+    void cut_words(const Text& text, std::vector<int64_t>& to) const;
+    void cut_symbols(const Text& text, std::vector<int64_t>& to) const;
+};
+
+// True if a text has nothing to read (answers/empty_sources.py).
+bool is_blank(const std::string& text);
+
+}  // namespace transduce
+
+#endif

@@ -1,0 +1,204 @@
+"""Writes a run as one file for the engine that needs nothing else (``transduce_engine``). docs/engine.md has the format.
+
+The file is a safetensors file, and its header has texts: the model's description as for the native engine, the
+tokenizers, the search, the limits of lines, the settings and the card. Its last tensor is the checksum of all before it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import transduce
+from transduce.answers.transducer import Transducer
+from transduce.core import config
+from transduce.core.errors import UserError
+from transduce.core.files import write_file
+from transduce.core.protocols import Model, Search
+from transduce.core.types import Example, Hypothesis
+from transduce.data.tokenizers.storage import TEXT, record_of
+from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
+from transduce.runs.layout import Checkpoint
+from transduce.runs.run import Run
+from transduce.wings.engines.engine_files import open_file
+from transduce.wings.engines.export.parity import Parity, Quality, check
+from transduce.wings.engines.native.conversion.converting import convert
+from transduce.wings.engines.native.conversion.weights import Weights
+from transduce.wings.engines.transformers import check_value, kind
+
+ENGINE = "the engine in one file"
+VERSION = "1"  # of the file; engine/src/file.h has the same
+FAMILIES = ("convs2s", "recurrent", "transformer")
+SEARCHES = ("greedy", "beam")
+RANKINGS = ("none", "average", "wu", "brevity", "bounded-reward")
+UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
+FORMS = ("none", "NFC", "NFD", "NFKC")
+TYPES = {torch.float32: "F32", torch.int8: "I8"}
+CLOSE = 1e-3  # the largest difference of a score, as in parity.py
+ALIGNED = 64  # bytes: where the numbers of tensors begin
+
+
+def export_engine(
+    run: Run, out: Path, checkpoint: Checkpoint, sample: Sequence[Example], precision: str
+) -> tuple[Path, Parity | Quality]:
+    """Writes the file ``out``, and compares its outputs for the ``sample`` with PyTorch's. Raises UserError if the
+    engine does not have a part of the run, if ``out`` is a folder, or if the outputs differ in float32; then no file is
+    written.
+    """
+    if out.is_dir():
+        raise UserError(f"{out} is a folder: name a file with --out, such as {out / run.path.name}.engine")
+    transducer = run.transducer(checkpoint)
+    texts = described(run, transducer)
+    tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
+    content = file_content(tensors, {"model": json.dumps(notes), **texts})
+    compared = _compared(transducer, content, sample, precision)
+    write_file(out, lambda path: path.write_bytes(content))
+    return out, compared
+
+
+def described(run: Run, transducer: Transducer) -> dict[str, str]:
+    """The texts of the header except the model's. Raises UserError for a part of the run that the engine does not have."""
+    model, search = run.complete("model", Model), run.complete("search", Search)
+    check_model(model)
+    check_search(search)
+    tokenizers = run.tokenizers
+    if not tokenizers.conditional:
+        raise UserError("this run is a language model: the engine in one file answers sources only; predict with the run")
+    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    limits = {"max_source_length": transducer.max_source_length, "keeps_empty": transducer.keeps_empty}
+    return {
+        **{side: json.dumps(tokenizer_notes(tokenizer, side), ensure_ascii=False) for side, tokenizer in sides.items()},
+        "search": json.dumps(search),
+        "limits": json.dumps(limits),
+        "settings": json.dumps(run.settings, default=str, ensure_ascii=False),
+        "card": card(run.path.name, run.settings),
+    }
+
+
+def check_model(settings: Mapping[str, Any]) -> None:
+    """Raises UserError for the first setting of the table ``model`` that the engine does not have. ``convert`` checks
+    the rest.
+    """
+    check_value("type", settings["type"], ("encoder-decoder",), ENGINE)
+    for side in ("encoder", "decoder"):
+        check_value(f"{side}.type", settings[side]["type"], FAMILIES, ENGINE)
+
+
+def check_search(search: Mapping[str, Any]) -> None:
+    """Raises UserError for the first setting of the table ``search`` that the engine does not have."""
+
+    def refuse(key: str, value: Any, expected: str) -> None:
+        raise UserError(f"search.{key} = {value!r}: {ENGINE} has {expected}; predict with the run itself")
+
+    if kind(search) not in SEARCHES:
+        refuse("type", kind(search), " and ".join(SEARCHES))
+    filters = search.get("filters") or ()
+    if len(filters) > 1 or any(kind(each) != "length" for each in filters):
+        refuse("filters", [kind(each) for each in filters], "one filter, length")
+    if kind(search.get("allocation") or "top-k") != "top-k":
+        refuse("allocation", kind(search["allocation"]), "top-k")
+    if kind(search) == "beam" and kind(search["ranking"]) not in RANKINGS:
+        refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
+
+
+def tokenizer_notes(tokenizer: Any, side: str) -> dict[str, Any]:
+    """What the engine must know of a tokenizer: its unit, how it normalises, and its record. The engine itself reads
+    characters, words, symbols and bytes. For other texts, such as subwords, the unit is "library": Python reads them.
+    Raises UserError for other tokens than those of text, and for labels and other columns beside them.
+    """
+    if tokenizer.kind != TEXT or tokenizer.columns > 1 or tokenizer.signal:
+        raise UserError(
+            f"the {side} side is read by a tokenizer of the kind {tokenizer.kind!r}: {ENGINE} reads plain text only; "
+            "predict with the run itself"
+        )
+    record = record_of(tokenizer)
+    own = _without_vocabulary(record)
+    found = {"unit": "library", "form": "none", "lowercase": False}
+    for form in FORMS:
+        for lowercase in (False, True):
+            for name, unit in UNITS.items():
+                learned = unit(normalisation=form, lowercase=lowercase).learn(["a"])  # type: ignore[call-arg]
+                if _without_vocabulary(learned.as_json()) == own:
+                    found = {"unit": name, "form": form, "lowercase": lowercase}
+    return {**found, "size": len(tokenizer), "record": record}
+
+
+def _without_vocabulary(record: Mapping[str, Any]) -> dict[str, Any]:
+    model = {key: value for key, value in record["model"].items() if key not in ("vocab", "merges")}
+    return {**record, "model": model}
+
+
+def card(name: str, settings: Mapping[str, Any]) -> str:
+    """A few lines about the model, for people."""
+    model, data = settings.get("model", {}), settings.get("data", {})
+    return "\n".join(
+        [
+            f"# {name}",
+            f"Trained and exported with transduce {transduce.__version__}.",
+            f"Model: {json.dumps(model, default=str)}",
+            f"Data: {json.dumps(data, default=str)}",
+        ]
+    )
+
+
+# ---------------------------------------------------------------- the file
+
+
+def file_content(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> bytes:
+    """The bytes of a file with these tensors and texts."""
+    header: dict[str, Any] = {"__metadata__": {"transduce-engine": VERSION, **texts}}
+    numbers, at = [], 0
+    for name, tensor in tensors.items():
+        if tensor.dtype not in TYPES:
+            raise UserError(f"tensor {name} has the type {tensor.dtype}: {ENGINE} has float32 and int8")
+        content = tensor.contiguous().numpy().tobytes()
+        numbers.append(content)
+        header[name] = {
+            "dtype": TYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [at, at + len(content)],
+        }
+        at += len(content)
+    header["checksum"] = {"dtype": "U8", "shape": [4], "data_offsets": [at, at + 4]}
+    encoded = json.dumps(header, ensure_ascii=False).encode()
+    encoded += b" " * (-(8 + len(encoded)) % ALIGNED)
+    content = b"".join([struct.pack("<Q", len(encoded)), encoded, *numbers])
+    return content + struct.pack("<I", zlib.crc32(content))
+
+
+# ---------------------------------------------------------------- the check
+
+
+def _compared(
+    transducer: Transducer, content: bytes, sample: Sequence[Example], precision: str
+) -> Parity | Quality:
+    """How the file compares with PyTorch. In float32, raises UserError if outputs differ (``parity.check``)."""
+    opened = open_file(content)
+    sources = [each.source for each in sample]
+    ours = [found[0] for found in transducer.predict(sources)]
+    theirs = [answer.best for answer in opened.answer_texts(sources)]
+    same = [one.ids == two.ids for one, two in zip(ours, theirs, strict=True)]
+    if precision != "float32":
+        return Quality(len(sample), sum(same))
+    rows = [source.row for source in transducer.read(sources)]
+    forced: list[Hypothesis] = opened.force(rows, [one.ids for one in ours])
+    pairs = [
+        (a, b)
+        for one, two in zip(ours, forced, strict=True)
+        for a, b in zip(one.token_log_probs, two.token_log_probs, strict=True)
+    ]
+    largest = max((abs(a - b) for a, b in pairs), default=0.0)
+    ties = sum(
+        not equal and abs((one.score or 0.0) - two.score) <= CLOSE
+        for equal, one, two in zip(same, ours, theirs, strict=True)
+    )
+    parity = Parity(len(sample), sum(same), ties, largest)
+    check(parity, "the engine")
+    return parity

@@ -1,0 +1,93 @@
+"""``transduce-engine FILE < lines``: the model's best output for each line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from transduce_engine.engine import Answer, Engine, Output, load
+from transduce_engine.library import EngineError, MissingLibraryError
+
+FORMATS = ("text", "tsv", "jsonl")
+WINDOW = 64  # batches whose lines are sorted by length
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser("transduce-engine", description="Write the model's best output for each line.")
+    found.add_argument("file", help="a file of `transduce export RUN --to engine --out FILE`")
+    found.add_argument("--beam", type=int, default=0, help="the size of the beam [default: the run's]")
+    found.add_argument("--nbest", type=int, default=0, help="outputs for each line [default: the run's]")
+    found.add_argument("--batch-size", type=int, default=64, help="lines that are searched together [default: 64]")
+    found.add_argument("--threads", type=int, default=1, help="threads that share large products [default: 1]")
+    found.add_argument("--format", choices=FORMATS, default="text", help="tsv: source, score, text [default: text]")
+    found.add_argument("--card", action="store_true", help="print what the file says about its model, and end")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        for name in ("beam", "nbest", "batch_size"):
+            if (value := getattr(options, name)) < 0 or (name == "batch_size" and value < 1):
+                raise EngineError(f"--{name.replace('_', '-')} {value}: 1 or more was expected")
+        engine = load(options.file, options.threads)
+        if options.card:
+            print(engine.note("card"))
+            return 0
+        return answer_lines(engine, options)
+    except (EngineError, MissingLibraryError, OSError) as error:
+        print(f"transduce-engine: {error}", file=sys.stderr)
+        return 1
+
+
+def answer_lines(engine: Engine, options: argparse.Namespace) -> int:
+    lines = read_lines()
+    size = 1 if sys.stdin.isatty() else options.batch_size * WINDOW
+    number = 0
+    while some := list(islice(lines, size)):
+        for line, answer in zip(some, engine.answer(some, options.beam, options.nbest, options.batch_size), strict=True):
+            number += 1
+            for message in answer.warnings(number):
+                print(f"transduce-engine: {message}", file=sys.stderr)
+            for text in written(line, answer, options.format):
+                print(text)
+        sys.stdout.flush()
+    return 0
+
+
+def read_lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise EngineError(f"input {number} is not UTF-8: byte {error.start + 1} is wrong") from error
+
+
+def written(line: str, answer: Answer, form: str) -> Iterator[str]:
+    for output in answer.outputs:
+        if form == "text":
+            yield one_line(output.text)
+        elif form == "tsv":
+            yield f"{one_line(line)}\t{output.score:.4f}\t{one_line(output.text)}"
+        else:
+            yield json.dumps({"source": line, **record(output)}, ensure_ascii=False)
+
+
+def record(output: Output) -> dict[str, object]:
+    return {
+        "text": output.text,
+        "score": output.score,
+        "log_prob": output.log_prob,
+        "token_log_probs": output.token_log_probs,
+    }
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split("\t")).replace("\n", " ").replace("\r", " ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

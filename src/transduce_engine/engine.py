@@ -1,0 +1,255 @@
+"""A model from one file that answers texts."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import weakref
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from ctypes import c_char, c_uint64
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from transduce_engine.library import EngineError, Options, library, told
+
+EOS = 2
+HIDDEN = (0, 1, EOS)  # padding, the beginning and the end are no text
+Ids = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output: its text, the ids of its tokens (with the end) and their log-probabilities. ``log_prob`` is their sum,
+    and ``score`` is what the search ranked by. ``cut`` is the number of tokens at which the search ended the output; 0
+    if the model ended it.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    token_log_probs: tuple[float, ...]
+    log_prob: float
+    score: float
+    cut: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outputs for one source, best first. The source has ``source_tokens`` tokens, of which the model read the first
+    ``read_tokens``; ``unknown`` of these are not in its vocabulary.
+    """
+
+    outputs: tuple[Output, ...]
+    source_tokens: int
+    read_tokens: int
+    unknown: int
+
+    @property
+    def best(self) -> Output:
+        return self.outputs[0]
+
+    def warnings(self, number: int) -> list[str]:
+        """What a person should know about the answer. The source is named by its ``number``."""
+        found = []
+        if self.read_tokens < self.source_tokens:
+            found.append(f"input {number} has {self.source_tokens} tokens and is cut to {self.read_tokens}")
+        if self.unknown:
+            found.append(f"input {number}: {self.unknown} of {self.read_tokens - 1} tokens are unknown to the model")
+        if self.best.cut:
+            found.append(f"input {number}: the output is cut at {self.best.cut} tokens: the model had not ended it")
+        return found
+
+
+class Engine:
+    """A model that can be called: ``engine("knowledge")`` returns a text, and a list gives a list. Several threads may
+    use it at once.
+    """
+
+    def __init__(self, content: Any) -> None:
+        """``content`` has the bytes of a file, and the buffer protocol. Raises EngineError for another file, and
+        MissingLibraryError if the library was not built.
+        """
+        self._functions = library()
+        with memoryview(content) as view:
+            size = view.nbytes
+            writable = content if not view.readonly else bytearray(view)
+        memory = (c_char * size).from_buffer(writable) if size else None
+        self._engine = told(self._functions.transduce_engine_open, memory, size)
+        del memory
+        weakref.finalize(self, self._functions.transduce_engine_close, self._engine)
+        self.reads_text = self.description("source")["unit"] != "library"
+        self._encode = None if self.reads_text else _subwords(self.description("source"))
+        target = self.description("target")
+        self._decode = _decoder(target) if target["unit"] == "library" else None
+
+    def note(self, name: str) -> str:
+        """A text of the file, such as "card" or "settings"; empty if it has none of this name."""
+        size = c_uint64()
+        found = self._functions.transduce_engine_note(self._engine, name.encode(), size)
+        return ctypes.string_at(found, size.value).decode() if found else ""
+
+    def description(self, name: str) -> Any:
+        """A note that is JSON: "model", "source" and "target" (the tokenizers), "search", "limits", "settings"."""
+        return json.loads(self.note(name))
+
+    @overload
+    def __call__(self, source: str) -> str: ...
+
+    @overload
+    def __call__(self, source: list[str]) -> list[str]: ...
+
+    def __call__(self, source: str | list[str]) -> str | list[str]:
+        """The best output for one source, or for each source of a list."""
+        texts = [answer.best.text for answer in self.answer([source] if isinstance(source, str) else source)]
+        return texts[0] if isinstance(source, str) else texts
+
+    def answer(self, sources: Iterable[str], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
+        """An answer to each source. ``beam`` and ``nbest`` replace the size and the number of outputs of the run's own
+        search; 0 keeps them. ``batch`` sources are searched together. Raises EngineError for a source that cannot be
+        read, and for a beam that is smaller than ``nbest``.
+        """
+        texts = list(sources)
+        if self._encode is not None:
+            return self._answer_subwords(texts, beam, nbest, batch)
+        try:
+            encoded = [text.encode() for text in texts]
+        except UnicodeEncodeError as error:
+            number = next(n for n, text in enumerate(texts, 1) if not _is_whole(text))
+            raise EngineError(f"input {number}: half of a surrogate pair; write both halves, or leave it out") from error
+        return self._found("answer", *_joined(encoded), len(texts), Options(beam, nbest, batch))
+
+    def answer_ids(self, rows: Sequence[Ids], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
+        """The same for rows of ids, which end with the end (2)."""
+        return self._found("answer_ids", *_rows(rows), len(rows), Options(beam, nbest, batch))
+
+    def score_ids(self, rows: Sequence[Ids], targets: Sequence[Ids], batch: int = 0) -> list[Answer]:
+        """The given outputs with the model's log-probabilities of their tokens. Rows and outputs end with the end."""
+        if len(rows) != len(targets):
+            raise EngineError(f"{len(targets)} outputs for {len(rows)} sources: one for each was expected")
+        return self._found("score_ids", *_rows(rows), *_rows(targets), len(rows), Options(0, 0, batch))
+
+    def _answer_subwords(self, texts: list[str], beam: int, nbest: int, batch: int) -> list[Answer]:
+        assert self._encode is not None
+        rows = [self._encode(text) for text in texts]
+        blank = [not (self.description("limits")["keeps_empty"] or text.strip()) for text in texts]
+        full = [row for row, nothing in zip(rows, blank, strict=True) if not nothing]
+        answers = iter(self.answer_ids(full, beam, nbest, batch))
+        empty = [row for row, nothing in zip(rows, blank, strict=True) if nothing]
+        nothing_to_read = iter(self.score_ids(empty, [[EOS]] * len(empty), batch))
+        return [next(nothing_to_read if nothing else answers) for nothing in blank]
+
+    def _found(self, name: str, *arguments: Any) -> list[Answer]:
+        function = getattr(self._functions, f"transduce_engine_{name}")
+        found = told(function, self._engine, *arguments)
+        try:
+            return self._read(found.contents)
+        finally:
+            self._functions.transduce_engine_free(found)
+
+    def _read(self, found: Any) -> list[Answer]:
+        text_ends, token_ends = [0, *found.text_ends[: found.outputs]], [0, *found.token_ends[: found.outputs]]
+        texts = ctypes.string_at(found.texts, text_ends[-1])
+        tokens, log_probs = found.tokens[: token_ends[-1]], found.token_log_probs[: token_ends[-1]]
+        outputs = []
+        for i in range(found.outputs):
+            ids = tuple(tokens[token_ends[i] : token_ends[i + 1]])
+            text = texts[text_ends[i] : text_ends[i + 1]].decode() if self._decode is None else self._decode(ids)
+            own = tuple(log_probs[token_ends[i] : token_ends[i + 1]])
+            outputs.append(Output(text, ids, own, found.log_prob[i], found.score[i], found.cut[i]))
+        ends = [0, *found.output_ends[: found.sources]]
+        return [
+            Answer(tuple(outputs[first:last]), found.source_tokens[b], found.read_tokens[b], found.unknown[b])
+            for b, (first, last) in enumerate(zip(ends, ends[1:], strict=False))
+        ]
+
+
+def load(file: str | Path | bytes, threads: int = 1) -> Engine:
+    """The model of a file, or of its bytes. ``threads`` share large products, in all of the process.
+
+    Raises FileNotFoundError if there is no such file, EngineError for another file, and MissingLibraryError if the
+    library was not built.
+    """
+    if threads < 1:
+        raise EngineError(f"threads = {threads}: 1 or more was expected")
+    library().transduce_set_threads(min(threads, 8))
+    if isinstance(file, bytes):
+        return Engine(file)
+    path = Path(file).expanduser()
+    if path.is_dir():
+        raise EngineError(f"{path} is a folder: name a file of `transduce export RUN --to engine --out FILE`")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: name a file of `transduce export RUN --to engine --out FILE`")
+    with path.open("rb") as opened:
+        if not path.stat().st_size:
+            raise EngineError(f"{path}: it is no file of an engine: it is empty")
+        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY) as content:
+            try:
+                return Engine(content)
+            except EngineError as error:
+                raise EngineError(f"{path}: {error}") from None
+
+
+# ---------------------------------------------------------------- rows and texts
+
+
+def _rows(rows: Sequence[Ids]) -> tuple[Any, Any]:
+    """The rows one after the other in memory, and their ends."""
+    ends, every = array("q"), array("q")
+    for row in rows:
+        every.extend(row)
+        ends.append(len(every))
+    return _address(every), _address(ends)
+
+
+def _joined(texts: Sequence[bytes]) -> tuple[Any, Any]:
+    ends, end = array("q"), 0
+    for text in texts:
+        end += len(text)
+        ends.append(end)
+    return _address(bytearray(b"".join(texts))), _address(ends)
+
+
+def _address(memory: Any) -> Any:
+    """The memory for the library. The result keeps it."""
+    with memoryview(memory) as view:
+        size = view.nbytes
+    return (c_char * size).from_buffer(memory) if size else None
+
+
+def _is_whole(text: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _subwords(described: Any) -> Callable[[str], list[int]]:
+    """How a tokenizer of the library ``tokenizers`` makes ids, with the end."""
+    encode = _library_tokenizer(described).encode
+
+    def ids(text: str) -> list[int]:
+        try:
+            return [*encode(text, add_special_tokens=False).ids, EOS]
+        except Exception as error:  # the library raises bare Exception
+            raise EngineError(f"{text[:60]!r} cannot be read: {error}") from error
+
+    return ids
+
+
+def _decoder(described: Any) -> Callable[[Ids], str]:
+    decode = _library_tokenizer(described).decode
+    return lambda ids: str(decode([i for i in ids if i not in HIDDEN], skip_special_tokens=False))
+
+
+def _library_tokenizer(described: Any) -> Any:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise EngineError(
+            "its subwords need the package tokenizers, which is not installed: pip install tokenizers"
+        ) from error
+    try:
+        found = tokenizers.Tokenizer.from_str(json.dumps(described["record"]))
+    except Exception as error:  # the library raises bare Exception
+        raise EngineError(f"its tokenizer cannot be read: {error}") from error
+    found.encode_special_tokens = True  # "</s>" in a text is text
+    return found

@@ -1,0 +1,102 @@
+"""The compiled library: the choice of the variant for this processor, and its functions. engine/src/engine.h describes
+them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+from collections.abc import Callable
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
+VERSION = 1  # of the interface; engine.h has the same number
+ROOM = 1000  # bytes of a message
+
+
+class EngineError(ValueError):
+    """A file that is no model's, or a text that cannot be answered. The message is one line."""
+
+
+class MissingLibraryError(RuntimeError):
+    """The library was not built, or is of another version."""
+
+
+class Options(Structure):
+    _fields_ = (("beam", c_int64), ("nbest", c_int64), ("batch", c_int64))
+
+
+class Answers(Structure):
+    _fields_ = (
+        ("sources", c_int64),
+        ("outputs", c_int64),
+        *((name, POINTER(c_int64)) for name in ("output_ends", "text_ends", "token_ends", "tokens")),
+        ("texts", c_void_p),
+        *((name, POINTER(c_double)) for name in ("token_log_probs", "log_prob", "score")),
+        *((name, POINTER(c_int64)) for name in ("source_tokens", "read_tokens", "unknown", "cut")),
+    )
+
+
+def built(folder: Path = FOLDER) -> dict[str, Path]:
+    """The variants that were built when the package was installed, by name."""
+    endings = importlib.machinery.EXTENSION_SUFFIXES[::-1]  # first the ending without a version of Python
+    paths = {name: [folder / (name + ending) for ending in endings] for name in VARIANTS}
+    there = {name: [path for path in several if path.exists()] for name, several in paths.items()}
+    return {name: several[0] for name, several in there.items() if several}
+
+
+@cache
+def library() -> Any:
+    """The functions of the fastest variant for this processor. Raises MissingLibraryError if none was built."""
+    variants = built()
+    if VARIANTS[0] not in variants:
+        raise MissingLibraryError(
+            "the engine was not built, because no C++ compiler was found when it was installed: install one (g++ or "
+            "clang++) and install the engine again"
+        )
+    best = int(open_library(variants[VARIANTS[0]]).transduce_processor())
+    return open_library(next(variants[name] for name in reversed(VARIANTS[: best + 1]) if name in variants))
+
+
+def open_library(path: Path) -> Any:
+    """The functions of a variant. Raises MissingLibraryError if it was compiled from other files than these."""
+    functions = ctypes.CDLL(str(path))
+    try:
+        found = functions.transduce_engine_version()
+    except AttributeError:
+        found = 0
+    if found != VERSION:
+        raise MissingLibraryError(
+            f"the compiled library is not of this version of the engine (it has interface {found}, and {VERSION} was "
+            "expected): install the engine again, or run `python setup.py build_ext --inplace` in a clone"
+        )
+    message: list[Any] = [c_char_p, c_uint64]
+    rows: list[Any] = [c_void_p, c_void_p]
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "open": (c_void_p, [c_void_p, c_uint64, *message]),
+        "close": (None, [c_void_p]),
+        "note": (c_void_p, [c_void_p, c_char_p, POINTER(c_uint64)]),
+        "answer": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
+        "answer_ids": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
+        "score_ids": (POINTER(Answers), [c_void_p, *rows, *rows, c_int64, Options, *message]),
+        "free": (None, [POINTER(Answers)]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(functions, f"transduce_engine_{name}")
+        function.restype, function.argtypes = result, arguments
+    functions.transduce_set_threads.argtypes = [c_int32]
+    functions.transduce_set_threads.restype = None
+    return functions
+
+
+def told(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function that writes a message. Raises EngineError with the message if the result is null."""
+    message = ctypes.create_string_buffer(ROOM)
+    found = function(*arguments, message, ROOM)
+    if not found:
+        raise EngineError(message.value.decode(errors="replace"))
+    return found
