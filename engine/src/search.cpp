@@ -17,7 +17,7 @@ const float IMPOSSIBLE = -std::numeric_limits<float>::infinity();
 const double STUCK = 1e6;          // penalty of an end where no token is allowed (search/next_tokens.py)
 const double ROUNDING = 1e-9;      // in tokens, because 1.4 * 45 gives 62.99999999999999
 const int64_t LARGEST_SIZE = 1000;  // of a beam
-const int64_t LONGEST = 1000000;    // tokens of an output
+const int64_t LONGEST = 100000;     // tokens of an output
 
 // ---------------------------------------------------------------- options
 

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return answer_lines(engine, options)
     except (EngineError, MissingLibraryError, OSError) as error:
         print(f"transduce-engine: {error}", file=sys.stderr)
-        return 1
+        return 2
 
 
 def answer_lines(engine: Engine, options: argparse.Namespace) -> int:

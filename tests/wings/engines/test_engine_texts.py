@@ -1,0 +1,136 @@
+"""The engine cuts and joins text as the tokenizers that the model learned with."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from test_engine_file import SEARCHES, TABLES, content, needs_engine
+
+import transduce_engine
+from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Words
+from transduce.wings.engines.export.engine import tokenizer_notes
+
+pytestmark = needs_engine
+
+TEXTS = [
+    "",
+    "a b  c",
+    " leading and trailing ",
+    "Ünïcödé, straße; don't!",
+    "e\u0301 \u1100\u1161\u11a8 ﬁ ① İI ẞ Σς",
+    "▁ ▁a ▁▁ ,.;  ▁",
+    "a</s>b <unk> <s> <pad><pad> <s",
+    "línea\u2028otra\u00a0vez\u3000\u200b",
+    "日本語 テキスト 한국어 中文。",
+    "q\u0307\u0323 q\u0323\u0307 \u0344 \u0958 \u212b \u2126",
+    "👩‍👩‍👧 🇩🇪 x²_y",
+    "\tcolumn\tcolumn\x1c",
+]
+UNITS = {
+    "characters": Characters,
+    "words": Words,
+    "symbols": Symbols,
+    "bytes": Bytes,
+}
+
+
+def engine_with(tokenizer: TextTokenizer) -> transduce_engine.Engine:
+    """An engine whose source and target are read by this tokenizer."""
+    from families import transformer
+
+    notes = json.dumps(tokenizer_notes(tokenizer, "source"), ensure_ascii=False)
+    return transduce_engine.load(_file(len(tokenizer), notes, transformer()))
+
+
+def _file(size: int, notes: str, table: Any) -> bytes:
+    """The file of a tiny model whose vocabularies have this size."""
+    import torch
+
+    from transduce.core import config
+    from transduce.core.protocols import Model
+    from transduce.core.types import Facts
+    from transduce.wings.engines.export.engine import file_content
+    from transduce.wings.engines.native.conversion.converting import convert
+
+    known = Facts(source_vocabulary=size, target_vocabulary=size)
+    torch.manual_seed(1)
+    model: Any = config.build(table, Model, known, "model").eval()
+    tensors, described = convert(model, config.resolve(table, Model, known, "model"))
+    from test_engine_file import resolved
+
+    texts = {
+        "model": json.dumps(described),
+        "source": notes,
+        "target": notes,
+        "search": json.dumps(resolved(SEARCHES["greedy"])),
+        "limits": json.dumps({"max_source_length": 1000, "keeps_empty": True}),
+    }
+    return file_content(tensors, texts)
+
+
+def read(engine: transduce_engine.Engine, texts: list[str]) -> list[tuple[int, int]]:
+    return [(answer.source_tokens, answer.unknown) for answer in engine.answer(texts)]
+
+
+def random_texts(count: int) -> list[str]:
+    numbers = random.Random(3)
+    kinds = [range(0x20, 0x7F), range(0xA0, 0x250), range(0x300, 0x370), range(0xAC00, 0xAC80), range(0x1100, 0x1200),
+             range(0x1E00, 0x1F00), range(0x900, 0x9FF), range(0x2000, 0x2600), range(0xF900, 0xFFE0)]  # fmt: skip
+    return ["".join(chr(numbers.choice(numbers.choice(kinds))) for _ in range(12)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("form", ["none", "NFC", "NFD", "NFKC"])
+@pytest.mark.parametrize("unit", UNITS)
+def test_texts_become_the_ids_of_the_tokenizer_and_text_again(unit: str, form: Any, lowercase: bool) -> None:
+    texts = TEXTS + random_texts(60)
+    tokenizer = UNITS[unit](normalisation=form, lowercase=lowercase).learn(texts[::2])
+    notes = tokenizer_notes(tokenizer, "source")
+    assert (notes["unit"], notes["form"], notes["lowercase"]) == (unit, form, lowercase)
+    engine = engine_with(tokenizer)
+    rows = tokenizer.encode(texts)
+    assert read(engine, texts) == [(len(row), row.count(3)) for row in rows]
+    # the model's numbers show the ids themselves: equal rows have equal scores
+    assert engine.answer(texts) == engine.answer_ids(rows)
+    # given outputs are written as the tokenizer writes them
+    targets = [row for row in rows if len(row) < 200]
+    written = engine.score_ids([rows[0]] * len(targets), targets)
+    assert [each.best.text for each in written] == [tokenizer.decode(row) for row in targets]
+
+
+def test_bytes_that_are_no_text_are_repaired() -> None:
+    tokenizer = Bytes().learn([])
+    engine = engine_with(tokenizer)
+    numbers = random.Random(5)
+    rows = [[*(numbers.choice([0xC3, 0xA9, 0xE2, 0x82, 0xF0, 0x9F, 0x41, 0xED, 0xFF]) + 4 for _ in range(9)), 2] for _ in range(40)]
+    found = engine.score_ids([[2]] * len(rows), rows)
+    assert [each.best.text for each in found] == [tokenizer.decode(row) for row in rows]
+
+
+def test_subwords_are_read_in_python() -> None:
+    tokenizer = Bpe(size=60, minimum_count=1).learn(["low lower lowest new newer newest wide"])
+    engine = engine_with(tokenizer)
+    assert not engine.reads_text
+    texts = ["lower newest", "wider </s>", ""]
+    assert engine.answer(texts) == engine.answer_ids(tokenizer.encode(texts))
+    written = engine.score_ids(tokenizer.encode(["low"]), tokenizer.encode(["newer"]))
+    assert written[0].best.text == "newer"
+
+
+def test_every_character_is_normalised_as_by_the_library() -> None:
+    """Each character of Unicode in one text, whose bytes the model reads."""
+    every = [chr(c) for c in range(0x20, 0x110000) if not 0xD800 <= c < 0xE000 and chr(c).isprintable()]
+    texts = ["".join(every[first : first + 200]) for first in range(0, 30_000, 200)]
+    for form in ("NFC", "NFD", "NFKC"):
+        tokenizer = Bytes(normalisation=form, lowercase=True).learn([])
+        engine = engine_with(tokenizer)
+        assert read(engine, texts) == [(len(row), 0) for row in tokenizer.encode(texts)]
+
+
+def test_half_of_a_surrogate_pair_is_told() -> None:
+    _, file = content(TABLES["convs2s"], SEARCHES["greedy"])
+    with pytest.raises(transduce_engine.EngineError, match=r"^input 2: half of a surrogate pair; write both halves"):
+        transduce_engine.load(file).answer(["a", "b\ud800"])
