@@ -1,5 +1,5 @@
-"""Writes src/unicode.inc: what the engine knows of Unicode, read from the library ``tokenizers``, so that both normalise,
-lower and cut text in the same way. Run it again after an update of this library: ``python engine/tables.py``.
+"""Writes src/unicode.inc: what the engine knows of Unicode, read from the library ``tokenizers``, so that both
+normalise, lower and cut text in the same way. After an update of this library run ``python engine/tables.py`` again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def changes(change: Callable[[str], str], others: Callable[[str], str] | None = 
 
 
 def combining_classes() -> dict[int, int]:
-    """The class of each mark. Of marks that Python does not know, found by how the library orders them beside others."""
+    """The class of each mark. If Python does not know a mark, the library tells by its order beside others."""
     known = {unicodedata.combining(c): c for c in EVERY if unicodedata.combining(c)}
     first = known[min(known)]
     found = {}

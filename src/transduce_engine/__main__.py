@@ -48,7 +48,9 @@ def answer_lines(engine: Engine, options: argparse.Namespace) -> int:
     size = 1 if sys.stdin.isatty() else options.batch_size * WINDOW
     number = 0
     while some := list(islice(lines, size)):
-        for line, answer in zip(some, engine.answer(some, options.beam, options.nbest, options.batch_size), strict=True):
+        for line, answer in zip(
+            some, engine.answer(some, options.beam, options.nbest, options.batch_size), strict=True
+        ):
             number += 1
             for message in answer.warnings(number):
                 print(f"transduce-engine: {message}", file=sys.stderr)
@@ -89,5 +91,17 @@ def one_line(text: str) -> str:
     return " ".join(text.split("\t")).replace("\n", " ").replace("\r", " ")
 
 
+def run() -> None:
+    """The command ``transduce-engine``."""
+    try:
+        code = main()
+    except BrokenPipeError:  # the reader of the output has ended
+        sys.stderr.close()
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_char, c_uint64
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
 
@@ -22,9 +23,9 @@ Ids = Sequence[int]
 
 @dataclass(frozen=True)
 class Output:
-    """One output: its text, the ids of its tokens (with the end) and their log-probabilities. ``log_prob`` is their sum,
-    and ``score`` is what the search ranked by. ``cut`` is the number of tokens at which the search ended the output; 0
-    if the model ended it.
+    """One output: its text, the ids of its tokens (with the end) and their log-probabilities. ``log_prob`` is their
+    sum, and ``score`` is what the search ranked by. ``cut`` is the number of tokens at which the search ended the
+    output; 0 if the model ended it.
     """
 
     text: str
@@ -37,8 +38,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Answer:
-    """The outputs for one source, best first. The source has ``source_tokens`` tokens, of which the model read the first
-    ``read_tokens``; ``unknown`` of these are not in its vocabulary.
+    """The outputs for one source, best first. The source has ``source_tokens`` tokens, of which the model read the
+    first ``read_tokens``; ``unknown`` of these are not in its vocabulary.
     """
 
     outputs: tuple[Output, ...]
@@ -117,7 +118,9 @@ class Engine:
             encoded = [text.encode() for text in texts]
         except UnicodeEncodeError as error:
             number = next(n for n, text in enumerate(texts, 1) if not _is_whole(text))
-            raise EngineError(f"input {number}: half of a surrogate pair; write both halves, or leave it out") from error
+            raise EngineError(
+                f"input {number}: half of a surrogate pair; write both halves, or leave it out"
+            ) from error
         return self._found("answer", *_joined(encoded), len(texts), Options(beam, nbest, batch))
 
     def answer_ids(self, rows: Sequence[Ids], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
@@ -161,7 +164,7 @@ class Engine:
         ends = [0, *found.output_ends[: found.sources]]
         return [
             Answer(tuple(outputs[first:last]), found.source_tokens[b], found.read_tokens[b], found.unknown[b])
-            for b, (first, last) in enumerate(zip(ends, ends[1:], strict=False))
+            for b, (first, last) in enumerate(pairwise(ends))
         ]
 
 

@@ -15,6 +15,7 @@ import typer
 
 from transduce.cli.outputs import check_outputs
 from transduce.core.errors import UserError
+from transduce.core.files import is_engine_file
 from transduce.core.finite import check_options, finite_number
 from transduce.core.plugins import load_plugins
 from transduce.core.registry import SERVICES, find, has, service
@@ -162,24 +163,19 @@ class RunOptions(LoadingOptions):
     ] = None
 
     def load(self, beam: int | None = None) -> Transducer:
-        from transduce.runs.manifest import is_engine_file
-
         if is_engine_file(self.run):
-            raise UserError(
-                f"{self.run} is the file of an engine: only `predict` reads it, with --beam, --nbest, --batch-size, "
-                "--format and --threads; use the run itself for anything else"
-            )
+            raise UserError(f"{self.run}: only `predict` reads it, without options of PyTorch; use the run itself")
         return self.of(self.run, beam, None if self.fusion is None else numbers(self.fusion, "--fusion"))
 
     def light(self, beam: int | None = None) -> LightModel | None:
-        """The file of an engine, or the export in the folder ``run``, opened without PyTorch. None unless it is an export
-        for CTranslate2, and the other options are ones that need no PyTorch: ``threads``, and defaults.
+        """The file of an engine, or the export in the folder ``run``, opened without PyTorch. None unless it is an
+        export for CTranslate2, and the other options are ones that need no PyTorch: ``threads``, and defaults.
         """
-        from transduce.runs.manifest import find_export, is_engine_file, is_export
+        from transduce.runs.manifest import find_export, is_export
 
         plain = type(self)(run=self.run, threads=self.threads, engine=self.engine)
-        there = is_export(self.run) and find_export(self.run, self.engine) is not None
-        if self != plain or not (there or is_engine_file(self.run)):
+        folder = is_export(self.run) and find_export(self.run, self.engine) is not None
+        if self != plain or not (folder or is_engine_file(self.run)):
             return None
         found: LightModel | None = service("light export")(self.run, self.threads or 0, beam)
         return found

@@ -293,3 +293,8 @@ def name_from(facts: Any) -> str:
     The name changes when any of the facts changes.
     """
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+
+
+def is_engine_file(path: Path) -> bool:
+    """True for the name of a file that ``transduce export --to engine`` writes."""
+    return path.suffix == ".engine" and not path.is_dir()

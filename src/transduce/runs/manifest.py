@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +106,6 @@ def foreign_files(folder: Path) -> list[str]:
 def is_export(folder: Path) -> bool:
     """True if the folder has an export.json. Reads no file."""
     return (folder / MANIFEST).exists()
-
-
-def is_engine_file(path: Path) -> bool:
-    """True for a file of ``transduce export --to engine``. Reads its first bytes."""
-    with path.open("rb") if path.is_file() else BytesIO() as file:
-        return b'{"__metadata__": {"transduce-engine"' in file.read(64)
 
 
 def find_export(run: Path, engine: str | None, precision: str = "float32") -> Path | None:

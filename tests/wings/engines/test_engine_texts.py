@@ -105,7 +105,10 @@ def test_bytes_that_are_no_text_are_repaired() -> None:
     tokenizer = Bytes().learn([])
     engine = engine_with(tokenizer)
     numbers = random.Random(5)
-    rows = [[*(numbers.choice([0xC3, 0xA9, 0xE2, 0x82, 0xF0, 0x9F, 0x41, 0xED, 0xFF]) + 4 for _ in range(9)), 2] for _ in range(40)]
+    rows = [
+        [*(numbers.choice([0xC3, 0xA9, 0xE2, 0x82, 0xF0, 0x9F, 0x41, 0xED, 0xFF]) + 4 for _ in range(9)), 2]
+        for _ in range(40)
+    ]
     found = engine.score_ids([[2]] * len(rows), rows)
     assert [each.best.text for each in found] == [tokenizer.decode(row) for row in rows]
 

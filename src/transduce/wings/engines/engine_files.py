@@ -53,7 +53,10 @@ class EngineModel:
         return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
 
     def answer_texts(self, sources: Sequence[str], batch_size: int = 64) -> list[transduce_engine.Answer]:
-        return _told(lambda: self.engine.answer(sources, self.size, self.nbest, batch_size))
+        answers: list[transduce_engine.Answer] = _told(
+            lambda: self.engine.answer(sources, self.size, self.nbest, batch_size)
+        )
+        return answers
 
     def force(self, rows: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """The targets, ids with EOS, with the model's log-probabilities of their tokens."""

@@ -12,9 +12,7 @@ from transduce.cli.options import Plugins
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
-    to: Annotated[
-        str, typer.Option("--to", help="engine (one file), native, onnx, ctranslate2, or marian.")
-    ] = "onnx",
+    to: Annotated[str, typer.Option("--to", help="engine (one file), native, onnx, ctranslate2, or marian.")] = "onnx",
     out: Annotated[
         Path | None,
         typer.Option(help="The folder, or the file of --to engine; by default RUN/exports/…", metavar="PATH"),

@@ -1,7 +1,7 @@
-"""Writes a run as one file for the engine that needs nothing else (``transduce_engine``). docs/engine.md has the format.
+"""Writes a run as one file for the engine that needs nothing else (``transduce_engine``). docs/engine.md describes it.
 
 The file is a safetensors file, and its header has texts: the model's description as for the native engine, the
-tokenizers, the search, the limits of lines, the settings and the card. Its last tensor is the checksum of all before it.
+tokenizers, the search, the limits of lines, the settings and the card. Its last tensor is the checksum of the rest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from torch import Tensor
 
 import transduce
 from transduce.answers.transducer import Transducer
-from transduce.core import config
 from transduce.core.errors import UserError
-from transduce.core.files import write_file
+from transduce.core.files import is_engine_file, write_file
 from transduce.core.protocols import Model, Search
 from transduce.core.types import Example, Hypothesis
 from transduce.data.tokenizers.storage import TEXT, record_of
@@ -30,7 +29,6 @@ from transduce.runs.run import Run
 from transduce.wings.engines.engine_files import open_file
 from transduce.wings.engines.export.parity import Parity, Quality, check
 from transduce.wings.engines.native.conversion.converting import convert
-from transduce.wings.engines.native.conversion.weights import Weights
 from transduce.wings.engines.transformers import check_value, kind
 
 ENGINE = "the engine in one file"
@@ -52,8 +50,10 @@ def export_engine(
     engine does not have a part of the run, if ``out`` is a folder, or if the outputs differ in float32; then no file is
     written.
     """
-    if out.is_dir():
-        raise UserError(f"{out} is a folder: name a file with --out, such as {out / run.path.name}.engine")
+    if not is_engine_file(out):
+        raise UserError(
+            f"--out {out}: a file whose name ends in .engine was expected, such as {out / run.path.name}.engine"
+        )
     transducer = run.transducer(checkpoint)
     texts = described(run, transducer)
     tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
@@ -64,13 +64,13 @@ def export_engine(
 
 
 def described(run: Run, transducer: Transducer) -> dict[str, str]:
-    """The texts of the header except the model's. Raises UserError for a part of the run that the engine does not have."""
+    """The texts of the header except the model's. Raises UserError for a part of the run that the engine lacks."""
     model, search = run.complete("model", Model), run.complete("search", Search)
     check_model(model)
     check_search(search)
     tokenizers = run.tokenizers
     if not tokenizers.conditional:
-        raise UserError("this run is a language model: the engine in one file answers sources only; predict with the run")
+        raise UserError(f"this run is a language model: {ENGINE} answers sources only; predict with the run")
     sides = {"source": tokenizers.source, "target": tokenizers.target}
     limits = {"max_source_length": transducer.max_source_length, "keeps_empty": transducer.keeps_empty}
     return {
@@ -176,9 +176,7 @@ def file_content(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> byt
 # ---------------------------------------------------------------- the check
 
 
-def _compared(
-    transducer: Transducer, content: bytes, sample: Sequence[Example], precision: str
-) -> Parity | Quality:
+def _compared(transducer: Transducer, content: bytes, sample: Sequence[Example], precision: str) -> Parity | Quality:
     """How the file compares with PyTorch. In float32, raises UserError if outputs differ (``parity.check``)."""
     opened = open_file(content)
     sources = [each.source for each in sample]

@@ -51,8 +51,9 @@ def export_run(
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
     ``path`` is the run directory. ``to`` is "native", "onnx", "ctranslate2", "marian" for Hugging Face's transformers,
-    or "engine": then ``out`` is one file (``export.engine``), by default exports/model.engine of the run. ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run
-    directory; an export in it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
+    or "engine": then ``out`` is one file (``export.engine``), by default exports/model.engine of the run. Otherwise
+    ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run directory; an export in
+    it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
     different sources of the run's validation split. Unless our own searches run the engine, both search greedily.
     Raises UserError if the model cannot be exported, if ``out`` has files that are no part of an export, or if the
     outputs differ (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is
@@ -75,7 +76,9 @@ def export_run(
     if not sample:
         raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
     if to == ONE_FILE:
-        return export_engine(run, run.path / FOLDER / ONE_FILE_NAME if out is None else Path(out), checkpoint, sample, precision)
+        return export_engine(
+            run, run.path / FOLDER / ONE_FILE_NAME if out is None else Path(out), checkpoint, sample, precision
+        )
     folder = run.path / FOLDER / to if out is None else Path(out)
     _check_free(folder)
     found: list[Parity | Quality] = []
