@@ -32,6 +32,10 @@ static inline Integers to_integers(Register x) { return __builtin_convertvector(
 static inline float to_reals(int32_t x) { return static_cast<float>(x); }
 static inline Register to_reals(Integers x) { return __builtin_convertvector(x, Register); }
 
+// The bits of 2^n in float32. Of NaN, n may be any number, so the shift is unsigned.
+static inline int32_t power_bits(int32_t n) { return static_cast<int32_t>(static_cast<uint32_t>(n + 127) << 23); }
+static inline Integers power_bits(Integers n) { return (n + 127) * (1 << 23); }
+
 // e^x for x <= 88: 2^n times a polynomial (Cephes, expf). Smaller than -87 gives about 0. Unlike std::exp, it becomes
 // vector instructions. Of one number or of a register of them.
 template <class Reals>
@@ -49,7 +53,7 @@ static inline Reals exponential(Reals x) {
     y = y * rest + 1.6666665459e-1f;
     y = y * rest + 5.0000001201e-1f;
     y = y * rest * rest + rest + 1.0f;
-    const auto bits = (n + 127) * (1 << 23);
+    const auto bits = power_bits(n);
     Reals power;
     std::memcpy(&power, &bits, sizeof power);
     return y * power;

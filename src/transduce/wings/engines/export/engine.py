@@ -59,7 +59,11 @@ def export_engine(
     tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
     content = file_content(tensors, {"model": json.dumps(notes), **texts})
     compared = _compared(transducer, content, sample, precision)
-    write_file(out, lambda path: path.write_bytes(content))
+
+    def fill(path: Path) -> None:
+        path.write_bytes(content)
+
+    write_file(out, fill)
     return out, compared
 
 
@@ -124,7 +128,7 @@ def tokenizer_notes(tokenizer: Any, side: str) -> dict[str, Any]:
     for form in FORMS:
         for lowercase in (False, True):
             for name, unit in UNITS.items():
-                learned = unit(normalisation=form, lowercase=lowercase).learn(["a"])  # type: ignore[call-arg]
+                learned = unit(normalisation=form, lowercase=lowercase).learn(["a"])
                 if _without_vocabulary(learned.as_json()) == own:
                     found = {"unit": name, "form": form, "lowercase": lowercase}
     return {**found, "size": len(tokenizer), "record": record}
