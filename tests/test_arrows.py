@@ -47,7 +47,7 @@ WINGS: dict[str, set[str]] = {
     "fitting": {"lab", "pages"},
     "engines": {"ctc", "documents", "labels"},
     "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
-    "serving": {"alignment", "combining", "documents", "language", "looking", "pages", "protection"},
+    "serving": {"alignment", "combining", "documents", "engines", "language", "looking", "pages", "protection"},
 }
 """Each wing, a subject of its own, with the wings that it may import. All may import the hall. A wing stands below the
 wings that it is listed in, so there is no circle."""

@@ -64,6 +64,11 @@ class AttentionWeights:
         """
         return {name: _one_head(heads_BHTS, head) for name, heads_BHTS in self.heads.items()}
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of heads of each attention, by its name."""
+        return {name: heads_BHTS.shape[1] for name, heads_BHTS in self.heads.items()}
+
     def chosen(self, choice: AttentionChoice) -> Tensor:
         """[B, T, S]: the chosen attention, at least in float32. If the choice has no name, it is the mean of all
         attentions. ``after`` the last token of T there is no step: it keeps its own.

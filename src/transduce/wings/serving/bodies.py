@@ -61,7 +61,9 @@ class Document(WithTerms):
 
 
 class Predict(Source, WithTerms):
-    """The keys of /predict and /n-best, as for ``transduce predict``. ``protect`` is true, or names kinds of spans."""
+    """The keys of /predict and /n-best, as for ``transduce predict``. ``protect`` is true, or names kinds of spans.
+    With ``pieces``, an answer has its text in pieces, each with the log-probability of its token.
+    """
 
     prefix: str = ""
     required: list[str | list[str]] = []
@@ -73,6 +75,7 @@ class Predict(Source, WithTerms):
     protect: bool | list[str] = False
     phrases: list[str] = []
     figures: str | None = None
+    pieces: bool = False
 
 
 class Pair(Source):
@@ -115,11 +118,24 @@ class Stream(Body):
 
 
 class Attention(Body):
-    """The keys of /attention. Without ``target``, the model's own best output is used."""
+    """The keys of /attention. Without ``target``, the model's own best output is used. ``attention`` is a name of the
+    list in the answer; None is the mean of all.
+    """
 
     source: str = ""
     target: str | None = None
+    attention: str | None = None
     head: Index | None = None
+
+
+class Labels(Body):
+    """The keys of /labels. ``target`` is the label that the effects of words are for, by default the best one.
+    ``place`` is the word of a tagged text whose label they are for.
+    """
+
+    source: str = ""
+    target: str | None = None
+    place: Index | None = None
 
 
 class Tree(Body):

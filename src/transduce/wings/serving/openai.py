@@ -21,7 +21,8 @@ from transduce.wings.serving.events import events
 from transduce.wings.serving.openai_bodies import Chat, Completion, Writing
 from transduce.wings.serving.routes import as_json, schema
 from transduce.wings.serving.service import Service
-from transduce.wings.serving.writing import Pieces, Token, Written, by_sampling, by_search, read_count
+from transduce.wings.serving.tokens import Token
+from transduce.wings.serving.writing import Pieces, Written, by_sampling, by_search, read_count
 
 Choice = Callable[[int, str, str | None], dict[str, Any]]  # from index, text and reason of the end to a value of JSON
 

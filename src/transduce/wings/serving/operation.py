@@ -37,6 +37,12 @@ def operation(app: FastAPI, catalogue: Catalogue, measurements: Measurements, pr
         await catalogue.opened()
         return as_json({"models": [{**each.description, "loaded": each.service is not None} for each in catalogue]})
 
+    @router.get("/card")
+    async def card(model: str | None = None) -> Response:
+        """The model card of a run: what it does, its data, its scores and its limits, in Markdown."""
+        service = await catalogue.find(model)
+        return as_json(await service.desk.call(service.card))
+
     @router.get("/metrics")
     async def metrics() -> Response:
         """Requests, seconds, bytes and queues in Prometheus' text format."""

@@ -24,6 +24,7 @@ from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.documents import Documents, with_terms
 from transduce.wings.serving.events import events
 from transduce.wings.serving.service import Service
+from transduce.wings.serving.tokens import pieces
 from transduce.wings.serving.uploads import shown_source, sources_of
 
 NBEST = 5  # outputs of /n-best
@@ -91,8 +92,8 @@ class Verbs:
             requests = [Request(each, body.prefix, constraints, body.nbest, None, extras) for each in sources]
             requests = with_terms(requests, body, self._limits)
             found = await service.answer(requests, client)
-            if len(found) * (body.nbest or 1) > MANY:
-                return await asyncio.to_thread(_answers, service, found, files)
+            if body.pieces or len(found) * (body.nbest or 1) > MANY:
+                return await asyncio.to_thread(_answers, service, found, files, body.pieces)
             return _answers(service, found, files)
 
     async def nbest(self, body: bodies.Predict, files: Files, client: Client) -> Response:
@@ -208,11 +209,14 @@ def _pairs(service: Service, sources: Sequence[str], targets: Sequence[str]) -> 
     return list(zip(sources, targets, strict=True))
 
 
-def _answers(service: Service, answers: Sequence[Answer], files: Files) -> Response:
+def _answers(service: Service, answers: Sequence[Answer], files: Files, cut: bool = False) -> Response:
+    """``cut`` adds the text of each best output in pieces."""
     found = []
     for number, answer in enumerate(answers, 1):
         source = shown_source(answer.request.source, files)
         values = answer_values(replace(answer, request=replace(answer.request, source=source)) if files else answer)
+        if cut and answer.outputs:
+            values["pieces"] = pieces(service, answer.best)
         warnings = answer.warnings(number)
         found.append({**values, "warnings": warnings} if warnings else values)
     return as_json({"model": service.name, "answers": found})

@@ -7,15 +7,19 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from typing import Any
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import RequestError
-from transduce.core.protocols import Autoregressive, Searching, can
+from transduce.core.protocols import Autoregressive, Chain, Parallel, Searching, can
+from transduce.wings.documents.formats import FORMATS
+from transduce.wings.engines.sharing.kinds import LABELLING
 from transduce.wings.language.completion import Completer
 from transduce.wings.language.completion_search import NextWords, Word
+from transduce.wings.serving.about import about, card_of
 from transduce.wings.serving.desk import Desk
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.scheduler import Scheduler
@@ -62,16 +66,36 @@ class Service:
         languages = self.languages
         return {
             "name": self.name,
+            **about(transducer, None if languages is None else (languages.source, languages.target)),
+            "labels": self.labels,
+            "documents": list(FORMATS) if self._reads() == "text" and self.labels is None else [],
+            "sentences": None if languages is None or find_spec("sentencex") is None else languages.source,
             "reads": self._reads(),
             "rate": getattr(transducer.source_tokenizer, "rate", None),
             "dark_ink": getattr(transducer.source_tokenizer, "inverted", False),
             "writes": "numbers" if transducer.target_tokenizer.numeric else "text",
             "model": model.__name__,
             "search": type(transducer.search).__name__,
+            "beam": getattr(transducer.search, "size", 1),
             "stepwise": can(model, Autoregressive) and not can(model, Searching),
             "source_language": None if languages is None else languages.source,
             "target_language": None if languages is None else languages.target,
         }
+
+    @property
+    def labels(self) -> str | None:
+        """What gets the labels that the run gives: each of the "words" of a text, or the "text" as a whole. None if it
+        gives no labels, or if its engine does not show their probabilities.
+        """
+        transducer, kind = self.transducer, type(self.transducer.model)
+        labelling = transducer.settings.get("search", {}).get("type") in LABELLING
+        if not labelling or can(kind, Searching) or not (can(kind, Chain) or can(kind, Parallel)):
+            return None
+        return "words" if can(kind, Chain) or transducer.token_for_token else "text"
+
+    def card(self) -> dict[str, Any]:
+        """The model card in Markdown, with inputs to try."""
+        return {"model": self.name, "card": card_of(self.name, self.transducer)}
 
     def _reads(self) -> str:
         tokenizer: Any = self.transducer.source_tokenizer

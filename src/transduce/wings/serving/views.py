@@ -1,4 +1,4 @@
-"""The routes that show how a run answers: its attention, and the tree of its beam."""
+"""The routes that show how a run answers: its attention, the tree of its beam, and what speaks for its labels."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from fastapi import Request as HttpRequest
 
 from transduce.core.errors import RequestError
 from transduce.core.protocols import Searching, can
-from transduce.wings.looking.inspection.attention import attention
+from transduce.wings.looking.inspection.attention import AttentionMap, attention
 from transduce.wings.looking.inspection.beams import beam_tree
-from transduce.wings.looking.inspection.signal_attention import signal_attention
+from transduce.wings.looking.inspection.classes import read_classes
+from transduce.wings.looking.inspection.label_posteriors import label_posteriors, place_effects
+from transduce.wings.looking.inspection.signal_attention import SignalAttention, signal_attention
 from transduce.wings.serving import bodies
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.routes import as_json, schema
@@ -52,6 +54,17 @@ def views(catalogue: Catalogue) -> APIRouter:
         with sources_of(service, [body.source], []) as (source,):
             return as_json(await service.desk.call(lambda: _tree(service, source, body)))
 
+    @router.post("/labels", openapi_extra=schema(bodies.Labels))
+    async def labels(request: HttpRequest) -> Response:
+        """The probabilities of the labels of a source, and how much each of its words speaks for a label."""
+        body, files = await bodies.read(request, bodies.Labels)
+        service = await catalogue.find(body.model)
+        limits.check_text("target", body.target or "")
+        if service.labels is None:
+            raise RequestError(f"{service.name} gives no labels that can be looked into: ask /predict")
+        with sources_of(service, [] if files else [body.source], files) as (source, *_):
+            return as_json(await service.desk.call(lambda: _labels(service, source, body)))
+
     return router
 
 
@@ -70,8 +83,7 @@ def _attention(service: Service, source: str, body: bodies.Attention) -> dict[st
         "model": service.name,
         "source": found.source_tokens,
         "target": found.target_tokens,
-        "weights": _rounded(found.mean().tolist()),
-        "attentions": list(found.weights),
+        **_weights(found, body),
     }
 
 
@@ -80,10 +92,33 @@ def _signal_attention(service: Service, source: str, body: bodies.Attention) -> 
     return {
         "model": service.name,
         "target": found.tokens,
-        "weights": _rounded(found.mean().tolist()),
+        **_weights(found, body),
         "boxes": found.boxes_N4.tolist(),
-        "attentions": list(found.weights),
     }
+
+
+def _weights(found: AttentionMap | SignalAttention, body: bodies.Attention) -> dict[str, Any]:
+    """The weights of one attention, or of the mean of all, and what there is to choose from."""
+    if body.attention is not None and body.attention not in found.weights:
+        raise RequestError(f"attention = {body.attention[:60]!r}: there is {', '.join(found.weights)}")
+    chosen_TS = found.mean() if body.attention is None else found.weights[body.attention]
+    return {
+        "weights": _rounded(chosen_TS.tolist()),
+        "attentions": list(found.weights),
+        "heads": [found.heads[name] for name in found.weights],
+    }
+
+
+def _labels(service: Service, source: str, body: bodies.Labels) -> dict[str, Any]:
+    if service.labels == "text":
+        found = read_classes(service.transducer, source, body.target).record()
+        found["classes"] = [{"label": label, "probability": p} for label, p in found["classes"].items()]
+        return {"model": service.name, **found}
+    reading = label_posteriors(service.transducer, source)
+    told: dict[str, Any] = {"model": service.name, **reading.record()}
+    if body.place is not None:
+        told["words"] = [vars(each) for each in place_effects(service.transducer, reading, body.place, body.target)]
+    return told
 
 
 def _tree(service: Service, source: str, body: bodies.Tree) -> dict[str, Any]:

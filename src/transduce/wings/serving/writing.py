@@ -5,29 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from transduce.answers.answer import Output
 from transduce.answers.cuts import LIKELY
 from transduce.answers.request import Request
 from transduce.core.errors import RequestError
-from transduce.core.types import EOS
 from transduce.search.limits import longest_output
 from transduce.wings.language.generation import Generated, Writer
 from transduce.wings.language.generation_search import Generation
 from transduce.wings.serving.routes import Client
 from transduce.wings.serving.service import Service
+from transduce.wings.serving.tokens import Token, tokens_of
 
 CUT = {True: "length", False: "stop"}  # reasons of an end: cut at a limit, or by the model
-
-
-@dataclass(frozen=True)
-class Token:
-    """A token as the text that it adds, the place where this begins in the output, and its log-probability."""
-
-    text: str
-    offset: int
-    log_prob: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +48,7 @@ async def by_search(service: Service, source: str, count: int, log_probs: bool, 
     def written(output: Output) -> Written:
         if log_probs and output.log_prob is None:
             raise RequestError(f"{service.name} gives no log-probabilities: leave out logprobs")
-        tokens = _tokens(service, output.text, output.ids, output.token_log_probs) if log_probs else ()
+        tokens = tokens_of(service, output.text, output.ids, output.token_log_probs) if log_probs else ()
         return Written(
             output.text, CUT[output.cut_at is not None], len(output.tokens), tokens, tuple(answer.warnings(1))
         )
@@ -73,7 +63,7 @@ async def by_sampling(service: Service, prompt: str, how: Generation, log_probs:
     def written(drawn: Generated) -> Written:
         text = drawn.text[len(prompt) :]
         count = token_count(service, text)
-        tokens = _tokens(service, drawn.text, drawn.ids, drawn.token_log_probs, len(prompt)) if log_probs else ()
+        tokens = tokens_of(service, drawn.text, drawn.ids, drawn.token_log_probs, len(prompt)) if log_probs else ()
         return Written(text, CUT[count >= how.length], count, tokens)
 
     return await service.desk.call(lambda: [written(each) for each in writer(prompt)])
@@ -142,26 +132,3 @@ def read_count(service: Service, text: str) -> int:
     tokenizers = service.transducer.tokenizers
     tokenizer = tokenizers.source if service.transducer.conditional else tokenizers.target
     return len(tokenizer.encode([text])[0]) - 1
-
-
-def _tokens(
-    service: Service, text: str, ids: Sequence[int], log_probs: Sequence[float], begin: int = 0
-) -> tuple[Token, ...]:
-    """The tokens of a text from the place ``begin`` on, without its end. The last ``ids`` have ``log_probs``; those
-    before them are the prompt. The texts of the tokens, joined, are the text from ``begin`` on.
-    """
-    decode: Any = service.transducer.tokenizers.target.decode
-    first = len(ids) - len(log_probs)
-    places = [place for place in range(first, len(ids)) if ids[place] != EOS]
-    found, now = [], begin
-    for place in places:
-        end = len(text) if place == places[-1] else max(now, _common(decode(ids[: place + 1]), text))
-        found.append(Token(text[now:end], now - begin, log_probs[place - first]))
-        now = end
-    return tuple(found)
-
-
-def _common(one: str, other: str) -> int:
-    """The number of characters with which both begin."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))

@@ -37,7 +37,7 @@ class Card:
     ``parameters`` is the number of the model's numbers. ``scores`` are of the packed model. ``validation`` has the
     scores that training measured for this checkpoint, and ``effort`` its updates, minutes and target tokens; both may
     be empty. ``address`` is where the run can be loaded from. ``labels`` are those of a classifier or tagger.
-    ``fingerprints`` are those of the data that training read.
+    ``fingerprints`` are those of the data that training read. ``examples`` are inputs to try.
     """
 
     name: str
@@ -50,10 +50,19 @@ class Card:
     address: str = "PATH"
     labels: Sequence[str] = ()
     fingerprints: Fingerprints = field(default_factory=dict)
+    examples: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "\n".join(
-            [*self._front_matter(), *self._use(), *self._model(), *self._data(), *self._scores(), *self._limits()]
+            [
+                *self._front_matter(),
+                *self._use(),
+                *self._examples(),
+                *self._model(),
+                *self._data(),
+                *self._scores(),
+                *self._limits(),
+            ]
         )
 
     def _front_matter(self) -> Iterator[str]:
@@ -74,6 +83,10 @@ class Card:
         yield from ("", "## Use it", "```python", "import transduce", "")
         yield from (f"model = transduce.load({json.dumps(self.address)})", *lines, "```", "```")
         yield from (*commands, f"transduce pull {self.address} --out runs/mine", "```", "")
+
+    def _examples(self) -> Iterator[str]:
+        if self.examples:
+            yield from (EXAMPLES, *(f"- {_plain(each)}" for each in self.examples), "")
 
     def _model(self) -> Iterator[str]:
         model, search = self.settings["model"], self.settings.get("search", {})
@@ -140,6 +153,7 @@ class Card:
         yield from ("", "`transduce pack` wrote this card from the run.", "")
 
 
+EXAMPLES = "## Examples"
 ALWAYS = (
     "The scores hold for the data of this card. On other data the model may do worse.",
     "It can repeat errors and prejudices of its training data.",

@@ -38,6 +38,7 @@ from transduce.runs.layout import (
 from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, digest, foreign_files, is_pack
 from transduce.wings.engines.sharing import kinds
 from transduce.wings.engines.sharing.card import Card, Score, parameters_of
+from transduce.wings.engines.sharing.examples import examples_of
 
 NOT_SCORES = ("step", "steps", "what", "from", "seconds", "tokens", "rank")  # in the state.json of a checkpoint
 OF_THIS_MACHINE = ("cache", "cluster")  # settings of the data
@@ -66,8 +67,8 @@ def pack(
     def fill(folder: Path) -> None:
         copy_run(source, folder, checkpoint)
         scores = () if measure is None else tuple(measure(folder))
-        card = _card(source, folder, scores, address or target.name)
-        (folder / CARD).write_text(str(card), encoding="utf-8", newline="\n")
+        made = card(source, folder, scores, address or target.name)
+        (folder / CARD).write_text(str(made), encoding="utf-8", newline="\n")
         _write_list(folder)
         check_names({path.relative_to(folder).as_posix(): path.stat().st_size for path in _files(folder)}, str(source))
 
@@ -97,7 +98,7 @@ def copy_run(run: Path, folder: Path, checkpoint: Checkpoint) -> None:
     """Copies the files that prediction needs into an empty folder."""
     weights = find_weights(run, checkpoint)
     settings = config.read(run / CONFIG)
-    _write(folder / CONFIG, config.write(_portable(settings)))
+    _write(folder / CONFIG, config.write(portable(settings)))
     for side in ("source", "target"):
         _copy(current_folder(run / TOKENIZERS) / f"{side}.json", folder / TOKENIZERS / f"{side}.json")
     best = folder / CHECKPOINTS / "best"
@@ -137,7 +138,7 @@ def _language_models(value: Any) -> Iterator[str]:
             yield from _language_models(inner)
 
 
-def _portable(settings: config.Table) -> config.Table:
+def portable(settings: config.Table) -> config.Table:
     """The settings without folders of this machine: each absolute path becomes its last part, and paths of runs too."""
     data = {key: value for key, value in settings["data"].items() if key not in OF_THIS_MACHINE}
     changed = {**settings, "data": data}
@@ -161,11 +162,12 @@ def _is_score(key: str, value: Any) -> bool:
     return key not in NOT_SCORES and isinstance(value, (int, float))
 
 
-def _card(run: Path, folder: Path, scores: Sequence[Score], address: str) -> Card:
+def card(run: Path, folder: Path, scores: Sequence[Score], address: str) -> Card:
+    """The card of a run, from the files of its packed ``folder``. A run that is not packed is its own folder."""
     state = read_json(folder / CHECKPOINTS / "best" / STATE)
     return Card(
         run.resolve().name,
-        config.read(folder / CONFIG),
+        portable(config.read(folder / CONFIG)),
         transduce.__version__,
         parameters_of(folder / CHECKPOINTS / "best" / MODEL),
         scores,
@@ -174,6 +176,7 @@ def _card(run: Path, folder: Path, scores: Sequence[Score], address: str) -> Car
         address,
         kinds.labels(config.read(folder / CONFIG), folder / TOKENIZERS / "target.json"),
         _fingerprints(run),
+        examples_of(run),
     )
 
 

@@ -5,7 +5,8 @@ S columns of the source, T target tokens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,12 +32,14 @@ class AttentionMap:
 
     ``weights`` maps the name of each attention in the model, in the order of its layers, to its weights [T, S]. Rows
     sum to 1. Row t belongs to ``target_tokens[t]``, and column s to ``source_tokens[s]``. A column may join several
-    tokens if the encoder merges them. Both sides end with ``</s>``.
+    tokens if the encoder merges them. Both sides end with ``</s>``. ``heads`` has the number of heads of each
+    attention.
     """
 
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
     weights: dict[str, Tensor]
+    heads: Mapping[str, int] = field(default_factory=dict)
 
     def mean(self) -> Tensor:
         """The average [T, S] over the model's attentions."""
@@ -77,6 +80,7 @@ def attention(transducer: Transducer, source: str, target: str | None = None, he
         tuple("".join(pieces[first:behind]) for first, behind in found.columns[0]),
         tuple(transducer.target_tokenizer.tokens(target_ids)),
         {name: weights_BTS[0, : len(target_ids)].float().cpu() for name, weights_BTS in found.weights(head).items()},
+        found.counts,
     )
 
 

@@ -6,6 +6,8 @@ T places of the source, L labels without special tokens.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -23,6 +25,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.metrics.units import columns, padded, shown
 from transduce.wings.labels.search import LabelSearch, label_log_probs
 from transduce.wings.labels.viterbi import Viterbi
+from transduce.wings.looking.inspection.classes import AT_ONCE, WordEffect
 
 FEW = 3  # largest number of labels for a place in the terminal
 LEAST = 0.01  # smallest posterior probability of a label in the terminal
@@ -99,15 +102,7 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
     search: Any = Viterbi() if can(kind, Chain) else LabelSearch()
     (answer,) = with_warnings(transducer.answer([Request(source, target=target)], search))
     row = transducer.read([source])[0].row
-    with transducer.computing():
-        if can(kind, Chain):
-            trellis = cast(Chain, transducer.model).trellis(transducer.padded([row]))
-            log_posterior_TL, count = trellis.posteriors()[0], int(trellis.lengths[0])
-        else:
-            model = cast(Parallel[Any], transducer.model)
-            emission = model.emit(model.start(transducer.padded([row])))
-            log_posterior_TL, count = label_log_probs(model, emission)[0], int(emission.lengths[0])
-    posterior_TL = log_posterior_TL[:count].double().exp().cpu()
+    posterior_TL = _log_posteriors(transducer, [row])[0].exp()
     names = transducer.target_tokenizer.tokens(range(posterior_TL.shape[1]))
     return LabelReading(
         source,
@@ -117,6 +112,55 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
         tuple(names[UNK + 1 :]),
         posterior_TL[:, UNK + 1 :],
     )
+
+
+def _log_posteriors(transducer: Transducer, rows: Sequence[Any]) -> list[Tensor]:
+    """For each row, the logarithms [T, V] of the posterior probabilities of the labels of its places."""
+    with transducer.computing():
+        if can(type(transducer.model), Chain):
+            trellis = cast(Chain, transducer.model).trellis(transducer.padded(rows))
+            log_posterior_NTV, lengths_N = trellis.posteriors(), trellis.lengths
+        else:
+            model = cast(Parallel[Any], transducer.model)
+            emission = model.emit(model.start(transducer.padded(rows)))
+            log_posterior_NTV, lengths_N = label_log_probs(model, emission), emission.lengths
+    both = zip(log_posterior_NTV, lengths_N.tolist(), strict=True)
+    return [log_posterior_TV[:count].double().cpu() for log_posterior_TV, count in both]
+
+
+@torch.inference_mode()
+def place_effects(
+    transducer: Transducer, reading: LabelReading, place: int, label: str | None = None
+) -> list[WordEffect]:
+    """How much each other word of a source speaks for the ``label`` of one place, by default its most probable one:
+    log p(label | source) minus the same without the word, as in ``ClassReading``.
+
+    Empty if the places are not the words of the source. Raises UserError if there is no such place or label.
+    """
+    words = list(re.finditer(r"\S+", reading.source))
+    if not 0 <= place < len(reading.places):
+        raise UserError(f"place = {place}: there are {len(reading.places)}, numbered from 0")
+    chosen = reading.best(place, 1)[0][0] if label is None else label
+    if chosen not in reading.labels:
+        known = ", ".join(sorted(reading.labels))
+        raise UserError(f"target = {chosen[:60]!r} is no label of this model. Known: {known}")
+    if len(words) != len(reading.places):
+        return []
+    column = reading.labels.index(chosen) + UNK + 1
+    others = [number for number in range(len(words)) if number != place]
+    texts = [" ".join(each[0] for at, each in enumerate(words) if at != number) for number in others]
+    rows = [transducer.read([text])[0].row for text in [reading.source, *texts]]
+    found = list[Tensor]()
+    for first in range(0, len(rows), AT_ONCE):
+        found += _log_posteriors(transducer, rows[first : first + AT_ONCE])
+    whole = float(found[0][place, column])
+    effects = [
+        whole - float(without_TV[place - (n < place), column]) for n, without_TV in zip(others, found[1:], strict=True)
+    ]
+    return [
+        WordEffect(words[n][0], words[n].start(), words[n].end(), effect)
+        for n, effect in zip(others, effects, strict=True)
+    ]
 
 
 def places_of(tokenizer: Tokenizer, text: str, row: Any, count: int) -> tuple[str, ...]:

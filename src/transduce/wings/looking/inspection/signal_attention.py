@@ -6,7 +6,8 @@ has a box [4]: left, top, right and bottom as fractions of the signal's width an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -44,7 +45,8 @@ class SignalAttention:
 
     ``source`` is the signal's path and ``text`` the output. ``tokens`` includes the final ``</s>`` if it was written.
     ``weights`` maps the name of each attention in the model, in the order of its layers, to its weights [T, N]. Rows
-    sum to 1. Only a recording has a ``spectrum``, which is drawn instead of the sound.
+    sum to 1. Only a recording has a ``spectrum``, which is drawn instead of the sound. ``heads`` has the number of
+    heads of each attention.
     """
 
     source: str
@@ -53,6 +55,7 @@ class SignalAttention:
     weights: dict[str, Tensor]
     boxes_N4: Tensor
     spectrum: Spectrum | None = None
+    heads: Mapping[str, int] = field(default_factory=dict)
 
     def mean(self) -> Tensor:
         """The average [T, N] over the model's attentions."""
@@ -129,4 +132,5 @@ def signal_attention(
         {name: weights_BTS[0, : len(ids), :real].float().cpu() for name, weights_BTS in found.weights(head).items()},
         found.boxes_BS4[0, :real].float().cpu() if found.boxes_BS4 is not None else torch.zeros(real, 4),
         Spectrum(torch.as_tensor(steps), tuple(reader.tokens(steps))) if reader.spectral else None,
+        found.counts,
     )

@@ -1,6 +1,6 @@
 // A canvas to draw on: with dark ink on bright paper, or the reverse, as the model's pictures have it.
 
-export function drawing(canvas) {
+export function drawing(canvas, drawn) {
   const pen = canvas.getContext("2d");
   let before = null, ink = "#000", paper = "#fff";
   const place = (event) => {
@@ -31,7 +31,11 @@ export function drawing(canvas) {
     line(before, now);
     before = now;
   });
-  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { before = null; });
+  canvas.addEventListener("pointerup", () => {
+    if (before) drawn();
+    before = null;
+  });
+  canvas.addEventListener("pointercancel", () => { before = null; });
   const useInk = (dark) => {
     if (dark === (ink === "#000")) return;
     [ink, paper] = [paper, ink];

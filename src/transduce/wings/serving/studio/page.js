@@ -1,4 +1,6 @@
-// Small functions that make elements.
+// Small functions that make elements and say things.
+
+export const byId = (id) => document.getElementById(id);
 
 export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
@@ -14,7 +16,54 @@ export function svg(name, attributes = {}, ...children) {
   return made;
 }
 
+export function button(text, click, properties = {}) {
+  const made = element("button", { type: "button", ...properties }, text);
+  made.addEventListener("click", click);
+  return made;
+}
+
 // A token as people read it: the mark for a space becomes a space.
 export function shown(token) {
   return token.replaceAll("▁", " ").trim() || (token === "" ? "∅" : "␣");
+}
+
+// A label without the marks of its vocabulary.
+export const plainLabel = (label) => label.replace(/^<(.+)>$/, "$1");
+
+export const percent = (p) => (p < 0.001 ? "< 0.1 %" : `${(100 * p).toFixed(p < 0.1 ? 1 : 0)} %`);
+
+// Tells readers of the screen, and nobody else.
+export function say(text) {
+  byId("said").textContent = text;
+}
+
+export async function copy(text, from) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // a page without TLS has no clipboard of its own
+    const area = element("textarea", { value: text, className: "hidden" });
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    from?.focus();
+  }
+  say("Copied");
+  if (!from) return;
+  from.dataset.done = "Copied";
+  setTimeout(() => delete from.dataset.done, 1500);
+}
+
+export function save(content, name) {
+  const address = URL.createObjectURL(content);
+  element("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+}
+
+// A choice between several values, with its label.
+export function choice(text, options, chosen, changed) {
+  const select = element("select", {}, ...options.map(([value, name]) => element("option", { value }, name)));
+  select.value = chosen;
+  select.addEventListener("change", () => changed(select.value));
+  return element("label", {}, `${text} `, select);
 }

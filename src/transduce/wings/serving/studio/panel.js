@@ -1,239 +1,230 @@
-// One model and its output: words that grow, alternatives of a word, and views.
+// One model: its answer, and what it looks like inside.
 
-import { drawAttention } from "./attention.js";
-import { events, post, upload } from "./client.js";
-import { element } from "./page.js";
+import { drawAttention, keysOf } from "./attention.js";
+import { post, upload } from "./client.js";
+import { drawCode } from "./code.js";
+import { drawLabels } from "./labels.js";
+import { button, byId, choice, copy, element, percent, save, say } from "./page.js";
+import { drawNbest } from "./nbest.js";
+import { drawLegend, drawOutput, wordKeys } from "./output.js";
+import { answers, nextWords, read, requestFor } from "./requests.js";
 import { drawSeries } from "./series.js";
+import { drawSignal } from "./signal.js";
+import { preference } from "./state.js";
 import { drawTree } from "./tree.js";
 
-const MOST = 6; // alternatives
+const VIEWS = { outputs: "Other outputs", attention: "Attention", tree: "Search tree", code: "Use it from code" };
+const FILES = ["picture", "sound", "clip"];
 
 export class Panel {
-  // `models` are what /models tells. `changed` is called when another model is chosen.
-  constructor(models, chosen, changed) {
-    this.models = models;
-    this.root = document.getElementById("panel").content.firstElementChild.cloneNode(true);
+  // `answered`, `viewed` and `failed` are called with the panel; `failed` also with the error. It is true if it shows it.
+  constructor(model, { answered, viewed, failed, link, picture }) {
+    Object.assign(this, { model, answered, viewed, failed, picture, parts: [], tail: "", looked: 0, place: 0, given: { text: "", file: null } });
+    this.root = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.root.querySelector(`.${name}`);
-    this.given = { text: "", file: null };
-    this.prefix = "";
-    this.text = "";
-    this.part("model").append(...models.map((each) => element("option", { value: each.name }, each.name)));
-    this.part("model").value = chosen;
-    this.part("model").addEventListener("change", () => { this.describe(); changed(); });
+    this.inside = element("section", { className: "card inside" });
+    this.output = this.part("output");
+    this.part("copy").addEventListener("click", ({ currentTarget }) => copy(this.text, currentTarget));
+    this.part("share").addEventListener("click", ({ currentTarget }) => copy(link(), currentTarget));
+    this.part("download").addEventListener("click", () => save(new Blob([this.text], { type: "text/plain" }), `${this.model.name}.txt`));
     this.part("restart").addEventListener("click", async () => {
-      await this.goOn("");
-      this.root.querySelector(".word")?.focus();
+      await this.goOn(this.looked, "");
+      this.output.querySelector(".word")?.focus();
     });
-    this.part("close").addEventListener("click", () => this.closeAlternatives());
-    this.root.addEventListener("keydown", (event) => this.key(event));
-    this.view("attention", () => this.attention());
-    this.view("tree", () => this.tree());
+    this.part("close").addEventListener("click", () => this.closeAlternatives(true));
+    this.root.addEventListener("keydown", (event) => (event.key === "Escape" ? this.closeAlternatives(true) : wordKeys(this.output, event)));
     this.describe();
   }
 
-  get model() {
-    return this.models.find((each) => each.name === this.part("model").value);
+  get text() {
+    return this.parts.map((part) => part.before + (part.text ?? "")).join("") + this.tail;
   }
 
   describe() {
-    const { model, search, reads, writes, source_language: from, target_language: to } = this.model;
-    const languages = from ? `, ${from} to ${to}` : "";
-    this.root.setAttribute("aria-label", `Output of ${this.model.name}`);
-    this.part("about").textContent = `${model}, ${search}: reads ${reads}, writes ${writes}${languages}`;
-    const textual = ["text", "numbers"].includes(reads);
-    this.showView("attention", this.model.stepwise && reads !== "nothing");
-    this.showView("tree", this.model.stepwise && textual);
+    const { name, target_language_name: language, target_language: code, title, labels, reads, writes } = this.model;
+    this.root.setAttribute("aria-label", `Output of ${name}`);
+    this.inside.setAttribute("aria-label", `Inside ${name}`);
+    this.part("title").textContent = language ?? (labels ? "Label" : writes === "numbers" ? "Forecast" : reads === "nothing" ? "Text" : "Answer");
+    this.part("title").title = title;
+    if (code) this.output.lang = code;
+    this.output.classList.toggle("one", labels === "text");
+    this.output.dataset.empty = reads === "nothing" || !FILES.includes(reads) ? "The answer appears here while you type." : "The answer appears here.";
   }
 
-  // Answers a new input: {text, file, name}.
+  // Answers a new input {text, file, name}.
   ask(given) {
     this.given = given;
-    return this.goOn("");
+    const { parts, tail } = given.file ? { parts: [{ before: "", source: "" }], tail: "" } : read(this.model, given.text);
+    Object.assign(this, { parts, tail, looked: 0 });
+    return this.run(parts);
   }
 
-  // Answers the same input with an output that begins with `prefix`.
-  async goOn(prefix) {
-    this.prefix = prefix;
+  // Answers one part again, with an output that begins with `prefix`.
+  goOn(number, prefix) {
+    this.parts[number].prefix = prefix;
+    return this.run([this.parts[number]]);
+  }
+
+  async run(parts) {
     this.stop?.abort();
     this.stop = new AbortController();
-    const { signal } = this.stop;
+    const { signal } = this.stop, begun = performance.now();
+    let before = null;
     this.closeAlternatives();
-    this.part("trouble").textContent = "";
-    this.part("series").replaceChildren();
-    this.part("restart").hidden = !prefix;
-    this.write("");
-    if (!this.given.file && !this.given.text.trim() && this.model.reads !== "nothing") return this.refreshViews();
-    this.part("output").setAttribute("aria-busy", "true");
+    this.part("trouble").replaceChildren();
+    this.failed(this, null);
+    this.part("drawn").replaceChildren();
+    for (const part of parts) Object.assign(part, { text: undefined, pieces: [], nbest: [] });
+    this.milliseconds = null;
+    this.write();
+    if (!this.given.file && !this.given.text.trim()) return this.drawInside();
+    this.output.setAttribute("aria-busy", "true");
     try {
-      for await (const text of this.pieces(signal)) this.write(text);
-      await this.refreshViews();
+      for await (const found of answers(this.model, this.given, parts, signal)) {
+        found.forEach((answer, index) => Object.assign(parts[index], { pieces: [], nbest: [], ...answer, source: parts[index].source }));
+        if (this.text !== before) this.milliseconds = performance.now() - begun;
+        before = this.text;
+        this.write();
+      }
+      await this.finish(parts);
     } catch (error) {
-      if (error.name !== "AbortError") this.part("trouble").textContent = error.message;
+      if (error.name !== "AbortError") this.tell(error);
     } finally {
-      if (this.stop.signal === signal) this.part("output").setAttribute("aria-busy", "false");
+      if (this.stop.signal === signal) this.output.setAttribute("aria-busy", "false");
     }
   }
 
-  // The whole text so far, again and again.
-  async *pieces(signal) {
-    const { name, reads, writes, stepwise } = this.model;
-    if (this.given.file) {
-      const { answers } = await upload("predict", this.given.file, this.given.name, { model: name }, signal);
-      yield answers[0].text;
-      return;
-    }
-    if (reads === "nothing") {
-      const prompt = this.prefix || this.given.text;
-      let text = "";
-      const body = { model: name, prompt, echo: true, stream: true, max_tokens: 60, seed: 1 };
-      for await (const event of events("v1/completions", body, signal)) yield (text += event.choices[0].text);
-      return;
-    }
-    const body = { model: name, source: this.given.text, prefix: this.prefix };
-    if (writes === "text" && stepwise) {
-      let text = "";
-      for await (const event of events("stream", body, signal)) yield (text += event.text ?? "");
-      return;
-    }
-    const { answers } = await post("predict", body, signal);
-    yield answers[0].text;
-    if (writes === "numbers") drawSeries(this.part("series"), answers[0]);
+  async finish(parts) {
+    const place = this.part("drawn");
+    if (this.model.writes === "numbers") drawSeries(place, parts[0]);
+    if (this.model.labels) await drawLabels(place, this.model, this.given, this.parts[this.looked]);
+    const told = [...new Set(parts.flatMap((part) => part.warnings ?? []))];
+    const unknown = parts.reduce((sum, part) => sum + (part.unknown?.count ?? 0), 0);
+    if (unknown) told.push(`The model does not know ${unknown === 1 ? "one part" : `${unknown} parts`} of the input (${[...new Set(parts.flatMap((part) => part.unknown?.first ?? []))].slice(0, 5).join(" ")}).`);
+    if (parts.some((part) => part.cut_at)) told.push("An output was cut at the limit of the search.");
+    this.part("trouble").append(...told.map((line) => element("span", { className: "warning" }, line)));
+    say(`Answer: ${this.text}`);
+    this.answered(this);
+    await this.drawInside();
+  }
+
+  tell(error) {
+    if (this.failed(this, error)) return;
+    this.part("trouble").replaceChildren(error.message, " ", button("Try again", () => this.run(this.parts)));
   }
 
   // ------------------------------------------------------------- words
 
-  write(text) {
-    this.text = text;
-    this.part("hint").hidden = !text || this.model.writes !== "text";
-    const words = text.split(/\s+/).filter(Boolean), kept = this.prefix.split(/\s+/).filter(Boolean).length;
-    const place = this.part("output"), before = place.querySelectorAll(".word").length;
-    place.replaceChildren();
-    words.forEach((word, index) => {
-      const button = element("button", { type: "button", className: "word" }, word);
-      button.classList.toggle("kept", index < kept);
-      button.classList.toggle("new", index >= before);
-      button.tabIndex = index ? -1 : 0;
-      button.setAttribute("aria-label", `${word}: show alternatives`);
-      button.addEventListener("click", () => this.alternatives(words, index));
-      place.append(button, " ");
-    });
+  write() {
+    const { engine, writes, name } = this.model, text = this.text;
+    const coloured = drawOutput(this.output, this.parts, this.tail, (part, word) => this.alternatives(part, word));
+    this.output.classList.toggle("coloured", coloured && this.colours);
+    this.part("legend").hidden = !coloured;
+    drawLegend(this.part("legend"), this.colours, (on) => { preference("colours", on); this.write(); });
+    this.part("hint").hidden = !text || writes !== "text" || Boolean(this.model.labels);
+    for (const tool of ["copy", "share", "download"]) this.part(tool).hidden = !text.trim() || (tool === "share" && Boolean(this.given.file));
+    this.part("restart").hidden = !this.parts.some((part) => part.prefix);
+    const time = this.milliseconds === null ? "" : `${this.milliseconds < 995 ? `${Math.round(this.milliseconds)} ms` : `${(this.milliseconds / 1000).toFixed(1)} s`} · `;
+    this.part("facts").textContent = `${time}${engine} · ${name}`;
   }
 
-  // Arrow keys move between words, Escape closes the alternatives.
-  key(event) {
-    if (event.key === "Escape") this.closeAlternatives(true);
-    const words = [...this.root.querySelectorAll(".word")], at = words.indexOf(document.activeElement);
-    const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: words.length - 1 }[event.key];
-    if (at < 0 || to === undefined || !words[to]) return;
-    event.preventDefault();
-    words[at].tabIndex = -1;
-    words[to].tabIndex = 0;
-    words[to].focus();
+  get colours() {
+    return preference("colours") ?? true;
   }
 
-  async alternatives(words, index) {
+  async alternatives(number, index) {
+    if (this.model.labels || this.model.writes !== "text") return;
+    const part = this.parts[number], words = part.text.split(/\s+/).filter(Boolean);
+    const first = this.parts.slice(0, number).reduce((sum, each) => sum + (each.text?.split(/\s+/).filter(Boolean).length ?? 0), 0);
     const before = words.slice(0, index).join(" ");
-    const button = this.root.querySelectorAll(".word")[index];
     this.closeAlternatives();
-    button.setAttribute("aria-expanded", "true");
+    this.looked = number;
+    this.output.querySelectorAll(".word")[first + index].setAttribute("aria-expanded", "true");
     this.part("alternatives").hidden = false;
     this.part("alternatives-title").textContent = before ? `After “${before}”` : "At the beginning";
     this.part("words").replaceChildren(element("li", {}, "…"));
-    let found;
     try {
-      found = await this.nextWords(before);
+      const found = await nextWords(this.model, this.given, part.source, before);
+      this.part("words").replaceChildren(...found.map(({ text, probability }) => {
+        const pick = button(text, async () => {
+          await this.goOn(number, before ? `${before} ${text}` : text);
+          if (document.activeElement === document.body) this.output.querySelectorAll(".word")[first + index]?.focus(); // it had the focus
+        }, { dir: "auto" });
+        if (probability !== undefined) pick.append(element("small", {}, ` ${percent(probability)}`));
+        return element("li", {}, pick);
+      }));
+      this.part("words").querySelector("button")?.focus();
     } catch (error) {
-      this.part("trouble").textContent = error.message;
       this.closeAlternatives();
-      return;
-    }
-    const items = found.map(({ text, probability }) => {
-      const share = probability === undefined ? "" : ` ${(100 * probability).toFixed(1)} %`;
-      const choice = element("button", { type: "button" }, text, element("small", {}, share));
-      choice.addEventListener("click", async () => {
-        await this.goOn(before ? `${before} ${text}` : text);
-        if (document.activeElement === document.body) this.root.querySelectorAll(".word")[index]?.focus(); // it had the focus
-      });
-      return element("li", {}, choice);
-    });
-    this.part("words").replaceChildren(...items);
-    this.part("words").querySelector("button")?.focus();
-  }
-
-  // The most probable next words. If the model cannot tell them, the next words of its best outputs.
-  async nextWords(before) {
-    const { name, reads } = this.model;
-    const source = reads === "nothing" ? {} : { source: this.given.text };
-    try {
-      if (this.given.file) throw new Error("a file has no text to complete");
-      const { answers } = await post("complete", { model: name, prefix: before, k: MOST, ...source });
-      return answers[0].words;
-    } catch {
-      const fields = { model: name, nbest: MOST, prefix: before };
-      const { answers } = this.given.file
-        ? await upload("n-best", this.given.file, this.given.name, fields)
-        : await post("n-best", { ...fields, source: this.given.text });
-      const place = before.split(/\s+/).filter(Boolean).length;
-      const next = answers[0].nbest.map((each) => each.text.split(/\s+/)[place]).filter(Boolean);
-      return [...new Set(next)].map((text) => ({ text }));
+      this.tell(error);
     }
   }
 
   closeAlternatives(back = false) {
     if (this.part("alternatives").hidden) return;
     this.part("alternatives").hidden = true;
-    const open = this.root.querySelector('.word[aria-expanded="true"]');
+    const open = this.output.querySelector('.word[aria-expanded="true"]');
     open?.removeAttribute("aria-expanded");
     if (back) open?.focus();
   }
 
-  // ------------------------------------------------------------- views
+  // ------------------------------------------------------------- inside
 
-  view(name, draw) {
-    const button = this.part(`show-${name}`), place = this.part(name);
-    button.addEventListener("click", async () => {
-      place.hidden = !place.hidden;
-      button.setAttribute("aria-expanded", String(!place.hidden));
-      if (!place.hidden) await this.shown(place, draw);
-    });
-    this.draws = { ...this.draws, [name]: draw };
+  // The views that this model has.
+  get views() {
+    const { stepwise, reads, beam, labels, writes } = this.model;
+    const has = { outputs: beam > 1 && reads !== "nothing" && !labels && writes === "text" && !this.given.file, attention: stepwise && reads !== "nothing", tree: stepwise && !FILES.includes(reads) && reads !== "nothing" && beam > 1, code: true };
+    return Object.keys(VIEWS).filter((name) => has[name]);
   }
 
-  // Shows or hides a view with its button. A model that does not have the view closes it.
-  showView(name, has) {
-    this.part(`show-${name}`).hidden = !has;
-    if (has) return;
-    this.part(name).hidden = true;
-    this.part(`show-${name}`).setAttribute("aria-expanded", "false");
+  show(view) {
+    this.view = view;
+    this.viewed(this);
+    return this.drawInside();
   }
 
-  async refreshViews() {
-    for (const [name, draw] of Object.entries(this.draws)) {
-      if (!this.part(name).hidden) await this.shown(this.part(name), draw);
-    }
+  async drawInside() {
+    const views = this.views, answered = this.text.trim() && this.parts.every((part) => part.text !== undefined);
+    this.inside.hidden = !answered;
+    if (!answered) return;
+    const place = element("div", { className: "view" });
+    const tabs = views.map((name) => button(VIEWS[name], () => this.show(this.view === name ? "" : name), { ariaExpanded: String(this.view === name), className: `show-${name}` }));
+    const again = this.inside.contains(document.activeElement) ? document.activeElement.className : "";
+    const several = this.parts.length > 1 && (this.view && this.view !== "code" || this.model.labels);
+    const sentence = several ? [choice("Part", this.parts.map((part, index) => [String(index), `${index + 1}: ${part.source.slice(0, 40)}`]), String(this.looked), (value) => this.look(Number(value)))] : [];
+    this.inside.replaceChildren(element("div", { className: "row tabs" }, ...tabs, ...sentence), place);
+    if (again) this.inside.getElementsByClassName(again)[0]?.focus();
+    if (views.includes(this.view)) await this.drawView(place);
   }
 
-  async shown(place, draw) {
-    if (!this.text) {
-      place.replaceChildren(element("p", { className: "help" }, "There is no output yet."));
-      return;
-    }
+  async look(number) {
+    this.looked = number;
+    if (this.model.labels) await drawLabels(this.part("drawn"), this.model, this.given, this.parts[number]);
+    await this.drawInside();
+  }
+
+  async drawView(place) {
+    const part = this.parts[this.looked];
     try {
-      await draw();
+      if (this.view === "outputs") drawNbest(place, part, (output) => {
+        Object.assign(part, { text: output.text, pieces: output.text === part.nbest[0].text ? part.pieces : [] });
+        this.write();
+        this.drawInside();
+      });
+      if (this.view === "attention") await this.attention(place, part);
+      if (this.view === "tree") drawTree(place, await post("tree", { model: this.model.name, source: part.source, prefix: part.prefix ?? "" }));
+      if (this.view === "code") drawCode(place, requestFor(this.model, this.given, this.parts), preference("language") ?? "curl", (name) => { preference("language", name); this.drawInside(); });
     } catch (error) {
-      place.replaceChildren(element("p", { className: "help" }, error.message));
+      place.replaceChildren(element("p", { className: "help", role: "alert" }, error.message));
     }
   }
 
-  async attention() {
-    const { name } = this.model;
-    const found = this.given.file
-      ? await upload("attention", this.given.file, this.given.name, { model: name, target: this.text })
-      : await post("attention", { model: name, source: this.given.text, target: this.text });
-    drawAttention(this.part("attention"), found);
-  }
-
-  async tree() {
-    drawTree(this.part("tree"), await post("tree", { model: this.model.name, source: this.given.text, prefix: this.prefix }));
+  async attention(place, part, chosen = "", found = undefined) {
+    const body = { model: this.model.name, target: part.text, ...keysOf(chosen, found) };
+    const now = this.given.file ? await upload("attention", this.given.file, this.given.name, body) : await post("attention", { ...body, source: part.source });
+    const changed = (value) => this.attention(place, part, value, now);
+    if (now.boxes) drawSignal(place, now, await this.picture(this.given.file), chosen, changed);
+    else drawAttention(place, now, chosen, changed);
+    if (found) place.querySelector("select")?.focus();
   }
 }
