@@ -16,6 +16,7 @@ from transduce.data.fingerprints import Fingerprint
 from transduce.training.settings import Settings
 from transduce.wings.engines.sharing import kinds
 from transduce.wings.engines.sharing.card import Card, Score
+from transduce.wings.engines.sharing.examples import examples_of
 from transduce.wings.engines.sharing.packing import pack
 
 
@@ -103,3 +104,11 @@ def test_a_packed_run_has_the_fingerprints_of_its_data(own_run: Path, tmp_path: 
         pack(own_run, tmp_path / "packed")
     (own_run / "checkpoints/last/fingerprints.json").unlink()
     pack(own_run, tmp_path / "packed")
+
+
+def test_a_card_has_the_examples_of_its_run(own_run: Path, tmp_path: Path) -> None:
+    assert examples_of(own_run) == examples_of(None) == ()
+    (own_run / "examples.txt").write_text("a <b> | c\n\nd\n")
+    pack(own_run, tmp_path / "pack")
+    assert "## Examples\n- a &#60;b&#62; &#124; c\n- d\n" in (tmp_path / "pack" / "README.md").read_text()
+    assert examples_of(own_run) == examples_of(tmp_path / "pack") == ("a <b> | c", "d")

@@ -28,6 +28,7 @@ from transduce import api
 from transduce.answers.answer_values import answer_values
 from transduce.core import config
 from transduce.core.errors import UserError
+from transduce.wings.serving.about import card_of
 from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
@@ -210,6 +211,90 @@ def test_health_models_metrics_and_the_page(client: TestClient) -> None:
     assert 'transduce_requests_total{route="/predict",status="400"}' in text
     assert 'transduce_waiting{model="first"} 0.0' in text
     assert "default-src 'self'" in client.get("/").headers["content-security-policy"]
+
+
+def test_models_are_told_in_words_and_have_cards(client: TestClient, model: transduce.Transducer) -> None:
+    told = {each["name"]: each for each in client.get("/models").json()["models"]}
+    assert {name: each["title"] for name, each in told.items()} == {
+        "first": "Text to text",
+        "de-en": "German to English",
+        "language": "Text that goes on",
+        "pictures": "Pictures to text",
+    }
+    kinds = {name: (each["engine"], each["attends"], each["labels"], each["beam"]) for name, each in told.items()}
+    assert kinds == {
+        "first": ("PyTorch", True, None, 2),
+        "de-en": ("PyTorch", True, None, 2),
+        "language": ("PyTorch", False, None, told["language"]["beam"]),
+        "pictures": ("PyTorch", False, None, 1),
+    }
+    assert ".docx" in told["first"]["documents"]
+    assert told["language"]["documents"] == told["pictures"]["documents"] == []
+    card = client.get("/card", params={"model": "first"}).json()["card"]
+    assert "## Data" in card
+    assert str(model.folder.parent) not in card  # no folder of this machine
+    assert client.get("/card", params={"model": "x"}).status_code == 404
+
+
+def test_a_model_in_memory_has_a_card(model: transduce.Transducer) -> None:
+    text = card_of("mine", replace(model, folder=None))
+    assert text.index("# mine") < text.index("## Model")
+
+
+def test_the_pieces_of_an_output(client: TestClient) -> None:
+    (answer,) = client.post("/predict", json={"source": "abc", "pieces": True}).json()["answers"]
+    assert "".join(text for text, _ in answer["pieces"]) == answer["text"]
+    assert [log for _, log in answer["pieces"]] == answer["token_log_probs"][: len(answer["pieces"])]
+    assert "pieces" not in client.post("/predict", json={"source": "abc"}).json()["answers"][0]
+
+
+def test_one_attention_of_several(client: TestClient) -> None:
+    every = client.post("/attention", json={"source": "abc"}).json()
+    assert every["heads"] == [1]
+    one = client.post("/attention", json={"source": "abc", "attention": every["attentions"][0], "head": 0}).json()
+    assert one["weights"] == every["weights"]
+    for body, line in (
+        ({"attention": "x"}, f"attention = 'x': there is {every['attentions'][0]}"),
+        ({"head": 1}, "head = 1: there are 1, numbered from 0"),
+    ):
+        answer = client.post("/attention", json={"source": "abc", **body})
+        assert (answer.status_code, answer.json()["error"]) == (400, line)
+
+
+def test_labels_and_what_speaks_for_them(client: TestClient, tmp_path: Path) -> None:
+    settings = {"training.precision": "float32"}
+    moods = [("good fun", "happy"), ("bad day", "sad")] * 6
+    words = [("the dog barks", "DET NOUN VERB"), ("dogs bark", "NOUN VERB")] * 6
+    found = {
+        "moods": api.train("classification-linear", tmp_path / "moods", settings, moods, device="cpu", progress=False),
+        "tags": api.train("tagging-hmm", tmp_path / "tags", settings, words, device="cpu", progress=False),
+    }
+    with TestClient(application(Catalogue.of(found))) as labelling:
+
+        def labels(**body: Any) -> Any:
+            return labelling.post("/labels", json=body).json()
+
+        told = {each["name"]: (each["labels"], each["title"]) for each in labelling.get("/models").json()["models"]}
+        assert told == {
+            "moods": ("text", "Text: one of 2 labels"),
+            "tags": ("words", "Text: a label for each word"),
+        }
+        reading = labels(model="moods", source="bad day")
+        assert sum(each["probability"] for each in reading["classes"]) == pytest.approx(1)
+        assert all(each["effect"] > 0 for each in reading["words"])
+        assert all(each["effect"] < 0 for each in labels(model="moods", source="bad day", target="happy")["words"])
+        assert "no class" in labels(model="moods", source="bad day", target="grey")["error"]
+        tagged = labels(model="tags", source="the dog barks", place=1)
+        assert [each["label"] for each in tagged["places"]] == ["DET", "NOUN", "VERB"]
+        assert [each["word"] for each in tagged["words"]] == ["the", "barks"]
+        assert "words" not in labels(model="tags", source="the dog barks")
+        assert labels(model="tags", source="the dog", place=2)["error"] == "place = 2: there are 2, numbered from 0"
+        assert "no label of this model" in labels(model="tags", source="the dog", place=1, target="X")["error"]
+    answer = client.post("/labels", json={"source": "abc"})
+    assert (answer.status_code, answer.json()["error"]) == (
+        400,
+        "first gives no labels that can be looked into: ask /predict",
+    )
 
 
 # ------------------------------------------------------------------- uploads

@@ -14,7 +14,8 @@ from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import RequestError
-from transduce.core.protocols import Autoregressive, Chain, Parallel, Searching, can
+from transduce.core.protocols import Autoregressive, Chain, Framewise, Parallel, Searching, can
+from transduce.wings.alignment.attention_weights import WEIGHTS
 from transduce.wings.documents.formats import FORMATS
 from transduce.wings.engines.sharing.kinds import LABELLING
 from transduce.wings.language.completion import Completer
@@ -78,6 +79,7 @@ class Service:
             "search": type(transducer.search).__name__,
             "beam": getattr(transducer.search, "size", 1),
             "stepwise": can(model, Autoregressive) and not can(model, Searching),
+            "attends": self._attends(),
             "source_language": None if languages is None else languages.source,
             "target_language": None if languages is None else languages.target,
         }
@@ -96,6 +98,19 @@ class Service:
     def card(self) -> dict[str, Any]:
         """The model card in Markdown, with inputs to try."""
         return {"model": self.name, "card": card_of(self.name, self.transducer)}
+
+    def _attends(self) -> bool:
+        """True if the run has attention to its source that ``/attention`` can show."""
+        model: Any = self.transducer.model
+        kind = type(model)
+        if (
+            not self.transducer.conditional
+            or can(kind, Searching)
+            or can(kind, Framewise)
+            or not can(kind, Autoregressive)
+        ):
+            return False
+        return any(path.rpartition(".")[2] == WEIGHTS for path, _ in model.named_modules())
 
     def _reads(self) -> str:
         tokenizer: Any = self.transducer.source_tokenizer

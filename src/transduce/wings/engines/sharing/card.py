@@ -150,7 +150,7 @@ class Card:
         lines = sum(each.lines for each in self.fingerprints.get("train", ()))
         yield from ("## Limits", *(f"- {each}" for each in kinds.limits(self.settings, self.labels, lines)))
         yield from (f"- {each}" for each in ALWAYS)
-        yield from ("", "`transduce pack` wrote this card from the run.", "")
+        yield from ("", "transduce wrote this card from the run.", "")
 
 
 EXAMPLES = "## Examples"

@@ -25,7 +25,7 @@ export function keysOf(value, { attentions } = {}) {
 
 export function drawAttention(place, found, chosen, changed) {
   const names = namesOf(found);
-  const tools = names.length > 1 ? [choice("Attention of", names, chosen, changed)] : [];
+  const tools = names.length > 1 ? [choice("Attention of", names, chosen, changed)] : []; // one has nothing to choose
   const picture = lines(found);
   const list = element("ul");
   found.weights.forEach((row, t) => {
@@ -33,7 +33,7 @@ export function drawAttention(place, found, chosen, changed) {
     list.append(element("li", {}, `${shown(found.target[t])}: ${Math.round(100 * row[best])} % on ${shown(found.source[best])}`));
   });
   place.replaceChildren(
-    element("div", { className: "row" }, ...tools),
+    ...tools,
     element("p", { className: "help" }, "Above is what the model reads, below what it writes. Thicker lines are stronger. Point at a word, or tap on it, to see only its lines."),
     element("div", { className: "wide", tabIndex: 0, role: "group", ariaLabel: "Attention lines" }, picture),
     element("details", {}, element("summary", {}, "In words"), list),

@@ -60,10 +60,13 @@ export function save(content, name) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
+let choices = 0;
+
 // A choice between several values, with its label.
 export function choice(text, options, chosen, changed) {
   const select = element("select", {}, ...options.map(([value, name]) => element("option", { value }, name)));
   select.value = chosen;
+  select.id = `choice-${(choices += 1)}`;
   select.addEventListener("change", () => changed(select.value));
-  return element("label", {}, `${text} `, select);
+  return element("span", { className: "field" }, element("label", { htmlFor: select.id }, text), " ", select);
 }

@@ -172,8 +172,8 @@ export class Panel {
 
   // The views that this model has.
   get views() {
-    const { stepwise, reads, beam, labels, writes } = this.model;
-    const has = { outputs: beam > 1 && reads !== "nothing" && !labels && writes === "text" && !this.given.file, attention: stepwise && reads !== "nothing", tree: stepwise && !FILES.includes(reads) && reads !== "nothing" && beam > 1, code: true };
+    const { stepwise, attends, reads, beam, labels, writes } = this.model;
+    const has = { outputs: beam > 1 && reads !== "nothing" && !labels && writes === "text" && !this.given.file, attention: attends, tree: stepwise && !FILES.includes(reads) && reads !== "nothing" && beam > 1, code: true };
     return Object.keys(VIEWS).filter((name) => has[name]);
   }
 

@@ -24,7 +24,7 @@ export function drawSignal(place, found, picture, chosen, changed) {
     said.textContent = `${percent(most)} on the part from ${left} to ${right} % across and ${top} to ${bottom} % down.`;
   };
   place.replaceChildren(
-    element("div", { className: "row" }, ...(names.length > 1 ? [choice("Attention of", names, chosen, changed)] : [])),
+    ...(names.length > 1 ? [choice("Attention of", names, chosen, changed)] : []),
     element("p", { className: "help" }, "Choose a token to see where the model looks while it writes it."),
     element("div", { className: "row" }, ...tokens), image, said);
   show(0);

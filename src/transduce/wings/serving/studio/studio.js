@@ -32,10 +32,8 @@ async function start() {
     problem(error);
     return;
   }
-  const given = remembered();
-  if (given.model && !named(given.model)) problem({ message: `The link is for the model ${given.model}, which is not served here.` });
   byId("model").replaceChildren(...options(state.models));
-  restore(given);
+  restore(remembered());
   byId("choice").hidden = byId("desk").hidden = false;
 }
 
@@ -44,6 +42,7 @@ const options = (models) => models.map((each) => element("option", { value: each
 // Shows a state: {model, text, with, view}.
 function restore({ model, text = "", with: other, view = "" }) {
   byId("source").value = text;
+  problem(model && !named(model) ? { message: `The link is for the model ${model}, which is not served here.` } : null);
   choose(named(model)?.name ?? state.models[0].name, other, view);
 }
 
@@ -56,7 +55,7 @@ function choose(name, other = "", view = state.panels[0]?.view ?? "") {
   const alike = state.models.filter((each) => each.reads === model.reads && each.name !== name);
   byId("compare").replaceChildren(element("option", { value: "" }, "no other model"), ...options(alike));
   byId("compare").value = alike.some((each) => each.name === other) ? other : "";
-  byId("compare-label").hidden = !alike.length;
+  byId("compare-field").hidden = !alike.length;
   state.panels = [name, byId("compare").value].filter(Boolean).map((each) => panelOf(named(each), view));
   byId("outputs").replaceChildren(...state.panels.map((panel) => panel.root));
   byId("insides").replaceChildren(...state.panels.map((panel) => panel.inside));
