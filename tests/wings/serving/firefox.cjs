@@ -114,6 +114,9 @@ async function main() {
     await page.waitForSelector("#record[aria-pressed=false]");
     await wait(() => /\d m?s ·/.test(document.querySelector(".facts").textContent));
     done("microphone");
+  } catch (error) {
+    done(`shown: ${await text("#input").catch(() => "")}`);
+    throw error;
   } finally {
     await browser.close();
   }
