@@ -28,7 +28,7 @@ from transduce.metrics.bins import Bin
 from transduce.metrics.significance import Interval
 from transduce.runs.layout import ASKED, MEASURED, foreign_files
 from transduce.runs.lock import locked, wait_until_free
-from transduce.wings.lab.sweeps import measurement, picture, processes, table
+from transduce.wings.lab.sweeps import curves, measurement, picture, processes, results_page, table
 from transduce.wings.lab.sweeps.grid import SweepCell, SweepGrid, Variant, shared, values
 from transduce.wings.lab.sweeps.measurement import Conditions, Measurement
 from transduce.wings.lab.sweeps.question import OtherQuestionError, Question, ask
@@ -386,7 +386,7 @@ def test_the_page_says_what_was_asked_and_what_is_missing(results: SweepResults,
 
 
 def test_the_csv_has_every_run(results: SweepResults) -> None:
-    table.write(results)
+    results_page.write(results)
     rows = list(csv.DictReader((results.out / "results.csv").read_text().splitlines()))
     assert [(row["variant"], row["seed"]) for row in rows[:2]] == [("encoder.width=8", "1"), ("encoder.width=8", "2")]
     assert (rows[0]["model.encoder.width"], float(rows[0]["exact"]), float(rows[0]["search_seconds"])) == (
@@ -418,20 +418,36 @@ def test_a_picture_of_both_panels(results: SweepResults, monkeypatch: pytest.Mon
     monkeypatch.setattr(picture, "_lengths", lambda *arguments: (drawn.append(arguments), original(*arguments)))
     picture.draw(results)
     assert colors(results.out / "results.png") > 20
-    ((ax, curves, _),) = drawn
-    assert curves[0] == [(2.5, 86.0), (7.0, 76.0)]  # of the best, the mean over its seeds
-    assert len(ax.lines) == 3
-    assert "(mean and range of up to 2 seeds)" in ax.figure.axes[0].get_title(loc="left"), "one of three has one"
+    ((axes, lines, _, _),) = drawn
+    assert lines[0] == [(2.5, 86.0), (7.0, 76.0)]  # of the best, the mean over its seeds
+    panels = [ax for ax in axes if ax.get_visible()]
+    assert [len(ax.lines) for ax in panels] == [3, 3, 3], "the own curve, and the others behind it"
+    assert len({ax.get_title(loc="left") for ax in panels}) == 3
+    whole = axes[0].figure.figure.get_axes()
+    assert "(mean and range of up to 2 seeds)" in whole[0].get_title(loc="left"), "one of three has one"
     assert "![widths](results.png)" in table.page(results)
 
 
 def test_the_labels_leave_out_what_all_share() -> None:
-    assert picture._labels(["m-de-en-lstm", "m-de-en-gru"]) == ["lstm", "gru"]
-    assert picture._labels(["alone-here"]) == ["alone-here"]
+    assert curves.short_names(["m-de-en-lstm", "m-de-en-gru"]) == ["lstm", "gru"]
+    assert curves.short_names(["alone-here"]) == ["alone-here"]
     looks = {tuple(look.values()) for look in picture._looks(16)}
     assert len(looks) == 16
     assert len({color for color, *_ in looks}) == 8
     assert len({(mark, line) for _, mark, line in looks}) == 2  # those who see no colours tell half of them apart
+
+
+def test_the_page_has_every_variant_numbers_to_sort_by_and_a_true_sentence(results: SweepResults) -> None:
+    results_page.write(results)
+    text = (results.out / "results.html").read_text()
+    for row in results.rows:
+        assert row.variant.name in text
+        assert f'data-value="{row.score(results.metrics[0]).mean!r}"' in text
+    best, *others = curves.short_names([row.variant.name for row in results.rows])
+    assert f"{best} is best by " in text
+    reversed_ = replace(results, rows=tuple(reversed(results.rows)))
+    assert results_page.summary(reversed_).startswith(f"{others[-1]} is best by "), "it follows the ranking"
+    assert results_page.summary(replace(results, rows=())) == "Nothing is finished."
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:

@@ -12,15 +12,18 @@ from transduce.metrics.base import metric
 from transduce.metrics.error_breakdown import error_breakdown
 from transduce.metrics.error_rates import ErrorRate
 from transduce.metrics.significance import Interval
+from transduce.metrics.units import columns
 from transduce.wings.fitting.growth import Growth
 from transduce.wings.fitting.mixtures import Choice, Validation
 from transduce.wings.fitting.rounds import Trials
 from transduce.wings.pages import drawing
 from transduce.wings.pages.drawing import Drawing
-from transduce.wings.pages.markup import Markup, element, table
+from transduce.wings.pages.markup import Markup, element, scrolling, table
 from transduce.wings.pages.page import document, section, write
+from transduce.wings.pages.placement import Box, label_boxes
 
 MARKDOWN, PAGE = "report.md", "report.html"
+LETTER = 6.9  # pixels: the width of a letter
 SHOWN = 8  # most frequent errors of a kind
 
 
@@ -90,7 +93,7 @@ class Report:
         )
         before = [section(fact.heading, _listed(fact.lines)) for fact in self.facts]
         after = [section(fact.heading, _listed(fact.lines)) for fact in self.after]
-        return document(self.title, self.summary, *before, tried, *after)
+        return document(self.title, f"chosen by {self.metric}", *before, tried, *after, summary=self.summary)
 
     def write(self, folder: Path) -> None:
         write(folder / MARKDOWN, self.markdown())
@@ -174,7 +177,7 @@ def _listed(lines: Sequence[str]) -> Markup:
 
 def _picture(found: Sequence[Row], name: str) -> Markup:
     """The score of each model against the time of an output, on a logarithmic axis."""
-    width, height, left, bottom = 640.0, 260.0, 60.0, 40.0
+    width, height, left, bottom = 900.0, 340.0, 60.0, 40.0
     times = [math.log10(max(row.seconds, 1e-6)) for row in found]
     scores = [row.score for row in found]
     ends = (min(times) - 0.2, max(times) + 0.6), (min(scores), max(scores))
@@ -197,9 +200,14 @@ def _picture(found: Sequence[Row], name: str) -> Markup:
             if ends[0][0] <= time <= ends[0][1]:
                 x, _ = place(time, ends[1][0])
                 parts.append(drawing.text(x, height - bottom + 16, f"{1000 * digit * 10**power:g}"))
-    for row, time in zip(found, times, strict=True):
-        x, y = place(time, row.score)
-        parts.append(drawing.box(x - 4, y - 4, 8, 8, style="fill: var(--ink)"))
-        parts.append(drawing.text(x + 10, y + 4, f"{row.name} {row.score:.2f}"))
+    points = [place(time, row.score) for row, time in zip(found, times, strict=True)]
+    names = [f"{row.name} {row.score:.2f}" for row in found]
+    page = Box(left, 0, width - left, height - bottom)
+    boxes = label_boxes(points, [LETTER * columns(each) for each in names], 14, 8, page)
+    for (x, y), name_of, label in zip(points, names, boxes, strict=True):
+        dot = drawing.box(x - 4, y - 4, 8, 8, style="fill: var(--blue)")
+        parts.append(element("g", element("title", name_of), dot))
+        if label is not None:  # it would hide another one; the mouse and the table tell it
+            parts.append(drawing.text(label.x, label.y + label.height / 2, name_of))
     about = f"{name} of each model against its time for an output"
-    return element("div", Drawing(width, height, about, parts).inline(), class_="wide")
+    return scrolling(Drawing(width, height, about, parts).inline(), about)

@@ -42,8 +42,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "")
         for first, *rest in rows
     ]
     above = [element("caption", caption)] if caption else []
-    inside = element("table", *above, element("thead", *cells), element("tbody", *body))
-    return element("div", inside, class_="wide")
+    return scrolling(element("table", *above, element("thead", *cells), element("tbody", *body)), caption or "table")
+
+
+def scrolling(inside: Markup, about: str) -> Markup:
+    """A table or drawing that scrolls if it is too wide. A shadow at its edge then tells so, and the keyboard reaches
+    it. ``about`` names it for screen readers.
+    """
+    return element("div", inside, class_="wide", tabindex="0", role="group", aria_label=about)
 
 
 def _escaped(text: str) -> str:

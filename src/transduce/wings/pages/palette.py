@@ -20,6 +20,7 @@ LIGHT = {
     "grey": "#868e96",
     "blue-wash": "#dbe6ff",
     "orange-wash": "#fde2d4",
+    "shadow": "#9aa5b1",
 }
 DARK = {
     "ink": "#e4e7eb",
@@ -37,6 +38,7 @@ DARK = {
     "grey": "#a5aeb8",
     "blue-wash": "#26386b",
     "orange-wash": "#5a3320",
+    "shadow": "#6b7785",
 }
 
 INK, FAINT, RULE, PAPER = (LIGHT[name] for name in ("ink", "faint", "rule", "paper"))

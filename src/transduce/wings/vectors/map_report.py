@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
+from transduce.metrics.units import columns
 from transduce.wings.pages.drawing import Drawing, path, text
-from transduce.wings.pages.markup import Markup, element
+from transduce.wings.pages.markup import Markup, element, scrolling
 from transduce.wings.pages.page import document, notes, section
+from transduce.wings.pages.placement import Box, label_boxes
 from transduce.wings.vectors.representations.maps import Map
 
 SIDE, MARGIN, KEY = 620, 16, 22  # pixels: the plane, around it, a line of the key
 HUES = ("blue", "orange", "green", "red", "violet", "ochre", "teal", "grey")
 NAMED = 40  # texts are written beside the points up to this number of points
 CUT = 30  # characters of a text beside a point
+LETTER, HIGH = 6.2, 13  # pixels: the width of a letter, the height of a text
 SHAPES = (
     "m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",  # a circle
     "m-4.5 -4.5h9v9h-9z",  # a square
@@ -31,21 +35,22 @@ STYLE = "\n".join(
 
 def map_page(found: Map, title: str) -> str:
     """The text of an HTML page with the map. The mouse shows the text of a point. There are no scripts."""
-    told = ["Near points are similar vectors."]
+    told = list[str]()
     if found.explained is not None:
         told = [f"The plane keeps {100 * found.explained:.1f} % of the variance."]
     elif found.method in ("tsne", "umap"):
         told.append("Distances between groups mean little, and another seed gives another map.")
-    drawn = element("div", drawing(found).inline(), class_="wide")
-    return document(
-        title, f"{len(found.texts):,} points by {found.method}", section("Map", drawn, notes(*told)), style=STYLE
-    )
+    drawn = scrolling(drawing(found).inline(), "the map")
+    named = Counter(label for label in found.labels if label)
+    counted = f"{len(found.texts):,} points" + (f" with {len(named)} labels" if named else "")
+    about, shown = f"by {found.method}", section("Map", drawn, notes(*told))
+    return document(title, about, shown, style=STYLE, summary=f"{counted}; near points are similar vectors.")
 
 
 def drawing(found: Map) -> Drawing:
     """The points with their texts as tooltips, and a key of the labels. The eight most frequent labels have colours of
     their own up to the seventh, and four shapes in turn; all others share the last. A map of at most 40 points has the
-    texts beside them.
+    texts beside them, as far as there is room.
     """
     labels = [label for label, _ in Counter(found.labels).most_common()]
     hues = {label: min(number, len(HUES) - 1) for number, label in enumerate(labels)}
@@ -57,14 +62,23 @@ def drawing(found: Map) -> Drawing:
     for label, sentence, (x, y) in zip(found.labels, found.texts, places_N2.tolist(), strict=True):
         told = element("title", f"{sentence} ({label})" if label else sentence)
         parts.append(_point(x, high - y, hues[label], told))
-        if len(found.texts) <= NAMED:
-            short = sentence if len(sentence) <= CUT else f"{sentence[: CUT - 1]}…"
-            parts.append(text(x + 8, high - y, short, class_="name"))
     key = _key(labels, hues, high) if labels != [""] else []
-    room = 8 * CUT if len(found.texts) <= NAMED else 0
-    return Drawing(
-        round(max(wide + room, 200)), round(high + KEY * len(key) / 2 + MARGIN), "a map of vectors", parts + key
-    )
+    room = LETTER * CUT if len(found.texts) <= NAMED else 0
+    width = max(wide + room, 200)
+    if len(found.texts) <= NAMED:
+        parts += _names(found.texts, [(x, high - y) for x, y in places_N2.tolist()], Box(0, 0, width, high))
+    return Drawing(round(width), round(high + KEY * len(key) / 2 + MARGIN), "a map of vectors", parts + key)
+
+
+def _names(texts: Sequence[str], points: Sequence[tuple[float, float]], page: Box) -> list[Markup]:
+    """The texts beside their points. A text that would hide another one or a point is left out: the mouse tells it."""
+    short = [each if len(each) <= CUT else f"{each[: CUT - 1]}…" for each in texts]
+    boxes = label_boxes(points, [LETTER * columns(each) for each in short], HIGH, 8, page)
+    return [
+        text(box.x, box.y + box.height / 2, each, class_="name")
+        for each, box in zip(short, boxes, strict=True)
+        if box is not None
+    ]
 
 
 def _key(labels: list[str], hues: dict[str, int], below: float) -> list[Markup]:

@@ -77,7 +77,7 @@ def sweep(
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     print(tables.table(results))
-    typer.echo(f"{results.out / 'results.md'}", err=True)
+    typer.echo(f"{results.out / 'results.html'}", err=True)
     recorded.keep(lambda command: record_sweep(command, results))
     if results.unfinished:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from transduce.metrics.base import meaning
 from transduce.metrics.significance import LEVEL
 from transduce.wings.lab.comparison import Comparison
 from transduce.wings.lab.reports import passages
+from transduce.wings.lab.reports.summaries import comparison_summary
 from transduce.wings.pages.markup import Markup, element, table
 from transduce.wings.pages.page import document, notes, section
 
@@ -29,7 +30,8 @@ def comparison_page(found: Comparison, source: passages.Source = str) -> str:
         pair, names = [systems[name] for name in tested], [found.display_names[name] for name in tested]
         cards = passages.cards(passages.changed(pair[0], pair[1]), found.examples, pair, names, source)
         parts.append(section(f"Most changed between {names[0]} and {names[1]}", passages.LEGEND, cards))
-    return document(title, f"{found.corpus}: {len(found.examples):,} examples", *parts, style=STYLE + passages.STYLE)
+    about, style = f"{found.corpus}: {len(found.examples):,} examples", STYLE + passages.STYLE
+    return document(title, about, *parts, style=style, summary=comparison_summary(found))
 
 
 def differences(found: Comparison) -> Markup:

@@ -15,6 +15,7 @@ from transduce.metrics.error_breakdown import ErrorBreakdown
 from transduce.metrics.units import shown
 from transduce.wings.lab.comparison import Comparison
 from transduce.wings.lab.reports import comparison, figures, passages
+from transduce.wings.lab.reports.summaries import evaluation_summary
 from transduce.wings.pages import page
 from transduce.wings.pages.markup import Markup, element, table
 from transduce.wings.pages.page import document, notes, section
@@ -57,7 +58,8 @@ def evaluation_page(results: SystemResults, against: Comparison | None = None, s
         cards = passages.cards(numbers, examples, [system], ["output"], source)
         parts.append(section(heading, passages.LEGEND, cards))
     told = f"{results.corpus}: {len(examples):,} examples{took}"
-    return document(f"Evaluation of {system.name}", told, *parts, style=STYLE)
+    summary = evaluation_summary(results, against)
+    return document(f"Evaluation of {system.name}", told, *parts, style=STYLE, summary=summary)
 
 
 BARS = "All bars begin at 0 and are of one scale; the line across the end of a bar is its 95 % interval."

@@ -9,6 +9,7 @@ from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.significance import Interval
 from transduce.wings.pages.drawing import Drawing, box, line, text
+from transduce.wings.pages.legend import scale
 from transduce.wings.pages.markup import Markup, element, table
 
 SIDE, ROOM = 220, 48  # pixels: the side of a reliability curve, and the margin for its labels
@@ -49,7 +50,8 @@ def bars(
         [label, _bar(value, interval, axis), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
         for label, value, interval, count in zip(labels, values, intervals, counts, strict=True)
     ]
-    return element("div", table(["group", "", measured, "examples"], rows, title), class_="bars")
+    head = ["group", f"{axis[0]:.3g} to {axis[1]:.3g}", measured, "examples"]
+    return element("div", table(head, rows, title), class_="bars")
 
 
 def _bar(value: float, interval: Interval | None, axis: tuple[float, float]) -> Markup:
@@ -79,7 +81,8 @@ def confusions(found: LabelBreakdown) -> Markup:
     shaded = [
         [name, *(_shaded(found, row, label) for label in labels)] for row, (name, *_) in zip(labels, rows, strict=True)
     ]
-    return element("div", table(head, shaded), class_="matrix")
+    darkest = scale("none", "all of a row: right in blue, wrong in orange")
+    return element("div", darkest, table(head, shaded), class_="matrix")
 
 
 def _shaded(found: LabelBreakdown, row: str, label: str) -> Markup:

@@ -17,7 +17,7 @@ SHOWN = 10  # cards of each kind
 Source = Callable[[str], str]  # how a card shows a source: the text itself, or the signal in a file
 
 STYLE = """
-.card { background: var(--card); border-radius: 6px; padding: .7rem 1rem; margin: .7rem 0; }
+.card { background: var(--card); border-radius: 6px; padding: .7rem 1rem; }
 .card h3 { font-size: .85rem; font-weight: 400; margin: 0; color: var(--faint); }
 .card dl { display: grid; grid-template-columns: fit-content(11rem) minmax(0, 1fr); gap: .15rem 1rem; margin: 0; }
 @media (max-width: 40rem) { .card dl { grid-template-columns: fit-content(5.5rem) minmax(0, 1fr); } }
@@ -106,7 +106,7 @@ def cards(
             rows.append(_row(name, marked))
         heading = element("h3", f"example {number + 1}")
         made.append(element("article", heading, element("dl", *rows), class_="card"))
-    return joined(made)
+    return element("div", *made, class_="cards")
 
 
 def _row(name: str, text: str) -> Markup:

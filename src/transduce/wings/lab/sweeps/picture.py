@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from itertools import cycle, islice
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from transduce.metrics.base import metric
-from transduce.wings.lab.sweeps.grid import shared
+from transduce.wings.lab.sweeps.curves import by_length, short_names
 from transduce.wings.lab.sweeps.results import ResultRow, SweepResults
 from transduce.wings.lab.sweeps.table import PICTURE
 from transduce.wings.pages.palette import FAINT, HUES, INK, PAPER, RULE
@@ -18,7 +16,7 @@ from transduce.wings.pages.plots import figure, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HIGH = 0.34  # inches per row
+HIGH, PANEL = 0.34, 1.3  # inches: of a row, of a small curve
 MARKS = {"o": "-", "s": "--", "^": ":"}  # line styles
 
 
@@ -31,22 +29,26 @@ def draw(results: SweepResults) -> None:
     rows = [row for row in results.rows if name is not None and row.score(name).values]
     if name is None or not rows:
         return
-    curves = [_curve(row, name) for row in rows]
+    curves = [by_length(row, name) for row in rows]
     bent = any(len(curve) > 1 for curve in curves)
-    drawn = figure(11 if bent else 6.5, max(3.6, 1.5 + HIGH * len(rows)))
-    axes = drawn.subplots(1, 2 if bent else 1, squeeze=False)[0]
+    across = min(len(rows), 3 if len(rows) > 4 else 2)
+    down = -(-len(rows) // across)
+    high = max(3.6, 1.5 + HIGH * len(rows), 1.1 + PANEL * down if bent else 0.0)
+    drawn = figure(12 if bent else 6.5, high)
     looks = _looks(len(rows))
-    _scores(axes[0], rows, name, looks)
-    if bent:
-        found = results.measurements[0]
-        _lengths(axes[1], curves, looks)
-        axes[1].set_xlabel(f"{found.length_unit} in the source", color=FAINT)
-        title = f"{name} by the length of the source, marked as on the left"
-        axes[1].set_title(title, loc="left", fontsize=11, color=INK)
+    parts: Any = drawn.subfigures(1, 2) if bent else (drawn, None)
+    left, right = parts
+    axes: Any = left.subplots()
+    _scores(axes, rows, name, looks)
+    if right is not None:
+        unit = results.measurements[0].length_unit
+        _lengths(list(right.subplots(down, across, squeeze=False, sharex=True, sharey=True).flat), curves, looks, rows)
+        right.supxlabel(f"{unit} in the source; the other variants are grey", color=FAINT, fontsize=9)
+        right.suptitle(f"{name} by the length of the source", x=0.02, ha="left", fontsize=11, color=INK)
     less = "" if metric(name).higher_is_better else ", less is better"
     fewest, most = (extreme(len(row.cells) for row in rows) for extreme in (min, max))
     over = "one seed" if most == 1 else f"mean and range of {'up to ' * (fewest < most)}{most} seeds"
-    axes[0].set_title(f"{name} on {results.measurements[0].split}{less} ({over})", loc="left", fontsize=11, color=INK)
+    axes.set_title(f"{name} on {results.measurements[0].split}{less} ({over})", loc="left", fontsize=11, color=INK)
     save(drawn, results.out / PICTURE)
 
 
@@ -62,27 +64,31 @@ def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict
         ax.annotate(
             f"{score.mean:.1f}", (score.high, y), (8, 0), textcoords="offset points", va="center", fontsize=9, color=INK
         )
-    ax.set_yticks(range(len(rows)), _labels([row.variant.name for row in rows]), parse_math=False)
+    ax.set_yticks(range(len(rows)), short_names([row.variant.name for row in rows]), parse_math=False)
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.margins(x=0.14)
     _plain(ax, "x")
 
 
-def _lengths(ax: Axes, curves: Sequence[Sequence[tuple[float, float]]], looks: Sequence[dict[str, Any]]) -> None:
-    """One line per variant, with the colour and the mark of its row."""
-    for curve, look in reversed(list(zip(curves, looks, strict=True))):  # the best is drawn last, on top
-        ax.plot(*zip(*curve, strict=True), **look, linewidth=1.8, markersize=5, markeredgecolor=PAPER)
-    _plain(ax, "both")
-
-
-def _curve(row: ResultRow, name: str) -> list[tuple[float, float]]:
-    """For each group of sources, shortest first: the mean length and the mean score over the variant's seeds."""
-    points: dict[float, list[float]] = defaultdict(list)
-    for found in row.cells.values():
-        for each in found.lengths:
-            if name in each.scores:
-                points[each.mean].append(each.scores[name])
-    return [(length, fmean(scores)) for length, scores in sorted(points.items())]
+def _lengths(
+    axes: Sequence[Axes],
+    curves: Sequence[Sequence[tuple[float, float]]],
+    looks: Sequence[dict[str, Any]],
+    rows: Sequence[ResultRow],
+) -> None:
+    """A panel for each variant, with the colour and the mark of its row. The other curves are grey behind it, so no
+    curve hides another one.
+    """
+    for place, (ax, name) in enumerate(zip(axes, short_names([row.variant.name for row in rows]), strict=False)):
+        for other, curve in enumerate(curves):
+            if other != place and curve:
+                ax.plot(*zip(*curve, strict=True), color=RULE, linewidth=1)
+        if curves[place]:
+            ax.plot(*zip(*curves[place], strict=True), **looks[place], linewidth=1.8, markersize=4)
+        ax.set_title(name, loc="left", fontsize=8, color=INK, parse_math=False)
+        _plain(ax, "both")
+    for ax in axes[len(rows) :]:
+        ax.set_visible(False)
 
 
 def _looks(count: int) -> list[dict[str, Any]]:
@@ -91,11 +97,6 @@ def _looks(count: int) -> list[dict[str, Any]]:
     """
     looks = [{"color": hue, "marker": mark, "linestyle": line} for mark, line in MARKS.items() for hue in HUES]
     return list(islice(cycle(looks), count))
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """The names without their common prefix."""
-    return [name.removeprefix(f"{shared(names)}-") for name in names]
 
 
 def _plain(ax: Axes, grid: Any) -> None:

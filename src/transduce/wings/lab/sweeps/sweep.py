@@ -33,7 +33,7 @@ from transduce.wings.lab.sweeps.measurement import Conditions, Measurement, comm
 from transduce.wings.lab.sweeps.picture import draw
 from transduce.wings.lab.sweeps.question import OtherQuestionError, Question, ask
 from transduce.wings.lab.sweeps.results import SweepResults, collect
-from transduce.wings.lab.sweeps.table import write
+from transduce.wings.lab.sweeps.results_page import write
 from transduce.wings.records.changes import differing_settings
 
 log = logging.getLogger("transduce.sweep")

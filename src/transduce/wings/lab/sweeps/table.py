@@ -7,7 +7,6 @@ import io
 from collections.abc import Callable, Iterable
 
 from transduce.core.config.errors import shown
-from transduce.core.files import write_text
 from transduce.metrics.base import metric
 from transduce.wings.lab.sweeps.grid import SweepGrid
 from transduce.wings.lab.sweeps.measurement import Measurement
@@ -15,6 +14,7 @@ from transduce.wings.lab.sweeps.results import ResultRow, Spread, SweepResults
 from transduce.wings.records.changes import PLACES
 
 PICTURE = "results.png"
+Cell = tuple[str, float | None]
 NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
     ("updates", lambda each: each.updates, ",.0f"),
     ("training tokens/s", lambda each: each.tokens_per_second, ",.0f"),
@@ -22,13 +22,6 @@ NUMBERS: tuple[tuple[str, Callable[[Measurement], float], str], ...] = (
     ("greedy, ms", lambda each: 1000 * each.greedy_seconds, ".1f"),
 )
 """The columns beside scores and parameters: title, value to average over seeds, number format."""
-
-
-def write(results: SweepResults) -> None:
-    """Writes results.md and results.csv into the sweep's folder, and replaces older ones."""
-    results.out.mkdir(parents=True, exist_ok=True)
-    for name, text in (("results.md", page(results)), ("results.csv", runs(results))):
-        write_text(results.out / name, text)
 
 
 # ----------------------------------------------------------------------- page
@@ -57,23 +50,35 @@ def table(results: SweepResults) -> str:
     """
     if not results.rows:
         return "Nothing is finished."
+    head, rows = cells(results)
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *([text for text, _ in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cells(results: SweepResults) -> tuple[list[str], list[list[Cell]]]:
+    """The head and the rows of the table. Each cell has its text and, for a number, the number; None for a name and for
+    a number that is missing.
+    """
     names = results.metrics
     known = [(title, of, form) for title, of, form in NUMBERS if any(map(of, results.measurements))]  # 0: not measured
     chosen_by = None if _on_validation(results) else results.ranked_by
     head = ["", *_column(chosen_by), *names, "seeds", "parameters", *(title for title, _, _ in known)]
-    cells = (
-        [
-            row.variant.name,
-            *([written(row.spread(lambda each: each.validation[chosen_by]))] if chosen_by else []),
-            *(written(row.score(name)) for name in names),
-            str(len(row.cells)),
-            _parameters(row.spread(lambda each: each.parameters).mean),
-            *(format(row.spread(of).mean, form) for _, of, form in known),
-        ]
-        for row in results.rows
-    )
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *cells]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    rows = []
+    for row in results.rows:
+        spreads = [row.spread(lambda each: each.validation[chosen_by])] if chosen_by else []
+        spreads += [row.score(name) for name in names]
+        parameters = row.spread(lambda each: each.parameters).mean
+        means = [(row.spread(of).mean, form) for _, of, form in known]
+        rows.append(
+            [
+                (row.variant.name, None),
+                *((written(spread), spread.mean if spread.values else None) for spread in spreads),
+                (str(len(row.cells)), float(len(row.cells))),
+                (_parameters(parameters), parameters),
+                *((format(mean, form), mean) for mean, form in means),
+            ]
+        )
+    return head, rows
 
 
 def _column(chosen_by: str | None) -> list[str]:
@@ -122,29 +127,31 @@ def _unfinished(results: SweepResults) -> list[str]:
 
 
 def _notes(results: SweepResults) -> str:
+    return "\n".join(f"- {note}" for note in told(results))
+
+
+def told(results: SweepResults) -> list[str]:
+    """Notes about the table: where it was measured, what ranks, and under which conditions."""
     found = results.measurements
     if not found:
-        return ""
+        return []
     splits = sorted({f"{each.split} ({each.examples:,} examples)" for each in found})
     signatures = sorted({f"{name}: `{text}`" for each in found for name, text in each.signatures.items() if text})
     worst = [name for name in results.metrics if not metric(name).higher_is_better]
-    return "\n".join(
-        f"- {note}"
-        for note in (
-            f"Measured on {' and '.join(splits)} with each run's own search. {_ranking(results)}"
-            + (f" Lower is better for {', '.join(worst)}." if worst else ""),
-            _of_seeds(results.rows),
-            "Training tokens/s: target tokens without padding, the median of each run's log."
-            + (
-                " Milliseconds: for one sentence of the split searched in batches of 64, text in to text out."
-                if any(each.search_seconds for each in found)
-                else ""
-            ),
-            *(f"{'; '.join(_conditions(found))}.",),
-            *dict.fromkeys(line for each in found for line in each.concerns),
-            *signatures,
-        )
-    )
+    return [
+        f"Measured on {' and '.join(splits)} with each run's own search. {_ranking(results)}"
+        + (f" Lower is better for {', '.join(worst)}." if worst else ""),
+        _of_seeds(results.rows),
+        "Training tokens/s: target tokens without padding, the median of each run's log."
+        + (
+            " Milliseconds: for one sentence of the split searched in batches of 64, text in to text out."
+            if any(each.search_seconds for each in found)
+            else ""
+        ),
+        *(f"{'; '.join(_conditions(found))}.",),
+        *dict.fromkeys(line for each in found for line in each.concerns),
+        *signatures,
+    ]
 
 
 def _ranking(results: SweepResults) -> str:

@@ -23,33 +23,43 @@ LARGE = 4000  # cells: a larger map has small cells, which are drawn row by row
 LEVELS = 16  # shades of a large map
 TOLD = 5  # weights that a row of a large map tells
 
-STYLE = "svg .cell { fill: var(--blue); } svg .link { stroke: var(--blue); stroke-width: 2; }"
+STYLE = """
+svg .cell { fill: var(--blue); } svg .ground { fill: none; stroke: var(--rule); }
+svg .link { stroke: var(--blue); stroke-width: 2; }
+"""
 
 
-def heat_map(source: Sequence[str], target: Sequence[str], weights_TS: Tensor) -> Drawing:
+def heat_map(source: Sequence[str], target: Sequence[str], weights_TS: Tensor, small: bool = False) -> Drawing:
     """A grid with source tokens across and target tokens down; a darker cell has a larger weight. Weights below 0.01
     are not drawn. The mouse shows the weight of a cell.
 
     A source that is written from right to left stands in this order. If there are more than 4,000 cells, there are 16
-    shades, and the mouse shows the five largest weights of a row: a title for each cell would fill the file.
+    shades, and the mouse shows the five largest weights of a row: a title for each cell would fill the file. A
+    ``small`` map has no words beside it, and a frame.
     """
     large = len(source) * len(target) > LARGE
     size = 14 if large else 24
+    size = size // 2 if small else size
     if from_right(source):
         source, weights_TS = source[::-1], weights_TS.flip(1)
-    left = 12 + LETTER * max(map(columns, target), default=1)
-    above = 12 + LETTER * 0.8 * max(map(columns, source), default=1)
+    left = 1 if small else 12 + LETTER * max(map(columns, target), default=1)
+    above = 1 if small else 12 + LETTER * 0.8 * max(map(columns, source), default=1)
     parts = [
         text(0, 0, token, transform=f"translate({left + size * (s + 0.5):.4g} {above - 6:.4g}) rotate(-55)")
         for s, token in enumerate(source)
+        if not small
     ]
     for t, (token, row) in enumerate(zip(target, weights_TS.tolist(), strict=True)):
         y = above + size * t
-        parts.append(text(left - 6, y + size / 2, token, text_anchor="end"))
+        if not small:
+            parts.append(text(left - 6, y + size / 2, token, text_anchor="end"))
         drawn = _row if large else _cells
         parts += drawn(token, source, row, left, y, size)
     right = LETTER * 0.6 * max(map(columns, source[-3:]), default=1)
     whole = left + size * len(source) + right, above + size * len(target) + 6
+    if small:
+        whole = 1 + size * len(source), 1 + size * len(target)
+        parts.insert(0, box(0.5, 0.5, whole[0] - 1, whole[1] - 1, class_="ground"))
     return Drawing(*whole, "attention: rows are written, columns are read", parts)
 
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from transduce.wings.looking.inspection.cells import CellTrace
 from transduce.wings.looking.inspection.tracking import Tracking
 from transduce.wings.pages.drawing import Drawing, box, text
+from transduce.wings.pages.legend import scale
 from transduce.wings.pages.markup import element, joined, table
 from transduce.wings.pages.page import document, section
 
@@ -37,7 +38,9 @@ def cells_page(found: CellTrace, unit: int, tracking: Tracking | None = None) ->
     ):
         letters = "".join(letter for letter, _ in group)
         spans.append(element("span", letters, class_=shade, title=value) if shade else joined([letters]))
-    parts = [section(found.name(unit), element("div", *spans, class_="read", dir="auto"))]
+    largest = max((abs(float(each)) for each in values), default=0.0)
+    key = scale(f"-{largest:.2f}", f"+{largest:.2f}", "blue", "orange")
+    parts = [section(found.name(unit), key, element("div", *spans, class_="read spread", dir="auto"))]
     if tracking is not None:
         rows = [(found.name(each), f"{correlation:+.3f}") for each, correlation in tracking.units]
         told = (
@@ -47,8 +50,12 @@ def cells_page(found: CellTrace, unit: int, tracking: Tracking | None = None) ->
         )
         about = element("p", told)
         parts.append(section(f"Units that follow {tracking.name}", about, table(("unit", "correlation"), rows)))
-    scale = "Blue: positive, orange: negative; the darkest is the unit's largest absolute value."
-    return document("What a unit follows", scale, *parts, style=STYLE)
+    told = "Blue: positive, orange: negative; the darkest is the unit's largest absolute value."
+    summary = ""
+    if tracking is not None:
+        name, correlation = tracking.units[0]
+        summary = f"{found.name(name)} follows {tracking.name} best, with a correlation of {correlation:+.2f}."
+    return document("What a unit follows", told, *parts, style=STYLE, summary=summary)
 
 
 LINES, WIDE, HIGH = 40, 8.5, 20  # lines of a drawing; pixels of a character

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from transduce.metrics.significance import LEVEL
 from transduce.wings.lab.reports import passages
 from transduce.wings.looking.examination.findings import Case, Difference, Examination, Finding
 from transduce.wings.pages.markup import Markup, element, joined, table
@@ -22,7 +23,27 @@ def examination_page(found: Sequence[Examination], apart: Sequence[Difference] =
         reasons = [f"{name} is left out: {why}" for name, why in each.left_out.items()]
         parts.append(section(heading, _table(each.findings), notes(*reasons), *map(_cases, each.findings)))
     title = "Examination of " + " and ".join(each.name for each in found)
-    return document(title, f"{found[0].examples:,} examples", *parts, style=passages.STYLE)
+    told = " ".join([*map(_summary, found), *_differing(apart, found)])
+    return document(title, f"{found[0].examples:,} examples", *parts, style=passages.STYLE, summary=told)
+
+
+def _summary(found: Examination) -> str:
+    """A sentence about the most frequent odd behaviour of a model."""
+    odd = [finding for finding in found.findings if finding.cases]
+    if not odd:
+        return f"Nothing odd was found in {found.name}."
+    most = max(odd, key=lambda finding: finding.rate)
+    return (
+        f"The most frequent finding in {found.name}: {most.name}, in {100 * most.rate:.1f} % of {most.of:,} ("
+        f"{most.meaning}). {len(odd)} of {len(found.findings)} kinds of odd behaviour occur."
+    )
+
+
+def _differing(apart: Sequence[Difference], found: Sequence[Examination]) -> list[str]:
+    real = [each.one.name for each in apart if each.p < LEVEL]
+    if not apart:
+        return []
+    return [f"The models differ by more than chance in: {', '.join(real)}." if real else "The models do not differ."]
 
 
 def _table(findings: Sequence[Finding]) -> Markup:
@@ -55,7 +76,7 @@ def _cases(finding: Finding) -> Markup:
     if not finding.cases:
         return Markup("")
     summary = element("summary", f"{finding.name}: {min(SHOWN, len(finding.cases))} of {len(finding.cases):,} cases")
-    return element("details", summary, *map(_card, finding.cases[:SHOWN]))
+    return element("details", summary, element("div", *map(_card, finding.cases[:SHOWN]), class_="cards"))
 
 
 def _card(case: Case) -> Markup:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,14 @@ from transduce.metrics.units import columns, shown
 from transduce.wings.looking.inspection.heads import HeadRole
 from transduce.wings.looking.inspection.pruning import Importance
 from transduce.wings.looking.inspection.unattended import Unattended
+from transduce.wings.looking.reports.head_names import layer_names
 from transduce.wings.pages.drawing import Drawing, box, line, path, text
-from transduce.wings.pages.markup import Markup, element, table
+from transduce.wings.pages.legend import scale
+from transduce.wings.pages.markup import Markup, element, scrolling, table
 from transduce.wings.pages.page import document, section
 
 CELL, WIDE, LETTER = 30, 96, 7.6  # pixels: the height and the width of a head, the width of a letter
+ROW = 24  # pixels of the line above the heads
 PLOT = (420, 220)  # pixels of the curve
 KINDS = {
     "source": "Self-attention of the encoder",
@@ -51,13 +55,15 @@ class HeadsReport:
 def heads_page(found: HeadsReport) -> str:
     """The text of an HTML page. The mouse shows the figures of a head. There are no scripts."""
     told = (
-        "A row is an attention, a column a head. The darker, the fewer tokens it looks at. Rest on a head for figures."
+        "The darker a head, the fewer tokens it looks at. Rest on it for figures and for its name in the model, which "
+        "counts from 0."
     )
+    key = scale("looks at all tokens alike", "at one token")
     parts = []
     for kind, heading in KINDS.items():
         roles = [role for role in found.roles if role.kind == kind]
         if roles:
-            parts.append(section(heading, element("p", told, class_="faint"), _wide(grid(roles))))
+            parts.append(section(heading, element("p", told, class_="faint"), key, _wide(grid(roles))))
     if found.unattended is not None:
         tokens = [(shown(token), str(count), str(every)) for token, count, every in found.unattended.most_frequent()]
         about = element("p", found.unattended.lines()[0].partition(":")[0], class_="faint")
@@ -69,40 +75,61 @@ def heads_page(found: HeadsReport) -> str:
         drawn = table(("silenced", found.curve.metric), scores)
         parts.append(section("Without heads", about, _wide(curve(found.curve)), drawn))
     if found.importance is not None:
+        layers = layer_names(dict.fromkeys(one.head[0] for one in found.importance))
         each = [
-            (name, str(head), f"{one.gradient:.4f}", f"{one.alone:+.4f}")
+            (f"{layers.get(name, name)}, head {head + 1}", f"{one.gradient:.4f}", f"{one.alone:+.4f}")
             for one in found.importance
             for name, head in [one.head]
         ]
         drawn = element(
             "details",
             element("summary", "least important first"),
-            table(("attention", "head", "gradient", "loss alone"), each),
+            table(("head", "gradient", "loss alone"), each),
         )
         parts.append(section("Importance", drawn))
-    return document(f"Heads of {found.name}", f"{found.pairs:,} pairs, targets forced", *parts, style=STYLE)
+    measured = f"{found.pairs:,} pairs, targets forced"
+    return document(f"Heads of {found.name}", measured, *parts, style=STYLE, summary=_summary(found))
+
+
+def _summary(found: HeadsReport) -> str:
+    """How many heads follow a rule, and how many tokens no head attends."""
+    roles = Counter(role.role for role in found.roles)
+    some = ", ".join(f"{count} {role}" for role, count in roles.most_common() if role != "none")
+    told = f"{len(found.roles) - roles['none']} of {len(found.roles)} heads follow a simple rule"
+    told = f"{told}: {some}." if some else f"{told}."
+    if found.curve is not None and len(found.curve.points) > 1:
+        count, score = found.curve.points[len(found.curve.points) // 2]
+        told += f" Without {count} of {found.curve.heads} heads, {found.curve.metric} is {score:.1f} instead of "
+        told += f"{found.curve.points[0][1]:.1f}."
+    return told
 
 
 def grid(roles: Sequence[HeadRole]) -> Drawing:
     """A row for each attention and a square for each of its heads, with its role. A head without a role has the rule
     that it follows most often, and how often. A darker square has less entropy.
     """
-    names = list(dict.fromkeys(role.attention for role in roles))
-    left = 12 + LETTER * max(map(columns, names))
-    parts = []
+    layers = layer_names(dict.fromkeys(role.attention for role in roles))
+    names = list(layers)
+    left = 12 + LETTER * max(map(columns, layers.values()))
+    count = 1 + max(role.head for role in roles)
+    parts = [
+        text(left + WIDE * (head + 0.5) - 1, ROW / 2, f"head {head + 1}", text_anchor="middle", class_="role")
+        for head in range(count)
+    ]
     for role in roles:
-        x, y = left + WIDE * role.head, CELL * names.index(role.attention)
+        x, y = left + WIDE * role.head, ROW + CELL * names.index(role.attention)
         told = (
-            f"{role.name}: {role.role}; entropy {role.entropy:.2f}, largest weight {role.peak:.2f}, "
+            f"{layers[role.attention]}, head {role.head + 1} ({role.name}): {role.role}; entropy {role.entropy:.2f}, "
+            f"largest weight {role.peak:.2f}, "
             f"{100 * role.at_offset:.0f} % at place {role.offset:+d}, rarest token {100 * role.rarest:.0f} %, "
             f"end {100 * role.end:.0f} %"
         )
         square = box(x, y, WIDE - 2, CELL - 2, class_="head", fill_opacity=f"{0.75 * (1 - min(1.0, role.entropy)):.3f}")
         label = text(x + WIDE / 2 - 1, y + CELL / 2 - 1, _told(role), text_anchor="middle", class_="role")
         parts.append(element("g", element("title", told), square, label))
-    parts += [text(left - 6, CELL * (row + 0.5) - 1, name, text_anchor="end") for row, name in enumerate(names)]
-    width = left + WIDE * (1 + max(role.head for role in roles))
-    return Drawing(width, CELL * len(names), "heads by attention, with their roles", parts)
+    for row, name in enumerate(layers.values()):
+        parts.append(text(left - 6, ROW + CELL * (row + 0.5) - 1, name, text_anchor="end"))
+    return Drawing(left + WIDE * count, ROW + CELL * len(names), "heads by layer, with their roles", parts)
 
 
 def _told(role: HeadRole) -> str:
@@ -138,4 +165,4 @@ def curve(found: Curve) -> Drawing:
 
 
 def _wide(drawn: Drawing) -> Markup:
-    return element("div", drawn.inline(), class_="wide")
+    return scrolling(drawn.inline(), drawn.about)

@@ -11,7 +11,7 @@ from transduce.core.types import Derivation, Hypothesis
 from transduce.metrics.units import columns, shown
 from transduce.wings.looking.inspection.tree import Node, SearchTree, branches, parents_first
 from transduce.wings.pages.drawing import Drawing, path, text
-from transduce.wings.pages.markup import Markup, element, table
+from transduce.wings.pages.markup import Markup, element, joined, scrolling, table
 from transduce.wings.pages.page import document, foreign, notes, section
 
 ROW, LETTER, GAP = 26, 7.9, 46  # pixels: between rows, the width of a letter, between columns
@@ -20,7 +20,7 @@ SMALL = 0.86  # the width of a letter of a note, in letters of a label
 
 STYLE = """
 fieldset { border: 0; padding: 0; margin: 0; min-width: 0; } legend { float: left; margin-right: .8rem; }
-label { display: inline-block; margin-right: 1.2rem; } .view { overflow-x: auto; display: none; margin-top: 1rem; }
+label { display: inline-block; margin-right: 1.2rem; } .view { display: none; margin-top: 1rem; }
 .tree:has(#kept:checked) .kept, .tree:has(#all:checked) .all { display: block; }
 svg .node { font: 13px ui-monospace, "DejaVu Sans Mono", monospace; } svg .score { font-size: 11px; }
 svg .pruned text, svg .recombined text { fill: var(--faint); } svg .best text { fill: var(--blue); font-weight: 600; }
@@ -92,8 +92,8 @@ def page(tree: SearchTree, pruned: bool = False, story: Story = BEAM) -> str:
             _choice("kept", story.kept, not pruned),
             _choice("all", story.every, pruned),
         ),
-        element("div", *_view(kept, story.limit), class_="view kept"),
-        element("div", *_view(tree.root, story.limit), class_="view all"),
+        element("div", scrolling(joined(_view(kept, story.limit)), "the tree"), class_="view kept"),
+        element("div", scrolling(joined(_view(tree.root, story.limit)), "the whole tree"), class_="view all"),
         class_="tree",
     )
     summary = element("summary", "the tree as text")
@@ -105,7 +105,21 @@ def page(tree: SearchTree, pruned: bool = False, story: Story = BEAM) -> str:
         section("The tree", element("p", story.told, class_="faint"), drawn, lines),
         style=STYLE,
         heading=foreign(tree.source),
+        summary=_summary(tree, kept),
     )
+
+
+def _summary(tree: SearchTree, kept: Node) -> str:
+    """The best output, the next one, and how much the search kept."""
+    count, every = len(parents_first(kept)) - 1, len(parents_first(tree.root)) - 1
+    told = f"The search made {every:,} hypotheses and kept {count:,}."
+    if not tree.texts:
+        return told
+    told = f"The best output is “{tree.texts[0]}”. {told}"
+    if len(tree.hypotheses) > 1:
+        apart = tree.hypotheses[0].score - tree.hypotheses[1].score
+        told += f" The next output, “{tree.texts[1]}”, has a score that is {apart:.2f} lower."
+    return told
 
 
 def svg(tree: SearchTree, pruned: bool = False, story: Story = BEAM) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from transduce.core.finite import readable
 from transduce.metrics.units import shown
 from transduce.wings.looking.inspection.sentence import SentenceReading, Step
 from transduce.wings.looking.reports import attention_drawings, gates, search_tree
 from transduce.wings.looking.reports.attention_drawings import heat_map, links
+from transduce.wings.looking.reports.head_names import layer_names
 from transduce.wings.pages.direction import from_right
 from transduce.wings.pages.drawing import Drawing
-from transduce.wings.pages.markup import Markup, element, table
+from transduce.wings.pages.legend import scale
+from transduce.wings.pages.markup import Markup, element, scrolling, table
 from transduce.wings.pages.page import document, foreign, section
 
 STYLE = """
@@ -27,7 +31,20 @@ def sentence_page(readings: Sequence[SentenceReading]) -> str:
     parts = [part for reading in readings for part in _sections(reading, len(readings) > 1)]
     style = STYLE + attention_drawings.STYLE + gates.STYLE + search_tree.STYLE
     text, source = readings[0].text, readings[0].source
-    return document(text, foreign(source), *parts, style=style, heading=foreign(text))
+    told = " ".join(map(_summary, readings))
+    return document(text, foreign(source), *parts, style=style, heading=foreign(text), summary=told)
+
+
+def _summary(reading: SentenceReading) -> str:
+    """The probability of the output, and the token that the model was least sure of."""
+    least = min(reading.steps, key=lambda step: step.probability)
+    whole = 100 * math.prod(step.probability for step in reading.steps)
+    others = [token for token, _ in least.runners if token != least.token]
+    instead = f"; {shown(others[0])} would be the next choice" if others else ""
+    return (
+        f"{reading.name} gives this output a probability of {readable(whole, 2)} %. It was least sure of "
+        f"{shown(least.token)}: {_percent(least.probability)} %{instead}."
+    )
 
 
 def _sections(reading: SentenceReading, several: bool) -> list[Markup]:
@@ -55,10 +72,11 @@ def _sections(reading: SentenceReading, several: bool) -> list[Markup]:
             _details(f"{each.name}: {', '.join(each.gates) or 'no gates'}", gates.drawing(each))
             for each in reading.cells
         ]
-        made.append(section(f"Cells over time{after}", element("p", told, class_="faint"), *drawn))
+        key = scale("gate shut", "open", "teal"), scale("unit negative", "positive", "blue", "orange")
+        made.append(section(f"Cells over time{after}", element("p", told, class_="faint"), *key, *drawn))
     if reading.tree is not None:
         kept = search_tree.drawing(reading.tree.root.without_pruned()).inline()
-        made.append(section(f"Search{after}", element("div", kept, class_="wide")))
+        made.append(section(f"Search{after}", scrolling(kept, "the tree of the search")))
     return made
 
 
@@ -86,7 +104,8 @@ def _attention(reading: SentenceReading) -> list[Markup]:
     target = [shown(step.token) for step in reading.steps]
     mean_TS = reading.mean()
     parts = [
-        element("p", "Rows are written, columns are read; a row sums to 1. The mean of all heads:", class_="faint")
+        element("p", "Rows are written, columns are read; a row sums to 1. The mean of all heads:", class_="faint"),
+        scale("weight 0", "1"),
     ]
     parts += [_wide(heat_map(source, target, mean_TS)), _details("as lines", links(source, target, mean_TS))]
     if reading.words is not None:
@@ -95,12 +114,28 @@ def _attention(reading: SentenceReading) -> list[Markup]:
         parts.append(
             _details("merged to words, as lines", links(of_words.source, of_words.target, of_words.weights_VW))
         )
-    entropies = reading.entropies()
-    for name, heads_HTS in reading.heads.items():
-        for head, weights_TS in enumerate(heads_HTS):
-            label = f"{name}, head {head}: entropy {entropies[name][head]:.2f}"
-            parts.append(_details(label, heat_map(source, target, weights_TS)))
-    return parts
+    return [*parts, *_heads(reading, source, target)]
+
+
+def _heads(reading: SentenceReading, source: Sequence[str], target: Sequence[str]) -> list[Markup]:
+    """A small map for each head, all of one size, with the names of people: "layer 1, head 1"."""
+    entropies, layers = reading.entropies(), layer_names(reading.heads)
+    drawn = [
+        element(
+            "figure",
+            element(
+                "figcaption",
+                f"{layers[name]}, head {head + 1}",
+                element("small", f" entropy {entropies[name][head]:.2f}"),
+                title=f"{name}, --head {head}",
+            ),
+            heat_map(source, target, weights_TS, small=True).inline(),
+        )
+        for name, heads_HTS in reading.heads.items()
+        for head, weights_TS in enumerate(heads_HTS)
+    ]
+    told = "Each head alone, with the rows and columns of the map above. Entropy: 0 is one token, 1 all alike."
+    return [element("p", told, class_="faint"), element("div", *drawn, class_="spread")]
 
 
 def _details(label: str, drawn: Drawing) -> Markup:
@@ -108,4 +143,4 @@ def _details(label: str, drawn: Drawing) -> Markup:
 
 
 def _wide(drawn: Drawing) -> Markup:
-    return element("div", drawn.inline(), class_="wide")
+    return scrolling(drawn.inline(), drawn.about)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,7 +13,7 @@ from transduce.metrics.edit_distance import Alignment, Edit, EditTable, Kind
 from transduce.metrics.units import columns, shown
 from transduce.wings.looking.reports.distance import drawing
 from transduce.wings.looking.reports.distance.terminal import GAP, prices
-from transduce.wings.pages.markup import Markup, element, joined
+from transduce.wings.pages.markup import Markup, element, joined, scrolling
 from transduce.wings.pages.page import document, foreign, section, write
 
 LISTED = 50  # most alignments on a page
@@ -57,18 +58,26 @@ def page(table: EditTable[Any]) -> str:
     source, target = _joined(table.source), _joined(table.target)
     return document(
         f"{source} → {target}",
-        f"edit distance {table.distance:g}",
+        alignments,
         section(
             "The table",
             element("p", READ, class_="faint"),
-            element("div", drawing.drawing(table).inline(), class_="wide"),
+            scrolling(drawing.drawing(table).inline(), "the table"),
             *_key(table),
         ),
         section("The rule that filled it", _rule(table), element("p", RULE, class_="faint")),
         section(alignments, _listed(islice(table.alignments(), LISTED)), *more),
         style=drawing.STYLE + STYLE,
+        summary=f"The edit distance is {table.distance:g}: {_edits(table)}.",
         heading=joined([foreign(source), " → ", foreign(target)]),
     )
+
+
+def _edits(table: EditTable[Any]) -> str:
+    """The edits of the first optimal alignment, counted by kind: "2 substitute, 1 insert"."""
+    kinds = Counter(edit.kind for edit in next(table.alignments()))
+    kinds.pop("match", None)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "the texts are equal"
 
 
 def _joined(units: Sequence[Any]) -> str:
