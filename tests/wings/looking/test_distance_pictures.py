@@ -143,7 +143,7 @@ class Reader(HTMLParser):
 def test_the_page_stands_alone(table: EditTable[str]) -> None:
     drawn = page(table)
     read = Reader(drawn)
-    assert f"edit distance {table.distance:g}" in read.text
+    assert f"The edit distance is {table.distance:g}: " in read.text
     assert f"{table.count:,} optimal alignment" in read.text
     assert drawn.count("<li>") == min(table.count, 50)
     assert drawn.encode()

@@ -4,6 +4,7 @@ the mouse."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,23 @@ import torch
 
 from browsers import FAINT_TEXTS
 from transduce.cli.app import app
+from transduce.metrics.bins import Bin
+from transduce.metrics.significance import Interval
 from transduce.wings.alignment import report as word_links
 from transduce.wings.alignment.report import PairLinks
+from transduce.wings.fitting.report import Fact, Report, Row
+from transduce.wings.lab.sweeps.grid import Variant
+from transduce.wings.lab.sweeps.measurement import Conditions, Measurement
+from transduce.wings.lab.sweeps.question import Question
+from transduce.wings.lab.sweeps.results import ResultRow, SweepResults
+from transduce.wings.lab.sweeps.results_page import results_page
 from transduce.wings.looking.inspection.cells import CellTrace
+from transduce.wings.looking.inspection.classes import ClassReading, WordEffect
+from transduce.wings.looking.inspection.heads import HeadRole
 from transduce.wings.looking.inspection.sentence import SentenceReading, Step, WordWeights
 from transduce.wings.looking.reports.cells import cells_page
+from transduce.wings.looking.reports.classes import classes_page
+from transduce.wings.looking.reports.heads import HeadsReport, heads_page
 from transduce.wings.looking.reports.sentence import sentence_page
 from transduce.wings.pages.page import write
 from transduce.wings.pages.palette import DARK, HUES, LIGHT
@@ -60,6 +73,33 @@ LONG = [f"word{number}" for number in range(200)]
 HEBREW = ["כלב", "רץ", "בפארק", "."]
 
 
+def swept(out: Path) -> SweepResults:
+    """The results of a sweep with two seeds of each of six variants with long names."""
+    rows = []
+    for width in (8, 16, 32, 64, 128, 256):
+        score = 50 + width / 8
+        found = Measurement(
+            split="valid",
+            examples=100,
+            metrics={"exact": score},
+            signatures={"exact": "refs:any"},
+            parameters=1_234_567,
+            updates=600,
+            training_seconds=60.0,
+            tokens_per_second=4321.0,
+            search_seconds=0.0123,
+            greedy_seconds=0.0045,
+            length_unit="words",
+            lengths=[Bin(1, 4, 2.5, 60, {"exact": score + 5}), Bin(5, 9, 7.0, 40, {"exact": score - 5})],
+            conditions=Conditions(1, 1, "cpu"),
+            intervals={"exact": Interval(score - 2, score + 2)},
+            validation={"exact": score},
+        )
+        variant = Variant("reverse", {"model.encoder.width": width, "model.encoder.layers": 2})
+        rows.append(ResultRow(variant, {1: found, 2: replace(found, metrics={"exact": score + 1})}))
+    return SweepResults(Question("reverse", {}), out, tuple(rows), ())
+
+
 @pytest.fixture(scope="module")
 def folder(trained: Path, sister: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One page of every kind that commands write for a run of text, and a few pages made by hand."""
@@ -83,6 +123,19 @@ def folder(trained: Path, sister: Path, tmp_path_factory: pytest.TempPathFactory
     text = 'He said "come in" and left.\n' * 8
     values_NU = np.linspace(-1, 1, 2 * len(text), dtype=np.float32).reshape(-1, 2)
     write(folder / "cells.html", cells_page(CellTrace(text, values_NU, (2,)), 1))
+    roles = [
+        HeadRole(f"encoder.layers.{n // 4}.mixer.heads", n % 4, "source", n / 8, 0.5, -1, 0.9, 0.0, 0.0, 0.0)
+        for n in range(8)
+    ]
+    write(folder / "heads.html", heads_page(HeadsReport("run", 4, roles)))
+    words = (WordEffect("good", 0, 4, 1.5), WordEffect("film", 5, 9, -0.5))
+    labels = ("<pos>", 0.8), ("<neg>", 0.2)
+    write(folder / "classes.html", classes_page(ClassReading("good film", "<pos>", labels, words)))
+    write(folder / "sweep.html", results_page(swept(folder)))
+    row = Row("one", 90.0, Interval(80.0, 95.0), 0.001, 0.1, 1.0, "")
+    others = [replace(row, name=f"other-{n}", score=90.0 + n / 100) for n in range(6)]
+    report = Report("Fit", "one was chosen.", "accuracy", [Fact("The data", ["4 pairs"])], [row, *others], [])
+    write(folder / "fitted.html", report.page())
     links = PairLinks(("the", "house"), ("das", "Haus"), ((0, 0), (1, 1)), np.eye(2).tolist())
     word_links.write(links, "Word alignment", folder / "links.html")
     return folder
@@ -110,7 +163,17 @@ def opened(browser: Any, folder: Path) -> Iterator[Callable[..., Any]]:
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
 
 
-PAGES = ["sentence", "tree", "evaluation", "comparison", "examination", "map", "distance", "cells", "links", "hebrew"]
+PAGES = [
+    *("sentence", "tree", "evaluation", "comparison", "examination", "map", "distance", "cells", "links", "hebrew"),
+    *("heads", "classes", "sweep", "fitted"),
+]
+
+
+def serious(page: Any) -> list[str]:
+    """What axe finds that is serious or critical."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    found = axe.run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found if each["impact"] in ("serious", "critical")]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -123,7 +186,8 @@ def test_a_page_fits_and_can_be_read(opened: Callable[..., Any], name: str, sche
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("h1").count() == 1
-        assert page.locator("script").count() == 0
+        assert page.locator("script").count() == (name == "sweep")
+    assert serious(page) == []
 
 
 @pytest.mark.parametrize("name", ["sentence", "tree", "map", "cells", "hebrew"])
@@ -177,3 +241,31 @@ def test_two_colours_that_mean_something_differ_for_everybody(lacking: Any) -> N
     pairs += [(colours["blue-wash"], colours["orange-wash"]) for colours in (LIGHT, DARK)]
     for one, other in pairs:
         assert np.linalg.norm(lab(one, lacking) - lab(other, lacking)) > 15  # 2.3 is just noticeable
+
+
+def test_a_heading_sorts_the_sweep(opened: Callable[..., Any]) -> None:
+    page = opened("sweep")
+    names = "[...document.querySelectorAll('tbody th')].map(each => each.textContent)"
+    before = page.evaluate(names)
+    page.get_by_role("button", name="exact,").click()  # the smallest first; the rows stand in the order of widths
+    assert page.evaluate(names) == before
+    page.get_by_role("button", name="exact,").click()
+    assert page.evaluate(names) == before[::-1]
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert page.locator("figcaption").first.text_content() in before[0]
+
+
+def test_a_wide_screen_is_used_and_the_page_says_first_what_it_shows(opened: Callable[..., Any]) -> None:
+    page = opened("evaluation", width=1440)
+    boxes = "[...document.querySelectorAll('section')].map(each => each.getBoundingClientRect().right)"
+    assert max(page.evaluate(boxes)) > 1300
+    assert page.locator(".summary").text_content().startswith("The ")
+    assert page.locator("article").count() > 1
+    tops = page.evaluate("[...document.querySelectorAll('article')].map(each => each.getBoundingClientRect().top)")
+    assert len(set(tops)) < len(tops), "cards stand side by side"
+    classes = opened("classes")
+    assert "80.0 % sure of pos" in classes.locator(".summary").text_content()
+    assert "<pos>" not in classes.locator("main").text_content(), "a label as people wrote it"
+    heads = opened("heads").locator("main").text_content()
+    assert "layer 2" in heads
+    assert "head 4" in heads

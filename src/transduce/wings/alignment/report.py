@@ -103,8 +103,9 @@ def page(pair: PairLinks, title: str) -> str:
         (kind, ", ".join(f"{pair.source[s]} – {pair.target[t]}" for s, t in links) or "none")
         for kind, links in pair.verdicts()
     ]
-    sections = section("Links", *parts), section("Words", table(("", "source – target"), rows))
-    return document(title, " ".join(pair.source), *sections, style=STYLE)
+    sections = section("Links", *parts), section("Words", table(("kind", "source – target"), rows))
+    counts = ", ".join(f"{len(links)} {kind}" for kind, links in pair.verdicts())
+    return document(title, " ".join(pair.source), *sections, style=STYLE, summary=f"Links between words: {counts}.")
 
 
 def write(pair: PairLinks, title: str, out: Path) -> None:

@@ -32,9 +32,11 @@ figure { margin: 0; } figcaption { margin-bottom: .4rem; } img { max-width: 100%
 audio { display: block; width: 20rem; max-width: 100%; }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 36rem), 1fr)); gap: .8rem; }
 .spread { display: flex; flex-wrap: wrap; gap: 1rem 2rem; align-items: flex-start; }
+.spread figure { min-width: 0; max-width: 100%; } .spread svg { max-width: 100%; height: auto; }
 .wide { overflow-x: auto; margin-bottom: .8rem; max-width: 100%; }
 .wide { background: linear-gradient(to left, var(--paper) 30%, transparent) right / 3rem 100% no-repeat local,
   linear-gradient(to left, var(--shadow), transparent) right / 1rem 100% no-repeat scroll; }
+.wide svg { background: none; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: break-word; }
 caption { text-align: left; color: var(--faint); font-size: .85rem; }
 th, td { padding: .3rem 1.1rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }

@@ -33,7 +33,7 @@ Cell = tuple[str, float | None]  # what is shown, and the number to sort by; Non
 
 def sortable(head: Sequence[str], rows: Iterable[Sequence[Cell]], about: str) -> Markup:
     """A table whose headings are buttons. Empty cells stay last. The page needs ``STYLE`` and ``SCRIPT``."""
-    titles = [element("th", element("button", title, type="button") if title else "", scope="col") for title in head]
+    titles = [element("th", element("button", title, type="button"), scope="col") for title in head]
     body = [element("tr", *(_cell("td" if place else "th", *cell) for place, cell in enumerate(row))) for row in rows]
     return scrolling(element("table", element("thead", element("tr", *titles)), element("tbody", *body)), about)
 

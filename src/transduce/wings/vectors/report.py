@@ -19,7 +19,19 @@ def bias_page(results: Sequence[BiasResult]) -> str:
     for each in results:
         if each.occupations is not None:
             parts.append(section(f"Occupations: {each.name}", _extremes(each), *_analogies(each)))
-    return document("Bias of word vectors", about, *parts)
+    return document("Bias of word vectors", about, *parts, summary=_summary(results))
+
+
+def _summary(results: Sequence[BiasResult]) -> str:
+    """The mean projection of occupations for each file of vectors, or the variance that the direction explains."""
+    told = []
+    for each in results:
+        if each.occupations is not None:
+            told.append(f"occupations of {each.name} lie {each.occupations.bias:.3f} from the middle on average")
+        else:
+            told.append(f"the direction explains {100 * each.variance:.0f} % of the pairs of {each.name}")
+    text = "; ".join(told)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def compared(results: Sequence[BiasResult]) -> Markup:

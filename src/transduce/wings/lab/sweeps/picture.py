@@ -16,7 +16,7 @@ from transduce.wings.pages.plots import figure, save
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HIGH, PANEL = 0.34, 1.3  # inches: of a row, of a small curve
+HIGH, PANEL = 0.34, 1.5  # inches: of a row, of a small curve
 MARKS = {"o": "-", "s": "--", "^": ":"}  # line styles
 
 
@@ -85,7 +85,7 @@ def _lengths(
                 ax.plot(*zip(*curve, strict=True), color=RULE, linewidth=1)
         if curves[place]:
             ax.plot(*zip(*curves[place], strict=True), **looks[place], linewidth=1.8, markersize=4)
-        ax.set_title(name, loc="left", fontsize=8, color=INK, parse_math=False)
+        ax.set_title(name.replace(",", ",\n"), loc="left", fontsize=8, color=INK, parse_math=False)
         _plain(ax, "both")
     for ax in axes[len(rows) :]:
         ax.set_visible(False)

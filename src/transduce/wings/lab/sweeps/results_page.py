@@ -22,7 +22,8 @@ STYLE = (
     sorting.STYLE
     + """
 td svg { display: inline-block; vertical-align: middle; } svg .dot { fill: var(--blue); }
-svg .mean { stroke: var(--ink); stroke-width: 2; } svg .range { stroke: var(--blue); stroke-opacity: .45; stroke-width: 2; }
+svg .mean { stroke: var(--ink); stroke-width: 2; }
+svg .range { stroke: var(--blue); stroke-opacity: .45; stroke-width: 2; }
 svg .own { fill: none; stroke: var(--blue); stroke-width: 2; } svg .other { fill: none; stroke: var(--grey);
   stroke-opacity: .4; } svg .frame { fill: none; stroke: var(--rule); } svg .small { font-size: 10px; }
 """
@@ -87,23 +88,20 @@ def _apart(one: Spread, other: Spread) -> bool:
 
 
 def _table(results: SweepResults) -> Markup:
-    head, rows = table.cells(results)
+    (_, *head), rows = table.cells(results)
+    head, small = ["variant", *head], notes(*(line.replace("`", "") for line in table.told(results)))
     name = next(iter(results.metrics), None)
     if name is None:
-        return section("Variants", sortable(head, rows, "the variants"), notes(*table.told(results)))
+        return section("Variants", sortable(head, rows, "the variants"), small)
     values = [value for row in results.rows for value in row.score(name).values]
     low, high = (min(values), max(values)) if values else (0.0, 0.0)
     less = "" if metric(name).higher_is_better else ", less is better"
-    drawn = [
-        [*row, (_spread(found.score(name), low, high), None)] for row, found in zip(rows, results.rows, strict=True)
-    ]
-    made = sortable([*head, f"{name}, {low:.2f} to {high:.2f}{less}"], drawn, "the variants")
-    told = "A dot is a seed, and the upright line is the mean. A heading sorts the table."
-    return section(
-        "Variants",
-        element("div", element("p", told, class_="faint"), made, class_="spread-table"),
-        notes(*table.told(results)),
-    )
+    head.insert(1, f"{name}, {low:.2f} to {high:.2f}{less}")
+    for row, found in zip(rows, results.rows, strict=True):
+        score = found.score(name)
+        row.insert(1, (_spread(score, low, high), score.mean if score.values else None))
+    told = element("p", "A dot is a seed, and the upright line is the mean. A heading sorts the table.", class_="faint")
+    return section("Variants", told, sortable(head, rows, "the variants"), small)
 
 
 def _spread(found: Spread, low: float, high: float) -> str:

@@ -18,7 +18,7 @@ STYLE = "\n".join(
         ".read { white-space: pre-wrap; font: 15px/1.7 ui-monospace, monospace; }",
         ".read span { border-radius: 2px; }",
         *(
-            f".{sign}{step} {{ background: color-mix(in srgb, var(--{color}) {step * 75 // STEPS}%, transparent); }}"
+            f".{sign}{step} {{ background: color-mix(in srgb, var(--{color}) {step * 45 // STEPS}%, transparent); }}"
             for sign, color in (("p", "blue"), ("n", "orange"))
             for step in range(1, STEPS + 1)
         ),

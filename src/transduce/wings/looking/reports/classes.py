@@ -61,7 +61,7 @@ def _coloured(found: ClassReading) -> list[Markup]:
     most = max(abs(each.effect) for each in found.words) or 1.0
     spans, at = [], 0
     for each in found.words:
-        mark = cells.mark(0.5 * each.effect / most)  # pale enough for text
+        mark = cells.mark(each.effect / most)
         spans += [
             joined([found.source[at : each.start]]),
             element("span", each.word, class_=mark, title=f"{each.effect:+.3f}"),

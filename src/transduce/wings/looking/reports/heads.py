@@ -97,6 +97,8 @@ def _summary(found: HeadsReport) -> str:
     some = ", ".join(f"{count} {role}" for role, count in roles.most_common() if role != "none")
     told = f"{len(found.roles) - roles['none']} of {len(found.roles)} heads follow a simple rule"
     told = f"{told}: {some}." if some else f"{told}."
+    if found.unattended is not None:
+        told += f" {found.unattended.lines()[0].partition(':')[0]}."
     if found.curve is not None and len(found.curve.points) > 1:
         count, score = found.curve.points[len(found.curve.points) // 2]
         told += f" Without {count} of {found.curve.heads} heads, {found.curve.metric} is {score:.1f} instead of "

@@ -17,6 +17,7 @@ from transduce.core.errors import UserError
 from transduce.core.types import EOS, SPECIALS
 from transduce.wings.looking.inspection.signal_attention import SignalAttention, Spectrum
 from transduce.wings.pages import images
+from transduce.wings.pages.legend import scale
 from transduce.wings.pages.markup import element
 from transduce.wings.pages.page import document, foreign, section
 from transduce.wings.pages.palette import FAINT, HUES, INK
@@ -78,13 +79,25 @@ def page(found: SignalAttention) -> str:
         "Where the model looked just before it wrote each of these, averaged over its attentions: the more orange, the "
         "more. The place that got most is as orange as can be, whatever its share of all, which is the number."
     )
+    key = scale("least looked at", "most", "orange")
     return document(
         found.text,
         found.source,
         section("What it read", element("div", images.image(_background(found), found.source), class_="looks")),
-        section("Where it looked", element("p", told, class_="faint"), element("div", *looks, class_="looks")),
+        section("Where it looked", element("p", told, class_="faint"), key, element("div", *looks, class_="looks")),
         style=STYLE,
         heading=foreign(found.text),
+        summary=_summary(found),
+    )
+
+
+def _summary(found: SignalAttention) -> str:
+    """The token that the model looked at one place for most of all."""
+    shares = [share for share, _ in found.strongest()]
+    most = max(range(len(shares)), key=lambda number: shares[number])
+    return (
+        f"The model looked most at one place before it wrote {found.tokens[most]}: with {100 * shares[most]:.0f} % of "
+        f"its attention. The mean over all tokens is {100 * sum(shares) / len(shares):.0f} %."
     )
 
 

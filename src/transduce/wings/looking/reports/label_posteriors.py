@@ -67,10 +67,18 @@ def page(found: LabelReading) -> str:
     ]
     parts = (
         section("Posterior probabilities", element("div", Markup(svg[svg.index("<svg") :]), class_="posteriors")),
-        section("Labels", table(("", "label", "most probable labels"), rows)),
+        section("Labels", table(("place", "label", "most probable labels"), rows)),
     )
     about = f"{found.source}: log-probability of the labels {found.output.log_prob:.3f}"
-    return document("Labels", about, *parts, style=STYLE)
+    return document("Labels", about, *parts, style=STYLE, summary=_summary(found))
+
+
+def _summary(found: LabelReading) -> str:
+    """The place whose label is least sure."""
+    least = min(range(len(found.places)), key=lambda number: found.best(number, 1)[0][1])
+    (label, p), *others = found.best(least, 2)
+    other = f", before {others[0][0]}" if others else ""
+    return f"The least sure label is that of {found.places[least]}: {label} with {100 * p:.0f} %{other}."
 
 
 def write(found: LabelReading, out: Path) -> None:

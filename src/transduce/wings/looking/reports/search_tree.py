@@ -115,11 +115,11 @@ def _summary(tree: SearchTree, kept: Node) -> str:
     told = f"The search made {every:,} hypotheses and kept {count:,}."
     if not tree.texts:
         return told
-    told = f"The best output is “{tree.texts[0]}”. {told}"
+    told = f"{told} The best output: “{tree.texts[0]}”"
     if len(tree.hypotheses) > 1:
         apart = tree.hypotheses[0].score - tree.hypotheses[1].score
-        told += f" The next output, “{tree.texts[1]}”, has a score that is {apart:.2f} lower."
-    return told
+        told += f", before “{tree.texts[1]}” with a score that is {apart:.2f} lower"
+    return f"{told}."
 
 
 def svg(tree: SearchTree, pruned: bool = False, story: Story = BEAM) -> str:
