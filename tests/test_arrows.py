@@ -45,7 +45,7 @@ WINGS: dict[str, set[str]] = {
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
     "fitting": {"lab", "pages"},
-    "engines": {"ctc", "documents", "labels"},
+    "engines": {"ctc", "documents", "labels", "records"},
     "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
     "serving": {"alignment", "combining", "documents", "engines", "language", "looking", "pages", "protection"},
 }

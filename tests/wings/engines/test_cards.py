@@ -64,12 +64,13 @@ def test_a_card_names_labels_data_and_which_way_is_better() -> None:
         "classification",
         labels=["good", "<b>bad</b>"],
         fingerprints={"train": [Fingerprint("12ab", 1200), Fingerprint("34cd", 34)]},
-        scores=[Score("cer", 1.0, 0.5, 1.5, "test", 60, "s", higher_is_better=False)],
+        scores=[Score("cer", 1.0, 0.5, 1.5, "test", 60, "s", False, Fingerprint("56ef", 60))],
         effort={"updates": 1200, "minutes": 0.05, "target tokens": 9},
     )
     assert "answers with one of 2 labels." in text
     assert "Its labels: good, &#60;b&#62;bad&#60;/b&#62;." in text
     assert "| 1,234 | `12ab`, `34cd` |" in text
+    assert "| 60 | `56ef` |" in text, "the test split, which training did not read"
     assert "| cer | test | 60 | 1.00 | 0.50 to 1.50 | lower | s |" in text
     assert "| training | 1,200 updates, 3 s, 9 target tokens |" in text
     assert "- It learned from 1,234 lines." in text

@@ -120,10 +120,11 @@ def _measure(run: str, split: str | None) -> Measure | None:
         from transduce.metrics.significance import Resampling
         from transduce.runs.loading import load
         from transduce.wings.engines.sharing.card import Score
+        from transduce.wings.records.provenance import fingerprint_of_examples
 
         transducer, resampling = load(folder), Resampling()
         metrics = [metric(name) for name in transducer.settings.get("metrics", ())]
-        found = evaluate_model(str(folder), transducer, examples, metrics)
+        found, data = evaluate_model(str(folder), transducer, examples, metrics), fingerprint_of_examples(examples)
         return [
             Score(
                 each.name,
@@ -133,6 +134,7 @@ def _measure(run: str, split: str | None) -> Measure | None:
                 len(examples),
                 each.metric.signature,
                 each.metric.higher_is_better,
+                data,
             )
             for each in found.statistics
         ]

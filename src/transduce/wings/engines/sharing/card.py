@@ -17,7 +17,7 @@ from transduce.wings.engines.sharing import kinds
 @dataclass(frozen=True)
 class Score:
     """The score of a metric on a split, with its 95 % interval from ``low`` to ``high``. ``examples`` is the number of
-    examples, and ``signature`` says how the metric was computed.
+    examples, ``data`` their fingerprint, and ``signature`` says how the metric was computed.
     """
 
     metric: str
@@ -28,6 +28,7 @@ class Score:
     examples: int
     signature: str = ""
     higher_is_better: bool = True
+    data: Fingerprint | None = None
 
 
 @dataclass(frozen=True)
@@ -106,18 +107,20 @@ class Card:
         data = self.settings["data"]
         yield from ("## Data", "| split | data | lines | fingerprint |", "|---|---|---|---|")
         origin = _shape(data.get("origin"))
+        measured = {each.split: [each.data] for each in self.scores if each.data is not None}
         for split in SPLITS:
             files = data.get(split)
             named = ", ".join(str(each) for each in _leaves(files)) if files else origin
             if borrowed(data, [split]):
                 named += ": other data than the training data"
-            found = self.fingerprints.get(split, ())
+            found = self.fingerprints.get(split, ()) or measured.get(split, ())
             lines = f"{sum(each.lines for each in found):,}" if found else ""
             yield f"| {split} | {_plain(named) or 'none was given'} | {lines} | {_hashes(found)} |"
         yield ""
-        if self.fingerprints:
+        if self.fingerprints or measured:
             yield from (
-                "A fingerprint is the beginning of the SHA-256 of the rows of each file that training read.",
+                "A fingerprint is the beginning of the SHA-256 of the rows of each file that training read, or of the "
+                "examples of a split that was only measured.",
                 "",
             )
 
