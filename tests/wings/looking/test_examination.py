@@ -21,6 +21,7 @@ from transduce.wings.looking.examination.findings import Case, Difference, Findi
 from transduce.wings.looking.examination.outputs import NEGLECTED, SHARE, neglect, repeats
 from transduce.wings.looking.examination.said import Said, similarity
 from transduce.wings.looking.inspection.attention import attention
+from transduce.wings.looking.reports.examination import differing
 
 SOURCES = [
     "one two three four five six seven.",
@@ -199,3 +200,17 @@ def test_only_findings_of_both_are_compared() -> None:
 
     found = differences(Examination("x", 1, [one, other], {}), Examination("y", 1, [other], {}))
     assert [each.one.name for each in found] == ["b"]
+
+
+def test_the_page_names_only_differences_that_are_more_than_chance_among_all() -> None:
+    """Twenty findings: one p of 0.03 is chance among so many; one of 2 ** -19 is not."""
+
+    def of(name: str, cases: int) -> Finding:
+        return Finding(name, "told", tuple(Case(number, "s", "o") for number in range(cases)), 100)
+
+    alike = [Difference(of(f"alike {number}", 3), of(f"alike {number}", 3)) for number in range(18)]
+    weak = Difference(of("weak", 0), of("weak", 6))
+    assert weak.p < 0.05
+    strong = Difference(of("strong", 20), of("strong", 0))
+    assert differing([*alike, weak, strong]).endswith("in: strong (20 and 0 %).")
+    assert differing([*alike, weak]).startswith("No difference")

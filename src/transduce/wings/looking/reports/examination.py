@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from transduce.metrics.significance import LEVEL
+from transduce.metrics.significance import LEVEL, holm
 from transduce.wings.lab.reports import passages
 from transduce.wings.looking.examination.findings import Case, Difference, Examination, Finding
 from transduce.wings.pages.markup import Markup, element, joined, table
@@ -23,7 +23,7 @@ def examination_page(found: Sequence[Examination], apart: Sequence[Difference] =
         reasons = [f"{name} is left out: {why}" for name, why in each.left_out.items()]
         parts.append(section(heading, _table(each.findings), notes(*reasons), *map(_cases, each.findings)))
     title = "Examination of " + " and ".join(each.name for each in found)
-    told = " ".join([*map(_summary, found), *_differing(apart, found)])
+    told = differing(apart) if apart else " ".join(map(_summary, found))
     return document(title, f"{found[0].examples:,} examples", *parts, style=passages.STYLE, summary=told)
 
 
@@ -32,18 +32,24 @@ def _summary(found: Examination) -> str:
     odd = [finding for finding in found.findings if finding.cases]
     if not odd:
         return f"Nothing odd was found in {found.name}."
-    most = max(odd, key=lambda finding: finding.rate)
+    most = max(odd, key=lambda finding: finding.interval[0])  # few cases show little
     return (
         f"The most frequent finding in {found.name}: {most.name}, in {100 * most.rate:.1f} % of {most.of:,} ("
         f"{most.meaning}). {len(odd)} of {len(found.findings)} kinds of odd behaviour occur."
     )
 
 
-def _differing(apart: Sequence[Difference], found: Sequence[Examination]) -> list[str]:
-    real = [each.one.name for each in apart if each.p < LEVEL]
-    if not apart:
-        return []
-    return [f"The models differ by more than chance in: {', '.join(real)}." if real else "The models do not differ."]
+def differing(apart: Sequence[Difference]) -> str:
+    """In which findings two models differ by more than chance. The p-values are corrected for their number (Holm)."""
+    adjusted = holm([each.p for each in apart])
+    real = [
+        f"{each.one.name} ({100 * each.one.rate:.0f} and {100 * each.other.rate:.0f} %)"
+        for each, p in zip(apart, adjusted, strict=True)
+        if p <= LEVEL
+    ]
+    if not real:
+        return f"No difference between the two is more than chance (Holm, {LEVEL})."
+    return f"The two differ by more than chance (Holm, {LEVEL}) in: {', '.join(real)}."
 
 
 def _table(findings: Sequence[Finding]) -> Markup:
