@@ -115,6 +115,7 @@ class JsonReader {
         std::string found;
         for (char c = next(); c != '"'; c = next()) {
             if (c != '\\') {
+                if (0 <= c && c < ' ') fail("a control character in a text");
                 found += c;
                 continue;
             }

@@ -77,8 +77,14 @@ class Engine:
             size = view.nbytes
             writable = content if not view.readonly else bytearray(view)
         memory = (c_char * size).from_buffer(writable) if size else None
-        self._engine = told(self._functions.transduce_engine_open, memory, size)
-        del memory
+        wrong = ""
+        try:
+            self._engine = told(self._functions.transduce_engine_open, memory, size)
+        except EngineError as error:
+            wrong = str(error)
+        del memory  # nothing may refer to a file's memory when the file is closed, and an error would
+        if wrong:
+            raise EngineError(wrong)
         weakref.finalize(self, self._functions.transduce_engine_close, self._engine)
         self.reads_text = self.description("source")["unit"] != "library"
         self._encode = None if self.reads_text else _subwords(self.description("source"))
@@ -92,8 +98,13 @@ class Engine:
         return ctypes.string_at(found, size.value).decode() if found else ""
 
     def description(self, name: str) -> Any:
-        """A note that is JSON: "model", "source" and "target" (the tokenizers), "search", "limits", "settings"."""
-        return json.loads(self.note(name))
+        """A note that is JSON: "model", "source" and "target" (the tokenizers), "search", "limits", "settings". Raises
+        EngineError if it is none.
+        """
+        try:
+            return json.loads(self.note(name))
+        except (ValueError, RecursionError) as error:
+            raise EngineError(f"its {name} is no JSON: {error}") from None
 
     @overload
     def __call__(self, source: str) -> str: ...

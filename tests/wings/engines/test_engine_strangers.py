@@ -9,6 +9,7 @@ import json
 import random
 import struct
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from test_engine_file import SEARCHES, TABLES, content, needs_engine
 from test_native_strangers import WRONG, places
 
 import transduce_engine
+from transduce.core.errors import UserError
+from transduce.wings.engines.engine_files import opened
 
 pytestmark = needs_engine
 
@@ -140,7 +143,7 @@ def test_other_files_are_told(file: bytes, message: str) -> None:
         transduce_engine.load(file)
 
 
-def test_a_damaged_file_and_a_file_of_another_version_are_told() -> None:
+def test_a_damaged_file_and_a_file_of_another_version_are_told(tmp_path: Path) -> None:
     _, file = content(TABLES["convs2s"], SEARCHES["greedy"])
     damaged = bytearray(file)
     damaged[-100] ^= 1
@@ -148,12 +151,27 @@ def test_a_damaged_file_and_a_file_of_another_version_are_told() -> None:
         transduce_engine.EngineError, match=r"^it is damaged: its checksum is another one; copy it again$"
     ):
         transduce_engine.load(bytes(damaged))
+    (tmp_path / "damaged.engine").write_bytes(damaged)
+    with pytest.raises(transduce_engine.EngineError, match=r"damaged\.engine: it is damaged: its checksum"):
+        transduce_engine.load(tmp_path / "damaged.engine")
     header, rest = parts(file)
     header["__metadata__"]["transduce-engine"] = "9"
     with pytest.raises(
         transduce_engine.EngineError, match=r"^it has version '9', and this engine reads '1': export the"
     ):
         transduce_engine.load(joined(header, rest))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("settings", "[]"), ("settings", "{"), ("settings", "[" * 9000), ("settings", '{"data": 3}'), ("source", "\x01")],
+)
+def test_notes_that_only_transduce_reads_are_refused_in_a_line_too(name: str, text: str, tmp_path: Path) -> None:
+    _, file = content(TABLES["convs2s"], SEARCHES["greedy"], **{name: text})
+    (tmp_path / "wrong.engine").write_bytes(file)
+    with pytest.raises(UserError) as refused:
+        opened(tmp_path / "wrong.engine", 1, None)
+    assert "\n" not in str(refused.value)
 
 
 def test_rows_that_are_no_rows_are_refused() -> None:

@@ -95,9 +95,16 @@ def opened(path: Path, threads: int, size: int | None) -> EngineModel:
 
 
 def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
-    engine = _told(lambda: transduce_engine.load(file, threads))
-    source, target = (from_record(engine.description(side)["record"]) for side in ("source", "target"))
-    return EngineModel(engine, source, target, engine.description("settings"))
+    engine: transduce_engine.Engine = _told(lambda: transduce_engine.load(file, threads))
+    settings = _told(lambda: engine.description("settings"))
+    try:
+        source, target = (from_record(engine.description(side)["record"]) for side in ("source", "target"))
+        if not isinstance(settings.get("data", {}), dict):
+            raise TypeError("settings.data is no table")
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        name = "the file" if isinstance(file, bytes) else file
+        raise UserError(f"{name} has no right settings or tokenizers ({error}): export the run again") from error
+    return EngineModel(engine, source, target, settings)
 
 
 def _told(work: Callable[[], Any]) -> Any:
