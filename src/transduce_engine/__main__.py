@@ -12,7 +12,7 @@ from transduce_engine.engine import Answer, Engine, Output, load
 from transduce_engine.library import EngineError, MissingLibraryError
 
 FORMATS = ("text", "tsv", "jsonl")
-WINDOW = 64  # batches whose lines are sorted by length
+WINDOW = 512  # batches whose lines are sorted by length
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("file", help="a file of `transduce export RUN --to engine --out FILE`")
     found.add_argument("--beam", type=int, default=0, help="the size of the beam [default: the run's]")
     found.add_argument("--nbest", type=int, default=0, help="outputs for each line [default: the run's]")
-    found.add_argument("--batch-size", type=int, default=64, help="lines that are searched together [default: 64]")
+    found.add_argument("--batch-size", type=int, default=8, help="lines that are searched together [default: 8]")
     found.add_argument("--threads", type=int, default=1, help="threads that share large products [default: 1]")
     found.add_argument("--format", choices=FORMATS, default="text", help="tsv: source, score, text [default: text]")
     found.add_argument("--card", action="store_true", help="print what the file says about its model, and end")

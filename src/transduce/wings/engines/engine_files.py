@@ -19,6 +19,8 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import from_record
 from transduce.data.unknown import Unknown, unknown_in
 
+FASTEST = 8  # sources of a batch: the engine's own default
+
 
 @dataclass(frozen=True)
 class EngineModel:
@@ -53,8 +55,9 @@ class EngineModel:
         return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
 
     def answer_texts(self, sources: Sequence[str], batch_size: int = 64) -> list[transduce_engine.Answer]:
+        batch = min(batch_size, FASTEST)
         answers: list[transduce_engine.Answer] = _told(
-            lambda: self.engine.answer(sources, self.size, self.nbest, batch_size)
+            lambda: self.engine.answer(sources, self.size, self.nbest, batch)
         )
         return answers
 
