@@ -75,7 +75,7 @@ async function main() {
     await page.waitForSelector(".entry");
     await press("Close");
     done("history");
-    await page.select("#compare", "de-en");
+    await page.select("#compare", "reverse");
     await wait(() => document.querySelectorAll(".result .output[aria-busy=false] .word").length && document.querySelectorAll(".result").length === 2);
     done("two models");
     await choose("de-en");

@@ -72,6 +72,7 @@ class Service:
             "documents": list(FORMATS) if self._reads() == "text" and self.labels is None else [],
             "sentences": None if languages is None or find_spec("sentencex") is None else languages.source,
             "reads": self._reads(),
+            "columns": transducer.source_tokenizer.columns if transducer.conditional else 1,
             "rate": getattr(transducer.source_tokenizer, "rate", None),
             "dark_ink": getattr(transducer.source_tokenizer, "inverted", False),
             "writes": "numbers" if transducer.target_tokenizer.numeric else "text",

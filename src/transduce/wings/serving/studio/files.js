@@ -45,7 +45,7 @@ export async function translateDocument(model, file) {
     const { content, counts } = await uploadForFile("document", file, file.name, fields);
     const name = file.name.replace(/(\.[^.]+)$/, `.${model.target_language ?? model.name}$1`);
     const download = button(`Save ${name}`, () => save(content, name), { className: "main" });
-    place.replaceChildren(element("p", { role: "status" }, `${file.name} is ready (${counts}). `), download, " ", button("Close", () => { place.hidden = true; }));
+    place.replaceChildren(element("p", { role: "status" }, `${file.name} is ready: ${counts.replace("unit", "text")}.`), download, " ", button("Close", () => { place.hidden = true; }));
     download.focus();
   } catch (error) {
     place.replaceChildren(element("p", { className: "problem", role: "alert" }, `${file.name}: ${error.message}`));

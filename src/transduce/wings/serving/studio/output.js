@@ -6,7 +6,8 @@ import { element, percent } from "./page.js";
 const BANDS = [[0.9, "sure", "90 % and more"], [0.6, "likely", "60 to 90 %"], [0.3, "unsure", "30 to 60 %"], [0, "doubtful", "below 30 %"]];
 const band = (p) => BANDS.find(([least]) => p >= least)[1];
 
-// Draws the outputs of all parts. `chosen(part, word)` is called for a word that is clicked. True if words have colours.
+// Draws the outputs of all parts. `chosen(part, word)` is called for a word that is clicked; without it, words are only
+// text. True if words have colours.
 export function drawOutput(place, parts, tail, chosen) {
   const before = place.querySelectorAll(".word").length;
   let count = 0, coloured = false;
@@ -20,7 +21,7 @@ export function drawOutput(place, parts, tail, chosen) {
     words.forEach((word, index) => {
       nodes.push(part.text.slice(end, word.start));
       end = word.end;
-      const span = element("span", { className: "word", role: "button", tabIndex: count ? -1 : 0 }, word.text);
+      const span = element("span", { className: "word" }, word.text);
       span.classList.toggle("kept", index < kept);
       span.classList.toggle("new", count >= before);
       if (sure[index] !== undefined) {
@@ -28,8 +29,11 @@ export function drawOutput(place, parts, tail, chosen) {
         span.classList.add(band(sure[index]));
         span.title = `${percent(sure[index])} sure`;
       }
-      span.ariaLabel = `${word.text}${sure[index] === undefined ? "" : `, ${percent(sure[index])} sure`}: show alternatives`;
-      span.addEventListener("click", () => chosen(at, index));
+      if (chosen) {
+        const told = sure[index] === undefined ? "" : `, ${percent(sure[index])} sure`;
+        Object.assign(span, { role: "button", tabIndex: count ? -1 : 0, ariaLabel: `${word.text}${told}: show alternatives` });
+        span.addEventListener("click", () => chosen(at, index));
+      }
       nodes.push(span);
       count += 1;
     });

@@ -37,6 +37,7 @@ export function say(text) {
   byId("said").textContent = text;
 }
 
+// Copies a text, and says so on the button that was pressed.
 export async function copy(text, from) {
   try {
     await navigator.clipboard.writeText(text);
@@ -46,12 +47,13 @@ export async function copy(text, from) {
     area.select();
     document.execCommand("copy");
     area.remove();
-    from?.focus();
+    from.focus();
   }
   say("Copied");
-  if (!from) return;
-  from.dataset.done = "Copied";
-  setTimeout(() => delete from.dataset.done, 1500);
+  const label = from.lastChild, name = label.textContent;
+  if (name === "Copied") return;
+  label.textContent = "Copied";
+  setTimeout(() => { label.textContent = name; }, 1500);
 }
 
 export function save(content, name) {

@@ -14,7 +14,7 @@ import { preference } from "./state.js";
 import { drawTree } from "./tree.js";
 
 const VIEWS = { outputs: "Other outputs", attention: "Attention", tree: "Search tree", code: "Use it from code" };
-const FILES = ["picture", "sound", "clip"];
+const FILES = ["picture", "sound"];
 
 export class Panel {
   // `answered`, `viewed` and `failed` are called with the panel; `failed` also with the error. It is true if it shows it.
@@ -86,7 +86,7 @@ export class Panel {
         before = this.text;
         this.write();
       }
-      await this.finish(parts);
+      if (!signal.aborted) await this.finish(parts);
     } catch (error) {
       if (error.name !== "AbortError") this.tell(error);
     } finally {
@@ -97,7 +97,7 @@ export class Panel {
   async finish(parts) {
     const place = this.part("drawn");
     if (this.model.writes === "numbers") drawSeries(place, parts[0]);
-    if (this.model.labels) await drawLabels(place, this.model, this.given, this.parts[this.looked]);
+    if (this.model.labels) await this.drawReasons();
     const told = [...new Set(parts.flatMap((part) => part.warnings ?? []))];
     const unknown = parts.reduce((sum, part) => sum + (part.unknown?.count ?? 0), 0);
     if (unknown) told.push(`The model does not know ${unknown === 1 ? "one part" : `${unknown} parts`} of the input (${[...new Set(parts.flatMap((part) => part.unknown?.first ?? []))].slice(0, 5).join(" ")}).`);
@@ -117,11 +117,12 @@ export class Panel {
 
   write() {
     const { engine, writes, name } = this.model, text = this.text;
-    const coloured = drawOutput(this.output, this.parts, this.tail, (part, word) => this.alternatives(part, word));
+    const more = writes === "text" && !this.model.labels;
+    const coloured = drawOutput(this.output, this.parts, this.tail, more && ((part, word) => this.alternatives(part, word)));
     this.output.classList.toggle("coloured", coloured && this.colours);
     this.part("legend").hidden = !coloured;
     drawLegend(this.part("legend"), this.colours, (on) => { preference("colours", on); this.write(); });
-    this.part("hint").hidden = !text || writes !== "text" || Boolean(this.model.labels);
+    this.part("hint").hidden = !text || !more;
     for (const tool of ["copy", "share", "download"]) this.part(tool).hidden = !text.trim() || (tool === "share" && Boolean(this.given.file));
     this.part("restart").hidden = !this.parts.some((part) => part.prefix);
     const time = this.milliseconds === null ? "" : `${this.milliseconds < 995 ? `${Math.round(this.milliseconds)} ms` : `${(this.milliseconds / 1000).toFixed(1)} s`} · `;
@@ -133,7 +134,6 @@ export class Panel {
   }
 
   async alternatives(number, index) {
-    if (this.model.labels || this.model.writes !== "text") return;
     const part = this.parts[number], words = part.text.split(/\s+/).filter(Boolean);
     const first = this.parts.slice(0, number).reduce((sum, each) => sum + (each.text?.split(/\s+/).filter(Boolean).length ?? 0), 0);
     const before = words.slice(0, index).join(" ");
@@ -199,8 +199,15 @@ export class Panel {
 
   async look(number) {
     this.looked = number;
-    if (this.model.labels) await drawLabels(this.part("drawn"), this.model, this.given, this.parts[number]);
+    if (this.model.labels) await this.drawReasons();
     await this.drawInside();
+  }
+
+  // Labels that come too late find their place gone.
+  drawReasons() {
+    const place = element("div");
+    this.part("drawn").replaceChildren(place);
+    return drawLabels(place, this.model, this.given, this.parts[this.looked]);
   }
 
   async drawView(place) {

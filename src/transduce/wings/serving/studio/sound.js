@@ -2,31 +2,31 @@
 
 const USUAL = 16000; // samples a second for a model that does not say
 
-// Records the microphone. The returned function stops, and returns the file.
+// Records the microphone. The returned function stops, and returns the file. It needs no loudspeaker, as an AudioContext does.
 export async function recorder(rate) {
+  if (!navigator.mediaDevices) throw new Error("browsers allow it only over https, and on this machine.");
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
-  const context = new AudioContext();
-  await context.audioWorklet.addModule(new URL("samples.js", import.meta.url));
-  const node = new AudioWorkletNode(context, "samples");
-  const parts = [];
-  node.port.onmessage = ({ data }) => parts.push(data);
-  context.createMediaStreamSource(stream).connect(node);
+  const made = new MediaRecorder(stream, { audioBitsPerSecond: 256_000 }), parts = [];
+  made.addEventListener("dataavailable", ({ data }) => parts.push(data));
+  made.start();
   return async () => {
+    const stopped = new Promise((ready) => made.addEventListener("stop", ready));
+    made.stop();
+    await stopped;
     stream.getTracks().forEach((track) => track.stop());
-    await context.close();
-    return wav(await resampled(parts, context.sampleRate, rate ?? USUAL), rate ?? USUAL);
+    return decoded(new Blob(parts), rate ?? USUAL);
   };
 }
 
 // The file itself if it is a WAV file with this rate, or if the browser cannot decode it; otherwise a converted one.
 export async function converted(file, rate) {
   if (!rate || (await rateOf(file)) === rate) return file;
-  try {
-    const found = await new OfflineAudioContext(1, 1, rate).decodeAudioData(await file.arrayBuffer());
-    return wav(await mono(found), rate);
-  } catch {
-    return file; // the server says what is wrong
-  }
+  return decoded(file, rate).catch(() => file); // the server says what is wrong
+}
+
+async function decoded(file, rate) {
+  const sound = await new OfflineAudioContext(1, 1, rate).decodeAudioData(await file.arrayBuffer());
+  return wav(await mono(sound, rate), rate);
 }
 
 // The samples a second of a WAV file; null for other files.
@@ -35,20 +35,8 @@ async function rateOf(file) {
   return head.byteLength === 28 && head.getUint32(0) === 0x52494646 ? head.getUint32(24, true) : null;
 }
 
-async function resampled(parts, from, to) {
-  const count = parts.reduce((sum, part) => sum + part.length, 0);
-  if (!count || from === to) return parts;
-  const buffer = new AudioBuffer({ length: count, sampleRate: from });
-  let at = 0;
-  for (const part of parts) {
-    buffer.copyToChannel(part, 0, at);
-    at += part.length;
-  }
-  return mono(buffer, to);
-}
-
 // The samples of a sound with its channels mixed, in one part.
-async function mono(buffer, rate = buffer.sampleRate) {
+async function mono(buffer, rate) {
   const context = new OfflineAudioContext(1, Math.ceil(buffer.duration * rate), rate);
   const source = new AudioBufferSourceNode(context, { buffer });
   source.connect(context.destination);

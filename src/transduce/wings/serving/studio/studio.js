@@ -10,7 +10,7 @@ import { converted, recorder } from "./sound.js";
 import { addToPast, linkTo, remember, remembered } from "./state.js";
 
 const PAUSE = 350; // milliseconds after a key until the text is answered
-const TEXTS = ["text", "numbers", "nothing", "pair"];
+const TEXTS = ["text", "numbers", "nothing"];
 const LONG = 200; // characters of a text in the history
 const canvas = drawing(byId("canvas"), () => readDrawing());
 const state = { models: [], panels: [], file: null, name: "", timer: 0 };
@@ -48,11 +48,13 @@ function restore({ model, text = "", with: other, view = "" }) {
 
 // ------------------------------------------------------------- models
 
+const sameLanguage = ({ source_language: one }, { source_language: other }) => !one || !other || one === other;
+
 function choose(name, other = "", view = state.panels[0]?.view ?? "") {
   const model = named(name), kept = state.panels[0]?.model.reads === model.reads;
   if (!kept) Object.assign(state, { file: null, name: "" });
   byId("model").value = name;
-  const alike = state.models.filter((each) => each.reads === model.reads && each.name !== name);
+  const alike = state.models.filter((each) => each.name !== name && each.reads === model.reads && sameLanguage(each, model));
   byId("compare").replaceChildren(element("option", { value: "" }, "no other model"), ...options(alike));
   byId("compare").value = alike.some((each) => each.name === other) ? other : "";
   byId("compare-field").hidden = !alike.length;
@@ -123,18 +125,18 @@ const KINDS = {
   text: ["Text", "Type or paste a text. Lines and paragraphs stay.", "Ctrl+Enter asks again."],
   numbers: ["Numbers, separated by spaces", "100 110 100 90", "The forecast goes on from the last number."],
   nothing: ["Beginning of a text", "Type a beginning", "The model goes on from it."],
-  pair: ["Two texts with a tab between them", "Paste two texts with a tab between them", ""],
 };
 
 function showInput() {
-  const { reads, dark_ink: dark, source_language_name: language, source_language: code, documents, examples } = first();
+  const { reads, dark_ink: dark, source_language_name: language, source_language: code, documents, examples, columns } = first();
   const [title, placeholder, help] = KINDS[reads] ?? [{ picture: "Picture", sound: "Recording" }[reads] ?? "File", "", ""];
   byId("input-title").textContent = language ?? title;
   byId("source").placeholder = placeholder;
   byId("source").lang = code ?? "";
   byId("source-help").textContent = documents.length ? `${help} You can also drop a document on the page.` : help;
+  byId("tab").hidden = columns < 2;
   byId("text-input").hidden = !textual();
-  byId("picture-input").hidden = !["picture", "clip"].includes(reads);
+  byId("picture-input").hidden = reads !== "picture";
   byId("sound-input").hidden = reads !== "sound";
   if (reads === "picture") canvas.useInk(dark);
   byId("document-label").hidden = !documents.length;
@@ -177,6 +179,11 @@ byId("clear").addEventListener("click", () => {
   byId("source").value = "";
   byId("source").focus();
   answer();
+});
+byId("tab").addEventListener("click", () => {
+  const { selectionStart: start, selectionEnd: end } = byId("source");
+  byId("source").setRangeText("\t", start, end, "end");
+  byId("source").focus();
 });
 addEventListener("hashchange", () => restore(remembered()));
 
