@@ -38,6 +38,7 @@ WINGS: dict[str, set[str]] = {
     "combining": {"alignment"},
     "counted": {"alignment", "labels", "recipes", "records", "signals"},
     "adaptation": set(),
+    "optimisers": set(),
     "sharding": set(),
     "terminal": set(),
     "robustness": {"recipes"},

@@ -392,7 +392,7 @@ def test_what_an_optimizer_may_keep_is_said_before_training(kept: Any) -> None:
     with pytest.raises(ConfigError, match=r"training\.optimizer: Counts keeps 'count' .*a checkpoint keeps tensors of"):
         kept_statistics(lambda parameters: Counts(parameters, kept), network())
     fine = kept_statistics(lambda parameters: Counts(parameters, torch.tensor(1.0)), network())
-    assert fine == {1: {"count"}, 2: {"count"}}
+    assert fine == {(nn.Parameter, 1): {"count"}, (nn.Parameter, 2): {"count"}}
 
 
 def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:

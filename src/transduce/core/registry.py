@@ -236,6 +236,7 @@ NAMES: dict[str, dict[str, str]] = {
         "adam": "transduce.training.optimization:Adam",
         "adamw": "transduce.training.optimization:AdamW",
         "sgd": "transduce.training.optimization:Sgd",
+        "muon": "transduce.wings.optimisers.muon:Muon",
     },
     "Adapter": {"low-rank": "transduce.wings.adaptation.low_rank:LowRank"},
     "Schedule": {

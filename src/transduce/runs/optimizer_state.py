@@ -13,7 +13,8 @@ from transduce.core.config import ConfigError
 from transduce.core.errors import UserError
 
 PREFIX = "statistics."  # of their names in the checkpoint's file
-Kept = Mapping[int, frozenset[str]]  # the names of the statistics, by the number of axes of the parameter
+Kind = tuple[type[nn.Parameter], int]  # a parameter's class, and the number of its axes
+Kept = Mapping[Kind, frozenset[str]]  # the names of the statistics
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ def kept_statistics(make: Callable[[Iterable[nn.Parameter]], torch.optim.Optimiz
     Raises ConfigError if it keeps what a checkpoint cannot: values that are no tensors of the parameter's shape or of
     one number, or values of no parameter.
     """
-    axes = sorted({each.ndim for each in model.parameters() if each.requires_grad})
-    small = [nn.Parameter(torch.zeros((2,) * count)) for count in axes]
+    kinds = list(dict.fromkeys(_kind(each) for each in model.parameters() if each.requires_grad))
+    small = [kind(torch.zeros((2,) * axes)) for kind, axes in kinds]
     for each in small:
         each.grad = torch.zeros_like(each)
     try:
@@ -40,13 +41,17 @@ def kept_statistics(make: Callable[[Iterable[nn.Parameter]], torch.optim.Optimiz
             optimizer.step()
     except Exception:
         return {}
-    own = {parameter: axes[place] for place, parameter in enumerate(small)}
+    own = dict(zip(small, kinds, strict=True))
     for parameter, statistics in optimizer.state.items():
         if parameter not in own:
             raise ConfigError("training.optimizer", f"{type(optimizer).__name__} keeps state of no parameter: {WHAT}")
         for kind, value in statistics.items():
             _check_kept(type(optimizer).__name__, kind, value, parameter)
-    return {count: frozenset(_tensors(optimizer.state.get(each, {}))) for each, count in own.items()}
+    return {kind: frozenset(_tensors(optimizer.state.get(each, {}))) for each, kind in own.items()}
+
+
+def _kind(parameter: nn.Parameter) -> Kind:
+    return type(parameter), parameter.ndim
 
 
 WHAT = "a checkpoint keeps tensors of a parameter's shape, factors of it, or one number, such as torch.tensor(0.0)"
@@ -110,7 +115,7 @@ def restore_optimizer(
             raise UserError(f"{origin}: {key} has numbers that are not finite; {ANOTHER}")
         found.setdefault(name, {})[kind] = tensor
     for name, statistics in found.items():
-        if missing := kept.get(own[name].ndim, frozenset()) - statistics.keys():
+        if missing := kept.get(_kind(own[name]), frozenset()) - statistics.keys():
             raise UserError(
                 f"{origin} has no {', '.join(sorted(missing))} of {name}: it is of another optimiser, or damaged; "
                 f"resume with training.optimizer as it was, or {ANOTHER}"

@@ -44,7 +44,7 @@ class Adam:
     epsilon: float = 1e-9
 
     def __post_init__(self) -> None:
-        _check_constants(self)
+        check_constants(self)
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, self.rate, (self.beta1, self.beta2), self.epsilon, fused=True)
@@ -63,7 +63,7 @@ class AdamW:
     decay: float = 0.01
 
     def __post_init__(self) -> None:
-        _check_constants(self)
+        check_constants(self)
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         parameters = list(parameters)
@@ -87,7 +87,7 @@ class Sgd:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_constants(self)
+        check_constants(self)
 
     def __call__(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, self.rate, self.momentum, weight_decay=self.decay, foreach=True)
@@ -96,7 +96,7 @@ class Sgd:
 SHARES = ("beta1", "beta2", "momentum")  # constants below 1
 
 
-def _check_constants(optimizer: Adam | AdamW | Sgd) -> None:
+def check_constants(optimizer: Any) -> None:
     """Raises UserError for a constant outside its range."""
     for field in fields(optimizer):
         name, value = field.name, getattr(optimizer, field.name)

@@ -14,6 +14,12 @@ from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.linear import linear
 
 
+class TableParameter(nn.Parameter):
+    """A matrix with a row for each token. Its gradient has few rows that are not 0, so some optimisers treat it apart
+    from the matrices of products.
+    """
+
+
 class TokenEmbedding(nn.Module):
     """Maps token ids [...] to vectors [..., width].
 
@@ -24,7 +30,7 @@ class TokenEmbedding(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, scaled: bool) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.weight = TableParameter(torch.empty(vocabulary, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.scale = width**0.5 if scaled else 1.0
 
@@ -71,7 +77,7 @@ class Readout(nn.Module):
     def __init__(self, width: int, vocabulary: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.weight = TableParameter(torch.empty(vocabulary, width))
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         nn.init.normal_(self.weight, std=width**-0.5)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from transduce.core.errors import UserError
 from transduce.core.types import widened
+from transduce.layers.modules.embedding import TableParameter
 
 TABULATED = 512  # positions whose sinusoids are computed once
 Exponents = Literal["paper", "inclusive"]
@@ -81,7 +82,7 @@ class Learned(nn.Module):
 
     def __init__(self, width: int, length: int = 512) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(length, width))
+        self.weight = TableParameter(torch.empty(length, width))
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, positions_BT: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transduce.core.errors import UserError
 from transduce.core.protocols import Encoder, Pooler, memory_widths
 from transduce.core.types import BOS, EOS, PAD, Factory, Padded
+from transduce.layers.modules.embedding import TableParameter
 from transduce.layers.modules.linear import projection
 from transduce.layers.modules.pooling import LastState
 
@@ -93,7 +94,7 @@ class KnownWords(nn.Module):
         if not 0 <= dropout < 1:
             raise UserError(f"word_dropout = {dropout}: a probability of at least 0 and less than 1 was expected")
         self.alphabet = alphabet
-        self.weight = nn.Parameter(torch.empty(1 + words, width))
+        self.weight = TableParameter(torch.empty(1 + words, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.dropout = dropout
         self.file = file

@@ -113,8 +113,8 @@ def _divide(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], divid
         assert isinstance(own, DTensor)
         if any(value.dim() and value.shape != parameter.shape for value in state.values() if isinstance(value, Tensor)):
             raise UserError(
-                f'training.parallel = "fsdp": {type(optimizer).__name__} keeps factors of {names[parameter]}, which '
-                'cannot be divided; set training.parallel = "ddp", or leave training.adapter out'
+                f'training.parallel = "fsdp": the optimiser keeps factors of {names[parameter]}, which cannot be '
+                'divided; set training.parallel = "ddp", or another training.optimizer, or leave training.adapter out'
             )
         optimizer.state[own] = {
             kind: distribute_tensor(value, own.device_mesh, [Shard(0)], src_data_rank=None)

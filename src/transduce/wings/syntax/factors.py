@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from transduce.core.errors import UserError
 from transduce.core.types import EOS, Padded
-from transduce.layers.modules.embedding import lookup
+from transduce.layers.modules.embedding import TableParameter, lookup
 
 
 class ConcatenatedFactors(nn.Module):
@@ -36,7 +36,7 @@ class ConcatenatedFactors(nn.Module):
                 f"widths = {list(widths)} add up to {sum(widths)}, but the encoder reads vectors of {width}: make "
                 "these equal"
             )
-        self.weight = nn.Parameter(torch.empty(vocabulary, widths[0]))
+        self.weight = TableParameter(torch.empty(vocabulary, widths[0]))
         self.tags = nn.ParameterList(torch.empty(vocabulary, tag_width) for tag_width in widths[1:])
         for table in self.parameters():
             nn.init.normal_(table, std=width**-0.5)
@@ -65,7 +65,7 @@ class SummedFactors(nn.Module):
     def __init__(self, vocabulary: int, width: int, scaled: bool, source_factors: int) -> None:
         super().__init__()
         check_factors(source_factors)
-        self.weight = nn.Parameter(torch.empty(vocabulary, width))
+        self.weight = TableParameter(torch.empty(vocabulary, width))
         nn.init.normal_(self.weight, std=(source_factors * width) ** -0.5)
         self.scale = width**0.5 if scaled else 1.0
         self.factors = source_factors

@@ -1,0 +1,1 @@
+"""Optimisers beside Adam and plain gradient descent: Muon."""
