@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from transduce.core import config, recipes
-from transduce.metrics.statistics import Statistics
+from transduce.core.types import Example, Prediction
+from transduce.metrics.base import Metric, metric
+from transduce.metrics.statistics import Statistics, statistics
 from transduce.training.settings import read_settings
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -35,3 +37,30 @@ def test_both_ways_of_each_track_are_settings_of_its_recipe() -> None:
         assert now.steps is not None
         assert before.steps is not None
         assert now.steps <= before.steps
+
+
+def test_the_table_has_means_over_seeds_and_their_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    import speedrun
+
+    monkeypatch.setattr(speedrun, "spent", lambda run: (len(str(run)) * 100, len(str(run)) / 2))
+    right = metric("exact")
+    found = {
+        way: {seed: (Path(way), statistics_of(right, rights)) for seed, rights in enumerate(seeds, 1)}
+        for way, seeds in (("before", ["rwww", "rrww"]), ("now", ["rrrw", "rrrr"]))
+    }
+    lines = [[each.strip() for each in line.strip("|").split("|")] for line in speedrun.rows("a track", found)]
+    assert [line[1:6] for line in lines[:2]] == [
+        ["before", "1", "600", "3.0", "25.00"],
+        ["before", "2", "600", "3.0", "50.00"],
+    ]
+    assert lines[2][2] == "mean of 2"
+    assert lines[2][5].startswith("37.50 (")
+    assert lines[5][5].startswith("87.50 (")
+    assert lines[6][1] == "now minus before"
+    assert lines[6][5].startswith("+50.00 (")
+
+
+def statistics_of(measured: Metric, rights: str) -> Statistics:
+    """Statistics of one example for each letter: "r" is a right output."""
+    outputs = [Prediction("x" if each == "r" else "y") for each in rights]
+    return statistics([measured], outputs, [Example("", ("x",))] * len(rights))[0]

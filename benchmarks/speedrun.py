@@ -1,0 +1,214 @@
+"""Minutes to quality: each track's recipe as it ships, beside the settings that it had before, on the same data.
+
+    python benchmarks/speedrun.py TRACK [TRACK ...] --data DATA --runs RUNS [--seeds 1 2 3] [--threads 1] [--cost]
+                                  [--set KEY=VALUE ...] [--out FILE.md] [--record FILE.json]
+
+DATA is the folder with the shared data. A TRACK is a name in ``TRACKS``. For each seed, one run has the settings before
+and one has the recipe as it ships, with ``--set`` on top. Both have the same tokens in an update. A run is
+validated as its recipe says, and looks at test once, at the end. Parentheses have 95 % intervals by bootstrap over the
+examples of test. The same command again continues interrupted trainings.
+
+``--cost`` measures the cost of an update alone: turns of the two settings one after the other, in processor time, and
+the median of the ratios of neighbours. Nothing else may run on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from report import Report, cell, machine, parse
+
+import transduce
+from transduce.metrics.base import metric
+from transduce.metrics.significance import Resampling
+from transduce.metrics.statistics import Statistics, mean_of_seeds
+from transduce.runs.layout import METRICS
+from transduce.runs.run import Run
+
+TURNS, UPDATES = 5, 30  # of --cost
+
+
+@dataclass(frozen=True)
+class Track:
+    """A recipe, the files of its data, the metric of its score, and the settings that the recipe had ``before``."""
+
+    recipe: str
+    data: Mapping[str, str]
+    metric: str
+    before: Sequence[str]
+    same: Sequence[str] = field(default=())  # settings of both
+
+
+def files(name: str, ending: str = "path", **splits: str) -> dict[str, str]:
+    return {f"data.{split}.{ending}": name.format(split=file) for split, file in splits.items()}
+
+
+CAPTIONS = {
+    key: value
+    for side, end in (("source", "de"), ("target", "en"))
+    for key, value in files(
+        f"multi30k/{{split}}.{end}.gz", side, train="train", valid="valid", test="test_2016_flickr"
+    ).items()
+}
+GERMAN = "inflection_conll2018/german.{split}.tsv.gz"
+PTB = {"data.origin.folder": "lm_ptb"}
+TRACKS = {
+    "translation-transformer": Track(
+        "translation-transformer",
+        CAPTIONS,
+        "bleu",
+        (
+            "training.steps=1100",
+            'training.optimizer={type="adam",rate=1.5e-3}',
+            'training.schedule={type="linear",warmup=400}',
+        ),
+        ("training.aligner=false",),
+    ),
+    "translation": Track(
+        "translation",
+        CAPTIONS,
+        "bleu",
+        (
+            "training.steps=2600",
+            'training.optimizer={type="adam",rate=2e-3}',
+            'training.schedule={type="linear",warmup=400}',
+        ),
+        ("training.aligner=false",),
+    ),
+    "pronunciation": Track(
+        "g2p-attention",
+        {},
+        "per",
+        (
+            "training.steps=3700",
+            'training.optimizer={type="adam",rate=2e-3}',
+            'training.schedule={type="linear",warmup=200}',
+        ),
+    ),
+    "pronunciation-with-counts": Track(
+        "g2p",
+        {},
+        "per",
+        (
+            "training.steps=3500",
+            'training.optimizer={type="adam",rate=2e-3}',
+            'training.schedule={type="linear",warmup=200}',
+        ),
+    ),
+    "inflection-1,000": Track(
+        "inflection-medium",
+        files(GERMAN, train="train-medium", valid="valid", test="test"),
+        "exact",
+        ("training.steps=2600", 'training.optimizer={type="adam",rate=2e-3}', "training.schedule.warmup=100"),
+    ),
+    "inflection-10,000": Track(
+        "inflection",
+        files(GERMAN, train="train-high", valid="valid", test="test"),
+        "exact",
+        ("training.steps=12000", 'training.optimizer={type="adam",rate=2e-3}', "training.schedule.warmup=200"),
+    ),
+}
+
+
+def settings(track: Track, way: str, data: Path, changes: Sequence[str]) -> list[str]:
+    """The settings of a run of a track: as the recipe was ``before``, or as it is ``now`` with ``changes``."""
+    paths = [f"{key}={data / value}" for key, value in track.data.items()]
+    common = [*paths, *track.same, "training.clock=processor", "training.minutes=600"]
+    return [*common, *(track.before if way == "before" else changes)]
+
+
+def trained(track: Track, way: str, seed: int, asked: argparse.Namespace) -> tuple[Path, Statistics]:
+    """A run of a track and its statistics on test. Trains it first if it is not finished."""
+    run = asked.runs / track.recipe / f"{way}-{seed}"
+    made = settings(track, way, asked.data, asked.set)
+    model = transduce.train(
+        track.recipe, run, [*made, f"training.seed={seed}"], resume=True, device="cpu", threads=asked.threads
+    )
+    return run, model.evaluate(Run.open(run).examples("test"), [metric(track.metric)]).statistics[0]
+
+
+def events(run: Path, kind: str) -> list[dict[str, Any]]:
+    """What a training has told of one kind, such as "update" or "validation"."""
+    lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def spent(run: Path) -> tuple[int, float]:
+    """The updates of a run, and its minutes of processor time, with validations."""
+    last = events(run, "validation")[-1]
+    return last["step"], last["seconds"] / 60
+
+
+def rows(name: str, found: Mapping[str, Mapping[int, tuple[Path, Statistics]]]) -> list[str]:
+    """The lines of a track: each seed, then the means with their interval, and the difference of the means."""
+    lines, resampling = [], Resampling()
+    drawn = {}
+    for way, seeds in found.items():
+        for seed, (run, measured) in seeds.items():
+            steps, minutes = spent(run)
+            lines.append(f"| {name} | {way} | {seed} | {steps:,} | {minutes:.1f} | {measured.score:.2f} |")
+        own = mean_of_seeds([measured for _, measured in seeds.values()])
+        drawn[way] = own.score, resampling.bootstrap(own)
+        every = [spent(run) for run, _ in seeds.values()]
+        steps, minutes = (statistics.mean(each) for each in zip(*every, strict=True))
+        lines.append(f"| {name} | {way} | mean of {len(seeds)} | {steps:,.0f} | {minutes:.1f} | {cell(*drawn[way])} |")
+    if len(drawn) == 2:
+        (before, old), (now, new) = drawn["before"], drawn["now"]
+        lines.append(f"| {name} | now minus before | | | | {cell(now - before, new - old, '+')} |")
+    return lines
+
+
+def cost(track: Track, asked: argparse.Namespace) -> list[str]:
+    """The line of a track: the seconds of an update in both settings, and the median of the ratios of neighbours."""
+    seconds: dict[str, list[float]] = {"before": [], "now": []}
+    for _turn in range(TURNS):
+        for way, found in seconds.items():
+            with tempfile.TemporaryDirectory() as folder:
+                made = settings(track, way, asked.data, asked.set)
+                limits = [f"training.steps={UPDATES}", "training.validation.metrics=[]", "training.validation.times=1"]
+                run = Path(folder) / "run"
+                transduce.train(track.recipe, run, [*made, *limits], device="cpu", threads=asked.threads)
+                first, *_, last = events(run, "update")
+                found.append((last["seconds"] - first["seconds"]) / (last["step"] - first["step"]))
+    ratios = [now / before for before, now in zip(seconds["before"], seconds["now"], strict=True)]
+    before, now = (statistics.median(seconds[way]) for way in ("before", "now"))
+    spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+    return [f"| {track.recipe} | {before:.3f} | {now:.3f} | {spread} |"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tracks", nargs="+", choices=TRACKS, metavar="TRACK")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--ways", nargs="+", choices=("before", "now"), default=["before", "now"])
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--cost", action="store_true")
+    asked = parse(parser)
+    asked.data = asked.data.resolve()
+    lines = ["# Minutes to quality", "", machine(), ""]
+    if asked.cost:
+        lines += ["| recipe | seconds an update, before | now | ratio |", "|---|---|---|---|"]
+        lines += [line for name in asked.tracks for line in cost(TRACKS[name], asked)]
+    else:
+        lines += ["| track | settings | seed | updates | minutes | test |", "|---|---|---|---|---|---|"]
+    report, runs = Report.asked(asked), list[Path]()
+    for name in asked.tracks if not asked.cost else ():
+        found = {way: {seed: trained(TRACKS[name], way, seed, asked) for seed in asked.seeds} for way in asked.ways}
+        lines += rows(name, found)
+        runs += [run for seeds in found.values() for run, _ in seeds.values()]
+    print("\n".join(lines))
+    report.write(lines, runs)
+
+
+if __name__ == "__main__":
+    main()
