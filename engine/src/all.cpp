@@ -5,6 +5,7 @@
 #include "matrix.cpp"
 #include "team.cpp"
 #include "wings/engines/native/kernels/convolution.cpp"
+#include "wings/engines/native/kernels/edits.cpp"
 #include "wings/engines/native/kernels/recurrent.cpp"
 #include "wings/engines/native/kernels/transformer.cpp"
 
@@ -16,6 +17,7 @@
 #include "convolution_model.cpp"
 #include "recurrent_model.cpp"
 #include "transformer_model.cpp"
+#include "edits_model.cpp"
 #include "families.cpp"
 #include "search.cpp"
 #include "texts.cpp"

@@ -25,13 +25,12 @@ static ConvolutionStack read_convolutions(Parts& parts, const std::string& side,
 class ConvolutionEncoder : public Encoder {
   public:
     ConvolutionEncoder(Parts& parts, const Json& notes) : stack_(read_convolutions(parts, "encoder", notes, false)) {}
-    Encoded sizes() const override { return {stack_.embedding.width, stack_.embedding.width}; }
-    int64_t vocabulary() const override { return stack_.embedding.vocabulary; }
+    Encoded sizes() const override { return {stack_.embedding.width, stack_.embedding.width, stack_.embedding.vocabulary}; }
     int64_t most_positions() const override { return stack_.embedding.most_positions; }
 
     Memory encode(const Batch& batch) const override {
         const int64_t B = batch.sources(), S = batch.longest, E = stack_.embedding.width;
-        Memory memory = {batch.lengths, S, E, std::vector<float>(B * S * E), std::vector<float>(B * S * E), std::vector<float>(B * E)};
+        Memory memory = {batch.lengths, S, E, std::vector<float>(B * S * E), std::vector<float>(B * S * E), std::vector<float>(B * E), {}};
         check(transduce_convolution_encode(&stack_, batch.ids.data(), batch.lengths.data(), B, S, memory.states.data(), memory.values.data()));
         transduce_mean(memory.values.data(), memory.summary.data(), batch.lengths.data(), B, S, E);
         return memory;
@@ -90,7 +89,7 @@ class ConvolutionDecoder : public Decoder {
     ConvolutionDecoder(Parts& parts, const Json& notes, const Encoded& encoded) : stack_(read_convolutions(parts, "decoder", notes, true)) {
         if (encoded.width != stack_.embedding.width)
             throw Refusal("the encoder's states have " + std::to_string(encoded.width) + " numbers: " + std::to_string(stack_.embedding.width) + " were expected");
-        readout = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
+        readout_ = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
     }
     int64_t vocabulary() const override { return stack_.embedding.vocabulary; }
     int64_t most_positions() const override { return stack_.embedding.most_positions; }

@@ -42,7 +42,7 @@ struct TransduceEngine {
         model.choice("model", {"encoder-decoder"});
         encoder = read_encoder(parts, model);
         decoder = read_decoder(parts, model, encoder->sizes());
-        check_vocabulary("source", source, encoder->vocabulary());
+        check_vocabulary("source", source, encoder->sizes().vocabulary);
         check_vocabulary("target", target, decoder->vocabulary());
         parts.done();
     }
@@ -117,15 +117,15 @@ Options resized(const TransduceEngine& engine, const TransduceOptions& wanted) {
 // The log-probabilities of given outputs, each with its own length.
 Found score(const TransduceEngine& engine, const Batch& batch, const std::vector<const Row*>& targets) {
     Found found(targets.size(), std::vector<Hypothesis>(1));
-    const std::unique_ptr<State> state = engine.decoder->start(engine.encoder->encode(batch), 1);
+    const std::unique_ptr<State> state = engine.decoder->start((*engine.encoder)(batch), 1);
     const int64_t V = engine.decoder->vocabulary(), B = batch.sources();
     std::vector<int64_t> read(B, BOS);
-    std::vector<float> features(B * engine.decoder->readout->inputs), logits(B * V);
+    std::vector<float> features(B * engine.decoder->width()), logits(B * V);
     size_t longest = 0;
     for (const Row* target : targets) longest = std::max(longest, target->size());
     for (size_t t = 0; t < longest; ++t) {
         state->step(read.data(), features.data());
-        transduce::check(transduce_multiply(engine.decoder->readout, features.data(), logits.data(), B, NONE));
+        engine.decoder->read_out(features.data(), B, logits.data());
         for (int64_t b = 0; b < B; ++b) {
             if (t >= targets[b]->size()) continue;
             double log_prob;
@@ -166,7 +166,7 @@ struct Asked {
             if (static_cast<int64_t>(row.size()) > engine.encoder->most_positions())
                 throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " + std::to_string(engine.encoder->most_positions()));
             for (int64_t id : row)
-                if (id < 0 || id >= engine.encoder->vocabulary()) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(engine.encoder->vocabulary()));
+                if (id < 0 || id >= engine.encoder->sizes().vocabulary) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(engine.encoder->sizes().vocabulary));
         }
     }
 

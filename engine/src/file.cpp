@@ -65,7 +65,8 @@ static Tensor tensor_of(const std::string& name, const Json& entry, const uint8_
     if (ends.size() != 2) throw Refusal("tensor " + named + " has no place in the file");
     Json place;
     place.entries = {{"first", ends[0]}, {"last", ends[1]}};
-    const int64_t first = place.number_in("first", 0, room), last = place.number_in("last", first, room);
+    const int64_t first = place.number_in("first", 0, LARGEST), last = place.number_in("last", first, LARGEST);
+    if (last > room) throw Refusal("it was cut off: tensor " + named + " ends beyond its end; copy it again");
     if (last - first != found.count * bytes) throw Refusal("tensor " + named + " has another size than its shape says");
     found.bytes = numbers + first;
     return found;

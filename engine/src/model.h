@@ -12,6 +12,11 @@
 
 namespace transduce {
 
+const int64_t PAD = 0, BOS = 1, EOS = 2, UNK = 3;  // the same ids in every vocabulary
+
+// Throws Refusal for what a kernel refused, or bad_alloc.
+void check(int64_t found);
+
 // The ids of B sources [B, longest], of which the first lengths[b] are real.
 struct Batch {
     std::vector<int64_t> ids, lengths;
@@ -27,6 +32,7 @@ struct Memory {
     std::vector<int64_t> lengths;
     int64_t longest, width;
     std::vector<float> states, values, summary;
+    std::vector<int64_t> ids;  // of the batch, as in Batch
 
     int64_t sources() const { return static_cast<int64_t>(lengths.size()); }
     const float* read() const { return values.empty() ? states.data() : values.data(); }
@@ -36,8 +42,15 @@ class Encoder {
   public:
     virtual ~Encoder() = default;
     virtual Encoded sizes() const = 0;
-    virtual int64_t vocabulary() const = 0;
     virtual int64_t most_positions() const { return ANY_POSITION; }
+
+    Memory operator()(const Batch& batch) const {
+        Memory memory = encode(batch);
+        memory.ids = batch.ids;
+        return memory;
+    }
+
+  protected:
     virtual Memory encode(const Batch& batch) const = 0;
 };
 
@@ -68,7 +81,14 @@ class Decoder {
     // A state of one row for each source. At most `hypotheses` rows will come of it.
     virtual std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const = 0;
 
-    const Matrix* readout = nullptr;  // maps features to logits
+    // The width W of the features, and the logits [N, V] of features [N, W].
+    virtual int64_t width() const { return readout_->inputs; }
+    virtual void read_out(const float* features, int64_t rows, float* logits) const {
+        transduce::check(transduce_multiply(readout_, features, logits, rows, NONE));
+    }
+
+  protected:
+    const Matrix* readout_ = nullptr;
 };
 
 // The encoder and the decoder that a description names. Each family adds its lines in families.cpp of this folder.
@@ -77,9 +97,6 @@ std::unique_ptr<Decoder> read_decoder(Parts& parts, const Json& notes, const Enc
 
 // y [B, S, outputs] of the real positions of x [B, S, inputs], zeros elsewhere.
 std::vector<float> of_real(const Matrix& matrix, const float* x, const std::vector<int64_t>& lengths, int64_t longest);
-
-// Throws Refusal for what a kernel refused, or bad_alloc.
-void check(int64_t found);
 
 // Rows of `width` numbers: row n becomes the old row rows[n].
 template <class T>

@@ -50,6 +50,15 @@ const float* Parts::floats(const std::string& name, const std::vector<int64_t>& 
     return tables_[name] = array(std::move(copy));
 }
 
+std::vector<int64_t> Parts::whole_numbers(const std::string& name) const {
+    const auto found = file_.tensors.find(name);
+    if (found != file_.tensors.end() && found->second.count == 0) return {};
+    const Tensor& list = tensor(name, {ANY}, "I64");
+    std::vector<int64_t> numbers(static_cast<size_t>(list.count));
+    std::memcpy(numbers.data(), list.bytes, numbers.size() * sizeof(int64_t));
+    return numbers;
+}
+
 const Matrix* Parts::matrix(const std::string& name, int64_t outputs, int64_t inputs) {
     const bool integers = has(name + ".scale");
     const Tensor& weight = tensor(name + ".weight", {outputs, inputs}, integers ? "I8" : "F32");

@@ -19,9 +19,9 @@ const int64_t ANY = -1;                   // a size from 1
 const int64_t LARGEST_NUMBER = 1 << 24;  // of a description
 const int ANY_POSITION = INT32_MAX;      // of an embedding without positions
 
-// The sizes of an encoder that a decoder needs: the width of its states and of its summary. A language model has none.
+// The sizes of an encoder that a decoder needs: the width of its states and of its summary, and the ids that it reads.
 struct Encoded {
-    int64_t width, summary;
+    int64_t width, summary, vocabulary;
 };
 
 // Makes the parts from the tensors of a file, and keeps them: keep the object as long as the structures.
@@ -36,6 +36,9 @@ class Parts {
 
     // A copy of a tensor's numbers; null if the file has no such tensor.
     const float* floats(const std::string& name, const std::vector<int64_t>& shape);
+
+    // The numbers of a list; empty if the list is.
+    std::vector<int64_t> whole_numbers(const std::string& name) const;
 
     // The matrix of NAME.weight, NAME.scale (if it is 8-bit) and NAME.bias (if it has one).
     const Matrix* matrix(const std::string& name, int64_t outputs, int64_t inputs);

@@ -42,13 +42,12 @@ class RecurrentReader : public Encoder {
         summary_ = count * width_ * (kind == LSTM ? 2 : 1);
         encoder_ = {embedding, static_cast<int32_t>(count), static_cast<int32_t>(notes.number_in("residual", 0, 1)), parts.array(std::move(cells))};
     }
-    Encoded sizes() const override { return {width_, summary_}; }
-    int64_t vocabulary() const override { return encoder_.embedding.vocabulary; }
+    Encoded sizes() const override { return {width_, summary_, encoder_.embedding.vocabulary}; }
     int64_t most_positions() const override { return encoder_.embedding.most_positions; }
 
     Memory encode(const Batch& batch) const override {
         const int64_t B = batch.sources(), S = batch.longest;
-        Memory memory = {batch.lengths, S, width_, std::vector<float>(B * S * width_), {}, std::vector<float>(B * summary_)};
+        Memory memory = {batch.lengths, S, width_, std::vector<float>(B * S * width_), {}, std::vector<float>(B * summary_), {}};
         check(transduce_recurrent_encode(&encoder_, batch.ids.data(), batch.lengths.data(), B, S, memory.states.data(), memory.summary.data()));
         return memory;
     }
@@ -94,7 +93,10 @@ class RecurrentState : public State {
 
 class RecurrentWriter : public Decoder {
   public:
-    RecurrentWriter(Parts& parts, const Json& notes, const Encoded& encoded) : decoder_() {
+    RecurrentWriter(Parts& parts, const Json& notes, const Encoded& encoded) : RecurrentWriter(parts, notes, encoded, true) {}
+
+    // Cells without a readout, if it does not `write`.
+    RecurrentWriter(Parts& parts, const Json& notes, const Encoded& encoded, bool writes) : decoder_() {
         const size_t kind = notes.choice("cell", CELLS), wiring = notes.choice("wiring", WIRINGS);
         const int64_t W = notes.number_in("width", 1, LARGEST_NUMBER), count = notes.number_in("layers", 1, 1000), fed = notes.number_in("fed", 0, 1);
         const Embedding embedding = parts.embedding(notes);
@@ -117,9 +119,10 @@ class RecurrentWriter : public Decoder {
         if (lowest) decoder_.second = parts.matrix("second", gates, lowest);
         if (joined) decoder_.mix = parts.matrix("mix", W, joined);
         decoder_.cells = parts.array(std::move(cells));
-        readout = parts.matrix("readout", embedding.vocabulary, W);
+        if (writes) readout_ = parts.matrix("readout", embedding.vocabulary, W);
     }
     int64_t vocabulary() const override { return decoder_.embedding.vocabulary; }
+    int64_t width() const override { return decoder_.cells[0].width; }
 
     std::unique_ptr<State> start(const Memory& memory, int64_t) const override {
         std::vector<float> keys, values;

@@ -108,7 +108,7 @@ struct Source {
 class Rows {
   public:
     Rows(const Encoder& encoder, const Decoder& decoder, const Batch& batch, const Options& options)
-        : decoder_(decoder), options_(options), state_(decoder.start(encoder.encode(batch), options.size)) {
+        : decoder_(decoder), options_(options), state_(decoder.start(encoder(batch), options.size)) {
         for (int64_t b = 0; b < batch.sources(); ++b)
             sources.push_back({b, batch.lengths[b], options.limit.least(batch.lengths[b]), options.longest(batch.lengths[b]), true, {}});
     }
@@ -121,10 +121,10 @@ class Rows {
 
     // The model reads a token in each row. The result are the logits [N, V] of the next one.
     std::vector<float>& read(const std::vector<int64_t>& tokens) {
-        features_.resize(tokens.size() * decoder_.readout->inputs);
-        logits_.resize(tokens.size() * decoder_.readout->outputs);
+        features_.resize(tokens.size() * decoder_.width());
+        logits_.resize(tokens.size() * vocabulary());
         state_->step(tokens.data(), features_.data());
-        transduce::check(transduce_multiply(decoder_.readout, features_.data(), logits_.data(), static_cast<int64_t>(tokens.size()), NONE));
+        decoder_.read_out(features_.data(), static_cast<int64_t>(tokens.size()), logits_.data());
         return logits_;
     }
 

@@ -11,8 +11,6 @@
 
 namespace transduce {
 
-const int64_t PAD = 0, BOS = 1, EOS = 2, UNK = 3;  // the same ids in every vocabulary
-
 struct Hypothesis {
     std::vector<int64_t> tokens;  // with EOS
     std::vector<double> log_probs;

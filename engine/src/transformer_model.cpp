@@ -79,13 +79,12 @@ static TransformerStack read_stack(Parts& parts, const std::string& side, const 
 class TransformerEncoder : public Encoder {
   public:
     TransformerEncoder(Parts& parts, const Json& notes) : stack_(read_stack(parts, "encoder", notes, false)) {}
-    Encoded sizes() const override { return {stack_.embedding.width, stack_.embedding.width}; }
-    int64_t vocabulary() const override { return stack_.embedding.vocabulary; }
+    Encoded sizes() const override { return {stack_.embedding.width, stack_.embedding.width, stack_.embedding.vocabulary}; }
     int64_t most_positions() const override { return stack_.embedding.most_positions; }
 
     Memory encode(const Batch& batch) const override {
         const int64_t B = batch.sources(), S = batch.longest, W = stack_.embedding.width;
-        Memory memory = {batch.lengths, S, W, std::vector<float>(B * S * W), {}, std::vector<float>(B * W)};
+        Memory memory = {batch.lengths, S, W, std::vector<float>(B * S * W), {}, std::vector<float>(B * W), {}};
         check(transduce_transformer_encode(&stack_, batch.ids.data(), batch.lengths.data(), B, S, nullptr, memory.states.data()));
         transduce_mean(memory.states.data(), memory.summary.data(), batch.lengths.data(), B, S, W);
         return memory;
@@ -166,7 +165,7 @@ class TransformerDecoder : public Decoder {
     TransformerDecoder(Parts& parts, const Json& notes, const Encoded& encoded)
         : stack_(read_stack(parts, "decoder", notes, true)),
           read_(parts.matrix("memory", static_cast<int64_t>(stack_.count) * 2 * stack_.embedding.width, encoded.width)) {
-        readout = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
+        readout_ = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
     }
     int64_t vocabulary() const override { return stack_.embedding.vocabulary; }
     int64_t most_positions() const override { return stack_.embedding.most_positions; }

@@ -20,6 +20,7 @@ from families import (
     attending,
     build,
     convs2s,
+    editing,
     facts,
     recurrent,
     relating,
@@ -56,6 +57,8 @@ TABLES: dict[str, config.Table] = {
     "bahdanau, additive": recurrent(attending("bahdanau", "additive")),
     "bahdanau, peepholes, residual": recurrent(attending("bahdanau", "dot"), "lstm-peephole", residual=True),
     "luong, ssru": recurrent(attending("luong", "general"), "ssru"),
+    "edits": editing(),
+    "edits, gru": editing("gru"),
     "no attention, copied state": recurrent("plain", "gru", "copy", "forward"),
     "transformer, rotary, gated, rms": FAMILIES["transformer, rotary, gated, rms"],
     "transformer, t5 and alibi": FAMILIES["transformer, t5 and alibi"],
@@ -248,7 +251,10 @@ def test_a_text_beyond_learned_positions_is_told_by_its_number() -> None:
     ("table", "message"),
     [
         ({"type": "tagger"}, r"type"),
-        ({"type": "encoder-decoder", "encoder": {"type": "recurrent"}, "decoder": {"type": "edits"}}, r"decoder\.type"),
+        (
+            {"type": "encoder-decoder", "encoder": {"type": "recurrent"}, "decoder": {"type": "pointer"}},
+            r"decoder\.type",
+        ),
     ],
 )
 def test_models_that_the_engine_does_not_have_are_refused_with_the_setting(table: config.Table, message: str) -> None:

@@ -22,8 +22,14 @@ from transduce.wings.engines.engine_files import opened
 
 pytestmark = needs_engine
 
-TRIES = {"fast": 25, "slow": 640}  # of each kind and way: ten thousand files together
-KINDS = ("transformer, t5 and alibi", "transformer, lightweight and dynamic", "convs2s", "luong, gru, scaled dot, fed")
+TRIES = {"fast": 20, "slow": 500}  # of each kind and way: more than ten thousand files together
+KINDS = (
+    "edits",
+    "transformer, t5 and alibi",
+    "transformer, lightweight and dynamic",
+    "convs2s",
+    "luong, gru, scaled dot, fed",
+)
 ROWS = [[5, 6, 7, 2], [4, 2], [8, 8, 8, 8, 8, 8, 2]]
 JSON_NOTES = ("model", "source", "target", "search", "limits")
 

@@ -33,12 +33,13 @@ from transduce.wings.engines.transformers import check_value, kind
 
 ENGINE = "the engine in one file"
 VERSION = "1"  # of the file; engine/src/file.h has the same
-FAMILIES = ("convs2s", "recurrent", "transformer")
+ENCODERS = ("convs2s", "recurrent", "transformer")
+DECODERS = ("convs2s", "edits", "recurrent", "transformer")
 SEARCHES = ("greedy", "beam")
 RANKINGS = ("none", "average", "wu", "brevity", "bounded-reward")
 UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
 FORMS = ("none", "NFC", "NFD", "NFKC")
-TYPES = {torch.float32: "F32", torch.int8: "I8"}
+TYPES = {torch.float32: "F32", torch.int8: "I8", torch.int64: "I64"}
 CLOSE = 1e-3  # the largest difference of a score, as in parity.py
 ALIGNED = 64  # bytes: where the numbers of tensors begin
 
@@ -91,8 +92,8 @@ def check_model(settings: Mapping[str, Any]) -> None:
     the rest.
     """
     check_value("type", settings["type"], ("encoder-decoder",), ENGINE)
-    for side in ("encoder", "decoder"):
-        check_value(f"{side}.type", settings[side]["type"], FAMILIES, ENGINE)
+    for side, families in (("encoder", ENCODERS), ("decoder", DECODERS)):
+        check_value(f"{side}.type", settings[side]["type"], families, ENGINE)
 
 
 def check_search(search: Mapping[str, Any]) -> None:
