@@ -15,7 +15,7 @@ STYLE = """
 body { max-width: 96rem; margin: 2.5rem auto 5rem; padding: 0 2rem; background: var(--paper); color: var(--ink);
   font: 15px/1.55 system-ui, sans-serif; overflow-wrap: anywhere; }
 main { display: flex; flex-wrap: wrap; gap: 0 4rem; align-items: flex-start; }
-header { flex: 1 0 100%; min-width: 0; } section, nav { flex: 0 1 auto; min-width: 0; max-width: 100%; }
+main > * { flex: 0 1 auto; min-width: 0; max-width: 100%; } main > :is(header, nav, div) { flex: 1 0 100%; }
 section:has(> .cards, > .spread, > .tree) { flex: 1 0 100%; }
 @media (max-width: 40rem) { body { margin-top: 1.5rem; padding: 0 1rem; } section { flex: 1 0 100%; }
   tr > :first-child { max-width: 40vw; } }

@@ -13,6 +13,8 @@ from transduce.wings.pages.page import document, section
 STYLE = """
 nav a { margin-right: 1.2rem; } a { color: var(--blue); } th, td { white-space: normal; text-align: left; }
 .verb { color: var(--green); margin-right: .5rem; } h3 { margin: 2rem 0 .3rem; font-size: 1rem; }
+section { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 40rem), 1fr)); gap: 0 3rem; }
+h2 { grid-column: 1 / -1; margin-bottom: 0; } article { min-width: 0; }
 """
 EXAMPLES = {"source": "knowledge", "target": "nɒlɪdʒ", "prompt": "Once", "q": "Ein Hund läuft.", "file": "@file.txt"}
 GROUPS = {"runs": "Runs", "openai": "OpenAI's interface", "libretranslate": "LibreTranslate's interface"}

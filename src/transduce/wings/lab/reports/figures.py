@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from transduce.core.finite import readable
 from transduce.metrics.calibration import Calibration
 from transduce.metrics.confusions import LabelBreakdown
 from transduce.metrics.significance import Interval
@@ -50,7 +51,7 @@ def bars(
         [label, _bar(value, interval, axis), f"{value:.1f}" if math.isfinite(value) else "–", f"{count:,}"]
         for label, value, interval, count in zip(labels, values, intervals, counts, strict=True)
     ]
-    head = ["group", f"{axis[0]:.3g} to {axis[1]:.3g}", measured, "examples"]
+    head = ["group", f"{readable(axis[0], 3)} to {readable(axis[1], 3)}", measured, "examples"]
     return element("div", table(head, rows, title), class_="bars")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from transduce.core.files import write_text
+from transduce.core.finite import readable
 from transduce.metrics.base import metric
 from transduce.wings.lab.sweeps import table
 from transduce.wings.lab.sweeps.curves import by_length, short_names
@@ -154,7 +155,7 @@ def _panel(
         kind = "own" if each == place else "other"
         parts.append(element("polyline", points=" ".join(at(*point) for point in curves[each]), class_=kind))
     for value, y in ((top, above + 4), (low, high - below - 3)):
-        parts.append(text(left - 4, y, f"{value:.3g}", text_anchor="end", class_="small"))
+        parts.append(text(left - 4, y, readable(value, 3), text_anchor="end", class_="small"))
     parts.append(text(left, high - 7, f"{short:.0f}", class_="small"))
     parts.append(text(wide - 8, high - 7, f"{long:.0f}", text_anchor="end", class_="small"))
     return Drawing(wide, high, f"{name} by the length of the source", parts).inline()
