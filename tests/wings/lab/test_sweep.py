@@ -448,6 +448,8 @@ def test_the_page_has_every_variant_numbers_to_sort_by_and_a_true_sentence(resul
     reversed_ = replace(results, rows=tuple(reversed(results.rows)))
     assert results_page.summary(reversed_).startswith(f"{others[-1]} is best by "), "it follows the ranking"
     assert results_page.summary(replace(results, rows=())) == "Nothing is finished."
+    twice = replace(results, rows=(results.rows[0], results.rows[0]))
+    assert results_page.summary(twice).startswith("2 variants have the best ")
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:
