@@ -9,7 +9,7 @@ from transduce.core.finite import readable
 from transduce.metrics.base import metric
 from transduce.wings.lab.sweeps import table
 from transduce.wings.lab.sweeps.curves import by_length, short_names
-from transduce.wings.lab.sweeps.results import Spread, SweepResults
+from transduce.wings.lab.sweeps.results import Spread, SweepResults, chosen_score
 from transduce.wings.pages import page, sorting
 from transduce.wings.pages.drawing import Drawing, box, line, text
 from transduce.wings.pages.markup import Markup, element
@@ -75,6 +75,9 @@ def summary(results: SweepResults) -> str:
     told = f"{names[first.variant.name]} is best by {results.ranked_by}: {name} {score.mean:.2f}"
     if len(results.rows) == 1:
         return f"{told}.{left}"
+    ranks = [row.spread(lambda found: chosen_score(found, str(results.ranked_by))).mean for row in results.rows]
+    if (alike := ranks.count(ranks[0])) > 1:
+        return f"{alike} variants have the best {results.ranked_by}; {name} of the first is {score.mean:.2f}.{left}"
     other = results.rows[1]
     if len(score.values) == 1:
         return f"{told}. With one seed, how much of it is chance is not known.{left}"
