@@ -1,9 +1,10 @@
-"""A program in C answers with the engine, by its header alone."""
+"""The engine from C and from CMake: a program in C answers by the header alone, and the distribution has every file."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,33 @@ int main(int count, char** arguments) {
     return transduce_engine_open(bytes, size / 2, message, sizeof message) == NULL ? puts(message), 0 : 1;
 }
 """
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake")
+def test_cmake_builds_the_distribution_without_a_warning(tmp_path: Path) -> None:
+    build, installed = tmp_path / "build", tmp_path / "site-packages"
+    for command in (
+        ["-S", HEADER.parents[1], "-B", build, "-DVARIANTS=portable", "-DCMAKE_BUILD_TYPE=Release"],
+        ["--build", build],
+        ["--install", build, "--prefix", installed],
+    ):
+        subprocess.run(["cmake", *command], check=True, capture_output=True)
+    (tmp_path / "some.engine").write_bytes(content(TABLES["edits"], SEARCHES["greedy"])[1])
+    done = subprocess.run(
+        [sys.executable, "-m", "transduce_engine", tmp_path / "some.engine"],
+        input=b"abc\n",
+        capture_output=True,
+        check=True,
+        env={"PYTHONPATH": str(installed)},
+        cwd=tmp_path,
+    )
+    assert done.stdout.count(b"\n") == 1
+    assert {path.name for path in (installed / "transduce_engine").iterdir()} >= {
+        "_portable.so",
+        "engine.h",
+        "py.typed",
+    }
 
 
 @needs_engine
