@@ -163,8 +163,6 @@ class RunOptions(LoadingOptions):
     ] = None
 
     def load(self, beam: int | None = None) -> Transducer:
-        if is_engine_file(self.run):
-            raise UserError(f"{self.run}: only `predict` reads it, without options of PyTorch; use the run itself")
         return self.of(self.run, beam, None if self.fusion is None else numbers(self.fusion, "--fusion"))
 
     def light(self, beam: int | None = None) -> LightModel | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from transduce.core.errors import UserError
-from transduce.core.files import EARLIER, current_folder, scratch_of
+from transduce.core.files import EARLIER, current_folder, is_engine_file, scratch_of
 from transduce.runs.packed import CARD, PACK
 from transduce.runs.received import received
 
@@ -66,6 +66,16 @@ def members(run: str | Path) -> list[Path]:
     return [received(part) for part in parts]
 
 
+def no_run(path: Path) -> FileNotFoundError:
+    """The error for a path where a run directory was expected."""
+    if is_engine_file(path):
+        return FileNotFoundError(
+            f"{path} is no run directory: it is the file of an engine, which `predict` alone reads, and without other "
+            "options than --beam, --nbest, --batch-size, --format and --threads; use the run itself"
+        )
+    return FileNotFoundError(f"{path} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+
+
 def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
     """The path of the file of a checkpoint's weights.
 
@@ -73,7 +83,7 @@ def find_weights(run: Path, checkpoint: Checkpoint) -> Path:
     names the checkpoints that the run has.
     """
     if not (run / CONFIG).exists():
-        raise FileNotFoundError(f"{run} is no run directory: it has no {CONFIG}; train one with `transduce train`")
+        raise no_run(run)
     path = current_folder(run / CHECKPOINTS / checkpoint) / MODEL
     if not path.exists():
         found = sorted(path.parent.name for path in (run / CHECKPOINTS).glob(f"[!.]*/{MODEL}"))

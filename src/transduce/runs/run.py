@@ -39,6 +39,7 @@ from transduce.runs.layout import (
     Checkpoint,
     find_weights,
     members,
+    no_run,
 )
 from transduce.runs.offline import check_data, check_runs, is_foreign, strings
 from transduce.runs.received import received
@@ -87,9 +88,7 @@ class Run:
         is not expanded.
         """
         if not (folder / CONFIG).exists():
-            raise FileNotFoundError(
-                f"{folder} is no run directory: it has no {CONFIG}; train one with `transduce train`"
-            )
+            raise no_run(folder)
         settings = config.read(folder / CONFIG)
         for name in ("data", "model"):
             if not isinstance(settings.get(name), dict):

@@ -295,9 +295,13 @@ def test_a_run_answers_from_its_file_as_from_itself(trained: Path, tmp_path: Pat
         if "jsonl" not in options:
             assert found[1] == own[1]
     assert call("predict", trained, stdin=lines)[1] == alone(file, lines)
-    code, _, err = call("predict", file, "--device", "cpu", stdin=lines)
-    assert (code, err.count("\n")) == (2, 1)
-    assert "reverse.engine: only `predict` reads it, without options of PyTorch" in err
+    for command in (["predict", file, "--device", "cpu"], ["evaluate", file], ["serve", file]):
+        code, _, err = call(*command, stdin=lines)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "reverse.engine is no run directory: it is the file of an engine, which `predict` alone reads" in err
+    assert (
+        "none.engine does not exist: name a file of `transduce export" in call("predict", tmp_path / "none.engine")[2]
+    )
 
 
 def test_a_folder_is_no_place_for_the_file(trained: Path, tmp_path: Path, call: Any) -> None:

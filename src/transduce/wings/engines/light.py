@@ -20,6 +20,7 @@ from transduce.answers.request import Request
 from transduce.compute.threads import check_number
 from transduce.core import config
 from transduce.core.errors import RequestError, UserError
+from transduce.core.files import is_engine_file
 from transduce.core.types import EOS, Hypothesis
 from transduce.data.corpora import LineError
 from transduce.data.tokenizers.base import Sourced, Tokenizer, cut
@@ -182,7 +183,7 @@ def opened(folder: Path, threads: int, size: int | None) -> LightTransducer | En
     """The CTranslate2 export in ``folder``, as ``load`` opens it, or the file of an engine, with a beam of ``size``;
     None for another export.
     """
-    if folder.is_file():
+    if is_engine_file(folder):
         return open_engine(folder, threads, size)
     if not fits(folder):
         return None

@@ -52,9 +52,8 @@ def export_engine(
     written.
     """
     if not is_engine_file(out):
-        raise UserError(
-            f"--out {out}: a file whose name ends in .engine was expected, such as {out / run.path.name}.engine"
-        )
+        better = out / f"{run.path.name}.engine" if out.is_dir() else out.with_suffix(".engine")
+        raise UserError(f"--out {out}: a file whose name ends in .engine was expected, such as {better}")
     transducer = run.transducer(checkpoint)
     texts = described(run, transducer)
     tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
