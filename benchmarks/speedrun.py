@@ -26,6 +26,7 @@ from typing import Any
 from report import Report, cell, machine, parse
 
 import transduce
+from transduce.core import recipes
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics, mean_of_seeds
@@ -121,7 +122,8 @@ def settings(track: Track, way: str, data: Path, changes: Sequence[str]) -> list
     """The settings of a run of a track: as the recipe was ``before``, or as it is ``now`` with ``changes``."""
     paths = [f"{key}={data / value}" for key, value in track.data.items()]
     common = [*paths, *track.same, "training.clock=processor", "training.minutes=600"]
-    return [*common, *(track.before if way == "before" else changes)]
+    steps = recipes.read(track.recipe)["training"]["steps"]  # minutes alone would replace them
+    return [*common, *(track.before if way == "before" else (f"training.steps={steps}", *changes))]
 
 
 def trained(track: Track, way: str, seed: int, asked: argparse.Namespace) -> tuple[Path, Statistics]:
