@@ -28,7 +28,7 @@ from transduce import api
 from transduce.answers.answer_values import answer_values
 from transduce.core import config
 from transduce.core.errors import UserError
-from transduce.wings.serving.about import card_of
+from transduce.wings.serving.about import about, card_of
 from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
@@ -234,6 +234,11 @@ def test_models_are_told_in_words_and_have_cards(client: TestClient, model: tran
     assert "## Data" in card
     assert str(model.folder.parent) not in card  # no folder of this machine
     assert client.get("/card", params={"model": "x"}).status_code == 404
+
+
+def test_the_engine_is_told(trained: Path, model: transduce.Transducer) -> None:
+    native = transduce.load(trained, device="cpu", engine="native")
+    assert [about(each, None)["engine"] for each in (model, native)] == ["PyTorch", "native"]
 
 
 def test_a_model_in_memory_has_a_card(model: transduce.Transducer) -> None:

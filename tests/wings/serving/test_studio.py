@@ -703,6 +703,13 @@ def test_a_mistake_is_told_where_it_belongs(page: Any) -> None:
     page.get_by_text("The server is busy. Try again in a moment.").wait_for()
 
 
+def test_an_empty_answer_is_told(page: Any) -> None:
+    page.route("**/stream", lambda route: route.fulfill(content_type="text/event-stream", body="data: [DONE]\n\n"))
+    page.route("**/n-best", lambda route: route.fulfill(json={"answers": [{"text": "", "nbest": []}]}))
+    page.locator("#source").fill("abc")
+    page.locator('.output[data-empty="The answer is empty."]:empty').wait_for()
+
+
 def test_unknown_parts_of_an_input_are_told(page: Any) -> None:
     write(page, "abc§")
     page.get_by_text("The model does not know one part of the input (§).").wait_for()

@@ -19,7 +19,7 @@ const FILES = ["picture", "sound"];
 export class Panel {
   // `answered`, `viewed` and `failed` are called with the panel; `failed` also with the error. It is true if it shows it.
   constructor(model, { answered, viewed, failed, link, picture }) {
-    Object.assign(this, { model, answered, viewed, failed, picture, parts: [], tail: "", looked: 0, place: 0, given: { text: "", file: null } });
+    Object.assign(this, { model, answered, viewed, failed, picture, parts: [], tail: "", looked: 0, milliseconds: null, given: { text: "", file: null } });
     this.root = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.root.querySelector(`.${name}`);
     this.inside = element("section", { className: "card inside" });
@@ -34,6 +34,7 @@ export class Panel {
     this.part("close").addEventListener("click", () => this.closeAlternatives(true));
     this.root.addEventListener("keydown", (event) => (event.key === "Escape" ? this.closeAlternatives(true) : wordKeys(this.output, event)));
     this.describe();
+    this.write();
   }
 
   get text() {
@@ -48,7 +49,7 @@ export class Panel {
     this.part("title").title = title;
     if (code) this.output.lang = code;
     this.output.classList.toggle("one", labels === "text");
-    this.output.dataset.empty = reads === "nothing" || !FILES.includes(reads) ? "The answer appears here while you type." : "The answer appears here.";
+    this.waiting = FILES.includes(reads) ? "The answer appears here." : "The answer appears here while you type.";
   }
 
   // Answers a new input {text, file, name}.
@@ -109,6 +110,7 @@ export class Panel {
   }
 
   tell(error) {
+    if (this.parts.length < 2) error.message = error.message.replace(/^input 1: /, "");
     if (this.failed(this, error)) return;
     this.part("trouble").replaceChildren(error.message, " ", button("Try again", () => this.run(this.parts)));
   }
@@ -119,6 +121,7 @@ export class Panel {
     const { engine, writes, name } = this.model, text = this.text;
     const more = writes === "text" && !this.model.labels;
     const coloured = drawOutput(this.output, this.parts, this.tail, more && ((part, word) => this.alternatives(part, word)));
+    this.output.dataset.empty = this.milliseconds === null ? this.waiting : "The answer is empty.";
     this.output.classList.toggle("coloured", coloured && this.colours);
     this.part("legend").hidden = !coloured;
     drawLegend(this.part("legend"), this.colours, (on) => { preference("colours", on); this.write(); });
