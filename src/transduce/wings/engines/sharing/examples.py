@@ -11,11 +11,11 @@ from transduce.runs.packed import CARD
 from transduce.wings.engines.sharing.card import EXAMPLES
 
 FILE = "examples.txt"  # in the folder of a run, an input on each line; its owner writes it
-MOST = 12
+MOST, LONGEST = 12, 500  # inputs; characters of one
 
 
 def examples_of(run: Path | None) -> tuple[str, ...]:
-    """The inputs to try, at most ``MOST``; () if the run has none. A run in memory has no folder (None)."""
+    """The inputs to try: at most ``MOST``, and none above ``LONGEST``. () if the run has none, or no folder (None)."""
     if run is None:
         return ()
     if (run / FILE).is_file():
@@ -26,4 +26,4 @@ def examples_of(run: Path | None) -> tuple[str, ...]:
         lines = [html.unescape(line[2:]) for line in inside if line.startswith("- ")]
     else:
         lines = []
-    return tuple(line for line in lines if line.strip())[:MOST]
+    return tuple(line for line in lines if line.strip() and len(line) <= LONGEST)[:MOST]
