@@ -76,6 +76,7 @@ def _labels(transducer: Transducer) -> tuple[str, ...]:
 
 def _engine(model: Any) -> str:
     """The engine that computes a model. The native one computes the parts of a model of this package."""
-    parts = [each for module in model.modules() for each in (module, *vars(module).values())]
-    modules = {name for part in parts for name in type(part).__module__.split(".")}
-    return next((name for module, name in ENGINES.items() if module in modules), "PyTorch")
+    modules = getattr(model, "modules", lambda: [model])()
+    parts = [each for module in modules for each in (module, *vars(module).values())]
+    places = {name for part in parts for name in type(part).__module__.split(".")}
+    return next((name for module, name in ENGINES.items() if module in places), "PyTorch")
