@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import subprocess
 import sys
 from itertools import product
@@ -302,6 +303,13 @@ def test_a_run_answers_from_its_file_as_from_itself(trained: Path, tmp_path: Pat
     assert (
         "none.engine does not exist: name a file of `transduce export" in call("predict", tmp_path / "none.engine")[2]
     )
+
+
+def test_an_export_in_int8_tells_what_it_costs(trained: Path, tmp_path: Path, call: Any) -> None:
+    file = tmp_path / "reverse.engine"
+    code, out, _ = call("export", trained, "--to", "engine", "--out", file, "--precision", "int8")
+    assert code == 0
+    assert re.search(r"reverse\.engine: exact \d.*against float32\), .*\d+ of \d+ outputs are equal$", out.strip())
 
 
 def test_a_folder_is_no_place_for_the_file(trained: Path, tmp_path: Path, call: Any) -> None:

@@ -21,9 +21,10 @@ from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.core.files import is_engine_file, write_file
 from transduce.core.protocols import Model, Search
-from transduce.core.types import Example, Hypothesis
+from transduce.core.types import Example, Hypothesis, Prediction
 from transduce.data.tokenizers.storage import TEXT, record_of
 from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
+from transduce.metrics.base import evaluate, metric
 from transduce.runs.layout import Checkpoint
 from transduce.runs.run import Run
 from transduce.wings.engines.engine_files import open_file
@@ -58,7 +59,7 @@ def export_engine(
     texts = described(run, transducer)
     tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
     content = file_content(tensors, {"model": json.dumps(notes), **texts})
-    compared = _compared(transducer, content, sample, precision)
+    compared = _compared(transducer, content, sample, precision, run.settings.get("metrics", ()))
 
     def fill(path: Path) -> None:
         path.write_bytes(content)
@@ -180,15 +181,20 @@ def file_content(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> byt
 # ---------------------------------------------------------------- the check
 
 
-def _compared(transducer: Transducer, content: bytes, sample: Sequence[Example], precision: str) -> Parity | Quality:
-    """How the file compares with PyTorch. In float32, raises UserError if outputs differ (``parity.check``)."""
+def _compared(
+    transducer: Transducer, content: bytes, sample: Sequence[Example], precision: str, metrics: Sequence[str]
+) -> Parity | Quality:
+    """How the file compares with PyTorch: by outputs in float32, otherwise by the ``metrics`` too. In float32, raises
+    UserError if outputs differ (``parity.check``).
+    """
     opened = open_file(content)
     sources = [each.source for each in sample]
     ours = [found[0] for found in transducer.predict(sources)]
     theirs = [answer.best for answer in opened.answer_texts(sources)]
     same = [one.ids == two.ids for one, two in zip(ours, theirs, strict=True)]
     if precision != "float32":
-        return Quality(len(sample), sum(same))
+        scores = [_scores(outputs, sample, metrics) for outputs in (ours, theirs)]
+        return Quality(len(sample), sum(same), {name: (score, scores[1][name]) for name, score in scores[0].items()})
     rows = [source.row for source in transducer.read(sources)]
     forced: list[Hypothesis] = opened.force(rows, [one.ids for one in ours])
     pairs = [
@@ -204,3 +210,11 @@ def _compared(transducer: Transducer, content: bytes, sample: Sequence[Example],
     parity = Parity(len(sample), sum(same), ties, largest)
     check(parity, "the engine")
     return parity
+
+
+def _scores(outputs: Sequence[Any], sample: Sequence[Example], metrics: Sequence[str]) -> dict[str, float]:
+    """The scores of the outputs by the metrics that read outputs; none if an example has no reference."""
+    if not all(example.references for example in sample):
+        return {}
+    read = [each for each in map(metric, metrics) if not each.needs_forcing]
+    return evaluate(read, [Prediction(each.text, each.log_prob) for each in outputs], sample)
