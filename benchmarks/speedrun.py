@@ -3,10 +3,10 @@
     python benchmarks/speedrun.py TRACK [TRACK ...] --data DATA --runs RUNS [--seeds 1 2 3] [--threads 1] [--cost]
                                   [--set KEY=VALUE ...] [--out FILE.md] [--record FILE.json]
 
-DATA is the folder with the shared data. A TRACK is a name in ``TRACKS``. For each seed, one run has the settings before
-and one has the recipe as it ships, with ``--set`` on top. The limit in minutes is left out before. Both have the same tokens in an update. A run is
-validated as its recipe says, and looks at test once, at the end. Parentheses have 95 % intervals by bootstrap over the
-examples of test. The same command again continues interrupted trainings.
+DATA is the folder with the shared data. A TRACK is a name in ``TRACKS``. For each seed, one run has the settings
+before, without a limit in minutes. The other has the recipe as it ships, with ``--set`` on top. Both have the same
+tokens in an update. A run is validated as its recipe says, and looks at test once, at the end. Parentheses have 95 %
+intervals by bootstrap over the examples of test. The same command again continues interrupted trainings.
 
 ``--cost`` measures the cost of an update alone: turns of the two settings one after the other, in processor time, and
 the median of the ratios of neighbours. Nothing else may run on the machine.
