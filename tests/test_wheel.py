@@ -16,6 +16,7 @@ import pytest
 from transduce.compute.library import VARIANTS
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("transduce", "transduce_engine")
 pytestmark = pytest.mark.slow
 
 
@@ -63,10 +64,13 @@ def test_the_wheel_is_for_every_python_of_a_platform(packed: Path, wheel: Path) 
 def test_the_wheel_has_every_file_of_the_package_and_its_licence(wheel: Path) -> None:
     source = ROOT / "src"
     expected = {
-        str(path.relative_to(source)) for path in (source / "transduce").rglob("*") if path.is_file() and _shipped(path)
+        str(path.relative_to(source))
+        for name in PACKAGES
+        for path in (source / name).rglob("*")
+        if path.is_file() and _shipped(path)
     }
     names = {str(path.relative_to(wheel)) for path in wheel.rglob("*") if path.is_file() and _shipped(path)}
-    package = {name for name in names if name.startswith("transduce/")}
+    package = {name for name in names if name.split("/")[0] in PACKAGES}
     assert package == expected
     (information,) = {name.split("/")[0] for name in names - package}
     assert {f"{information}/licenses/LICENSE", f"{information}/entry_points.txt"} <= names
