@@ -70,9 +70,12 @@ def _check_kept(optimizer: str, kind: str, value: Any, parameter: Tensor) -> Non
 
 
 def _fits(value: Tensor, parameter: Tensor, factors: bool = True) -> bool:
-    """True for a tensor of the parameter's shape, for one number, and, with ``factors``, for a factor of a matrix."""
-    alike = value.ndim == 2 and (value.shape[:1] == parameter.shape[:1] or value.shape[1:] == parameter.shape[1:])
-    return value.shape in (parameter.shape, ()) or (factors and alike)
+    """True for a tensor of the parameter's shape, for one number, and, with ``factors``, for a matrix whose sides are
+    no longer than the parameter's: a factor of it, or what belongs to a factor.
+    """
+    sides = parameter.flatten(1).shape if parameter.ndim > 1 else (0, 0)
+    small = value.ndim == 2 and value.shape[0] <= sides[0] and value.shape[1] <= sides[1]
+    return value.shape in (parameter.shape, ()) or (factors and small)
 
 
 def _tensors(statistics: Mapping[str, Any]) -> dict[str, Tensor]:

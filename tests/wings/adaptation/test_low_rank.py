@@ -14,9 +14,11 @@ from torch import nn
 import transduce
 from transduce import api
 from transduce.core.errors import UserError
+from transduce.runs.optimizer_state import optimizer_tensors
 from transduce.training.callbacks import Callback, Update
 from transduce.training.optimization import Adam, AdamW, Sgd
 from transduce.wings.adaptation.low_rank import LowRank
+from transduce.wings.optimisers.muon import Muon
 
 ADAPTER = {"type": "low-rank", "rank": 2, "matrices": ["encoder.layers", "decoder.*"], "whole": ["*.projection.bias"]}
 
@@ -43,7 +45,9 @@ def adapted(tiny: dict[str, Any], trained: Path, tmp_path_factory: pytest.TempPa
 
 
 @pytest.mark.parametrize(
-    "make", [Adam(0.01), AdamW(0.01), Sgd(0.002, momentum=0.9)], ids=lambda make: type(make).__name__
+    "make",
+    [Adam(0.01), AdamW(0.01), Sgd(0.002, momentum=0.9), Muon(0.05, every=3)],
+    ids=lambda make: type(make).__name__,
 )
 def test_the_updates_are_those_of_factors_beside_the_weights(make: Any) -> None:
     torch.manual_seed(1)
@@ -69,6 +73,7 @@ def test_the_updates_are_those_of_factors_beside_the_weights(make: Any) -> None:
         assert (each.detach() - old[2 * number]).abs().max() > 0.01
     torch.testing.assert_close(model[2].bias.detach(), bias.detach())
     assert torch.equal(model[0].bias, old[1])
+    assert optimizer_tensors(model, optimizer)  # a checkpoint can keep the statistics of the factors
 
 
 def test_a_run_has_merged_weights_and_all_others_keep_their_values(adapted: Path, trained: Path) -> None:

@@ -95,6 +95,17 @@ def test_roots_are_kept_for_some_updates() -> None:
     assert_close(kept[2], fresh[2])
 
 
+def test_a_resumed_run_may_have_blocks_of_another_size() -> None:
+    matrix = nn.Parameter(torch.zeros(8, 8))
+    before, after = (Muon(rate=0.1, block=block, every=9)([matrix]) for block in (4, 8))
+    matrix.grad = torch.randn(8, 8)
+    before.step()
+    after.load_state_dict({**after.state_dict(), "state": before.state_dict()["state"]})
+    after.step()
+    assert after.state[matrix]["roots"].shape == (8, 8)
+    assert matrix.isfinite().all()
+
+
 def test_tables_and_biases_have_adam_and_all_else_does_not() -> None:
     torch.manual_seed(1)
     parts = [TokenEmbedding(4, 3, scaled=False), nn.Linear(3, 3), nn.Conv1d(3, 2, 2)]

@@ -85,8 +85,9 @@ class _Muon(torch.optim.Adam):
         state["momentum"].lerp_(gradient, 1 - options.momentum)
         ahead = gradient.lerp(state["momentum"], options.momentum).flatten(1)  # Nesterov's
         blocks = divided(ahead, options.block)
-        if state["step"] == 0 or (int(state["step"]) + place) % options.every == 0:
-            state["roots"].copy_(inverse_roots(blocks).flatten(0, 1)[: len(matrix)])
+        begun = state["step"] > 0 and state["roots"].shape[1] == blocks.shape[1]  # a resumed run may have other blocks
+        if not begun or (int(state["step"]) + place) % options.every == 0:
+            state["roots"] = inverse_roots(blocks).flatten(0, 1)[: len(matrix)].clone()
         state["step"] += 1
         equal = divided(state["roots"], options.block) @ blocks
         size = torch.linalg.vector_norm(equal, dim=(1, 2), keepdim=True) / (equal[0].numel() ** 0.5)
