@@ -115,7 +115,9 @@ TRACKS = {
 
 
 def settings(track: Track, way: str, data: Path, changes: Sequence[str]) -> list[str]:
-    """The settings of a run of a track: as the recipe was ``before``, or as it is ``now`` with ``changes``."""
+    """The settings of a run. The way "before" has the recipe's former settings. The way "now" has the shipped ones and
+    the ``changes``.
+    """
     paths = [f"{key}={data / value}" for key, value in track.data.items()]
     limits = [*track.before, "training.minutes=600"] if way == "before" else changes
     return [*paths, "training.clock=processor", *limits]
@@ -132,7 +134,7 @@ def trained(track: Track, way: str, seed: int, asked: argparse.Namespace) -> tup
 
 
 def events(run: Path, kind: str) -> list[dict[str, Any]]:
-    """What a training has told of one kind, such as "update" or "validation"."""
+    """The events of one kind in a run's metrics.jsonl. A kind is for example "update" or "validation"."""
     lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
     return [event for event in map(json.loads, lines) if event["event"] == kind]
 
