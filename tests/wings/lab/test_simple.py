@@ -92,7 +92,7 @@ def test_letters_are_aligned_with_phonemes() -> None:
         ("a", ["a"] * 3),
     ]
     assert aligned(pairs) == [["t", "a"], ["-", "a"], ["t", "-", "a"], ["k s", "a"], ["a", "t"], []]
-    # The library draws the order of words by C's rand(), which no seed of ours reaches: this word is right in any order.
+    # The library draws the order of words by C's rand(), without a seed: this word is right in any order.
     assert answers("pronunciation", [(word, " ".join(row)) for word, row in pairs * 3], ["xa"]) == ["k s a"]
 
 

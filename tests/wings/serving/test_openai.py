@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
 pytest.importorskip("openai")
@@ -18,8 +23,12 @@ from test_serve import language  # noqa: F401
 from test_serve_connections import model, running  # noqa: F401
 
 import transduce
+from transduce.core.errors import RequestError
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.limits import Limits
+from transduce.wings.serving.streams import before_stop
+from transduce.wings.serving.tokens import tokens_of
+from transduce.wings.serving.writing import Written
 
 
 @pytest.fixture(scope="module")
@@ -87,8 +96,8 @@ def test_a_dialogue_has_its_last_turns_as_the_source(client: Any, talker: transd
         ({"messages": [{"role": "tool", "content": "a", "tool_call_id": "1"}]}, "messages"),
         ({"messages": user("a" * 10_001)}, "a message has 10,001 characters"),
         ({"messages": user("a"), "n": 51}, "n = 51"),
-        ({"messages": user("a"), "logprobs": True, "top_logprobs": 2}, "top_logprobs = 2: the server does not have it"),
-        ({"messages": user("a"), "stream": True, "stop": "x"}, "stream writes one output"),
+        ({"messages": user("a"), "logprobs": True, "top_logprobs": 21}, "top_logprobs = 21: 1 to 20 was expected"),
+        ({"messages": user("a"), "top_logprobs": 2}, "give logprobs = true with it"),
         ({"messages": user("a"), "tools": []}, "'tools' is not a key of this request"),
     ],
 )
@@ -155,7 +164,8 @@ def test_log_probabilities_of_the_written_tokens(
     (choice,) = client.completions.create(model="reverse", prompt="abc", logprobs=1).choices
     assert "".join(choice.logprobs.tokens) == best.text
     assert choice.logprobs.token_logprobs == pytest.approx(best.token_log_probs[:-1], abs=1e-4)
-    assert choice.logprobs.top_logprobs[0] == {choice.logprobs.tokens[0]: choice.logprobs.token_logprobs[0]}
+    first, *_ = choice.logprobs.top_logprobs
+    assert first[choice.logprobs.tokens[0]] == pytest.approx(choice.logprobs.token_logprobs[0])
     (choice,) = client.completions.create(model="language", prompt="ab", max_tokens=6, seed=3, logprobs=0).choices
     assert "".join(choice.logprobs.tokens) == choice.text
     places = choice.logprobs.text_offset
@@ -163,7 +173,7 @@ def test_log_probabilities_of_the_written_tokens(
     scored = next(iter(language.score([("", "ab" + choice.text)])))
     expected = scored.token_log_probs[2 : 2 + len(choice.logprobs.tokens)]
     assert choice.logprobs.token_logprobs == pytest.approx(expected, abs=1e-4)
-    for wrong, line in ({"logprobs": 5}, "give 0 or 1"), ({"logprobs": 1, "echo": True}, "leave out echo"):
+    for wrong, line in ({"logprobs": 21}, "1 to 20 was expected"), ({"logprobs": 1, "echo": True}, "leave out echo"):
         with pytest.raises(openai.BadRequestError, match=line):
             client.completions.create(model="language", prompt="ab", **wrong)
 
@@ -173,6 +183,82 @@ def test_tokens_end_where_the_text_is_stopped(client: Any, model: transduce.Tran
     asked: dict[str, Any] = {"model": "reverse", "messages": user("abc"), "logprobs": True, "stop": text[-1:]}
     (choice,) = client.chat.completions.create(**asked).choices
     assert choice.message.content == text[: text.index(text[-1])]
-    assert "".join(each.token for each in choice.logprobs.content).startswith(choice.message.content)
-    assert len(choice.logprobs.content) <= len(text)
+    assert "".join(each.token for each in choice.logprobs.content) == choice.message.content
     assert choice.finish_reason == "stop"
+
+
+def test_the_most_probable_tokens_at_each_position(client: Any, model: transduce.Transducer) -> None:
+    from transduce.wings.looking.inspection.sentence import read_sentence
+
+    asked: dict[str, Any] = {"model": "reverse", "messages": user("abc"), "logprobs": True}
+    tokens = client.chat.completions.create(top_logprobs=3, **asked).choices[0].logprobs.content
+    steps = read_sentence("reverse", model, "abc").steps
+    for token, step in zip(tokens, steps[:-1], strict=True):  # the last step is the end
+        found = {each.token: each.logprob for each in token.top_logprobs}
+        assert len(found) == 3
+        assert [each.logprob for each in token.top_logprobs] == sorted(found.values(), reverse=True)
+        named = {name: math.log(p) for name, p in step.runners if name in found}
+        assert len(named) >= 2
+        assert {name: found[name] for name in named} == pytest.approx(named, abs=1e-4)
+    (choice,) = client.completions.create(model="language", prompt="ab", max_tokens=4, seed=3, logprobs=5).choices
+    for text, log_prob, best in zip(
+        choice.logprobs.tokens, choice.logprobs.token_logprobs, choice.logprobs.top_logprobs, strict=True
+    ):
+        assert best[text] == pytest.approx(log_prob, abs=1e-4)
+        assert len(best) == 3  # a, b and the end
+
+
+def test_a_chain_shows_no_other_tokens() -> None:
+    tokenizers = SimpleNamespace(target=SimpleNamespace(decode=None))
+    held: Any = SimpleNamespace(name="reader", transducer=SimpleNamespace(model=object(), tokenizers=tokenizers))
+    with pytest.raises(RequestError, match="reader does not show the tokens that it did not choose"):
+        tokens_of(held, "a", "b", [4], [-1.0], best=2)
+
+
+def joined(chunks: Any, text: Any) -> dict[int, tuple[str, str]]:
+    """For each output of a stream its text and the reason of its end."""
+    texts, reasons = defaultdict[int, str](str), dict[int, str]()
+    for choice in (each.choices[0] for each in chunks):
+        texts[choice.index] += text(choice) or ""
+        if choice.finish_reason is not None:
+            reasons[choice.index] = choice.finish_reason
+    return {index: (texts[index], reason) for index, reason in reasons.items()}
+
+
+@pytest.mark.parametrize(
+    "asks", [{"n": 3}, {"logprobs": True, "top_logprobs": 2}, {"stop": ["zz", "c"]}, {"n": 2, "stop": "b"}]
+)
+def test_a_stream_of_a_chat_has_what_the_whole_answer_has(client: Any, asks: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"model": "reverse", "messages": user("abcab"), **asks}
+    whole = client.chat.completions.create(**asked)
+    chunks = list(client.chat.completions.create(stream=True, **asked))
+    expected = {each.index: (each.message.content, each.finish_reason) for each in whole.choices}
+    assert joined(chunks, lambda choice: choice.delta.content) == expected
+    if "logprobs" in asks:
+        streamed = [each.choices[0].logprobs.content for each in chunks if each.choices[0].logprobs]
+        assert [token for row in streamed for token in row] == whole.choices[0].logprobs.content
+        assert {len(row) for row in streamed} == {1}
+
+
+@pytest.mark.parametrize("asks", [{"n": 3}, {"stop": ["a"]}, {"echo": True, "n": 2}, {"logprobs": 2, "stop": "b"}])
+def test_a_stream_of_a_language_model_has_what_the_whole_answer_has(client: Any, asks: dict[str, Any]) -> None:
+    asked: dict[str, Any] = {"model": "language", "prompt": "ab", "seed": 5, "max_tokens": 20, **asks}
+    whole = client.completions.create(**asked)
+    chunks = list(client.completions.create(stream=True, **asked))
+    expected = {each.index: (each.text, each.finish_reason) for each in whole.choices}
+    assert joined(chunks, lambda choice: choice.text) == expected
+
+
+@given(st.text("ab", max_size=12), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3), st.data())
+def test_a_stop_is_found_in_any_pieces(text: str, stops: list[str], data: st.DataObject) -> None:
+    given, stopped = 0, False
+    for end in [*sorted(data.draw(st.sets(st.integers(0, len(text))))), len(text)]:
+        sure, stopped = before_stop(text[:end], stops)
+        assert sure >= given  # nothing that was sent is taken back
+        given = sure
+        if stopped:
+            break
+    if not stopped:
+        given, stopped = before_stop(text, stops, ended=True)
+    expected = Written(text, "length", 0).before(stops)
+    assert (text[:given], stopped) == (expected.text, expected.reason == "stop")

@@ -654,8 +654,8 @@ def test_completions_of_a_language_model(client: TestClient, language: transduce
     assert greedy[0]["choices"][0]["text"] == greedy[1]["choices"][0]["text"]
     stopped = client.post("/v1/completions", json=body | {"echo": True, "stop": expected[0][2:3] or "a"}).json()
     assert stopped["choices"][0]["text"] == "ab"
-    refused = client.post("/v1/completions", json=body | {"logprobs": 3})
-    assert refused.json()["error"]["message"] == "logprobs = 3: the server has those of the written tokens; give 0 or 1"
+    refused = client.post("/v1/completions", json=body | {"logprobs": 21})
+    assert refused.json()["error"]["message"] == "logprobs = 21: 1 to 20 was expected"
     assert client.get("/v1/models/language").json()["id"] == "language"
     assert client.get("/v1/models/x").status_code == 404
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -29,7 +29,7 @@ class Desk:
         """
         return await asyncio.wrap_future(self._submit(function))
 
-    async def iterate(self, pieces: Iterator[T]) -> AsyncIterator[T]:
+    async def iterate(self, pieces: Iterator[T]) -> AsyncGenerator[T, None]:
         """Yields the items of ``pieces``. One thread computes them without waiting for the caller. If the caller stops,
         the thread stops after its current item. Raises the errors of ``pieces``, and BusyError and StoppedError like
         ``call``.

@@ -14,17 +14,19 @@ from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 
 from transduce.core.errors import RequestError
+from transduce.wings.language.generation_search import Generation
 from transduce.wings.serving import bodies
 from transduce.wings.serving.catalogue import Catalogue, ServedRun
 from transduce.wings.serving.conversations import fitting, start, turns_of
 from transduce.wings.serving.events import events
 from transduce.wings.serving.openai_bodies import Chat, Completion, Writing
-from transduce.wings.serving.routes import as_json, schema
+from transduce.wings.serving.routes import Client, as_json, schema
 from transduce.wings.serving.service import Service
+from transduce.wings.serving.streams import Piece, decided, pieces_of
 from transduce.wings.serving.tokens import Token
-from transduce.wings.serving.writing import Pieces, Written, by_sampling, by_search, read_count
+from transduce.wings.serving.writing import Written, by_sampling, by_search, read_count
 
-Choice = Callable[[int, str, str | None], dict[str, Any]]  # from index, text and reason of the end to a value of JSON
+Choice = Callable[[Piece], dict[str, Any]]  # a piece as a value of JSON
 
 
 def openai(catalogue: Catalogue) -> APIRouter:
@@ -60,20 +62,14 @@ def openai(catalogue: Catalogue) -> APIRouter:
         how = None if service.transducer.conditional else body.generation()
         head = _head("cmpl", "text_completion", service)
         if body.stream:
-            pieces = Pieces(service, body.prompts[0], how, bool(body.echo))
-            return await events(_chunks(service, body, body.prompts[0], pieces, head, _text), "[DONE]", seconds)
-        log_probs, client = body.logprobs is not None, request.client
+            chunks = _chunks(service, body, body.prompts[0], how, head, _text, request.client)
+            return await events(chunks, "[DONE]", seconds)
         choices: list[dict[str, Any]] = []
         written = 0
         for prompt in body.prompts:
-            if how is None:
-                every = await by_search(service, prompt, body.count, log_probs, client)
-            else:
-                every = await by_sampling(service, prompt, how, log_probs)
-            for each in (each.before(body.stops) for each in every):
+            for each in await _written(service, body, prompt, how, request.client):
                 text = prompt + each.text if body.echo else each.text
-                choice = _text(len(choices), text, each.reason)
-                choices.append(choice | {"logprobs": _completion_log_probs(each.tokens) if log_probs else None})
+                choices.append(_text(Piece(len(choices), text, each.tokens, each.reason)))
                 written += each.count
         read = sum(read_count(service, prompt) for prompt in body.prompts)
         return as_json({**head, "choices": choices, "usage": _usage(read, written)})
@@ -86,11 +82,10 @@ def openai(catalogue: Catalogue) -> APIRouter:
         source, warnings = _source(service, body)
         if body.stream:
             head = _head("chatcmpl", "chat.completion.chunk", service) | _told(warnings)
-            chunks = _chunks(service, body, source, Pieces(service, source, None), head, _delta)
+            chunks = _chunks(service, body, source, None, head, _delta, request.client)
             return await events(chunks, "[DONE]", seconds)
-        every = await by_search(service, source, body.count, bool(body.logprobs), request.client)
-        every = [each.before(body.stops) for each in every]
-        choices = [_message(index, each, bool(body.logprobs)) for index, each in enumerate(every)]
+        every = await _written(service, body, source, None, request.client)
+        choices = [_message(index, each) for index, each in enumerate(every)]
         head = _head("chatcmpl", "chat.completion", service) | _told([*warnings, *every[0].warnings])
         usage = _usage(read_count(service, source), sum(each.count for each in every))
         return as_json({**head, "choices": choices, "usage": usage})
@@ -111,31 +106,60 @@ def _usage(read: int, written: int) -> dict[str, int]:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
+async def _written(
+    service: Service, body: Writing, prompt: str, how: Generation | None, client: Client
+) -> list[Written]:
+    """The outputs for a prompt, each up to its first stop."""
+    if how is None:
+        every = await by_search(service, prompt, body.count, body.best, client)
+    else:
+        every = await by_sampling(service, prompt, how, body.best)
+    return [each.before(body.stops) for each in every]
+
+
 async def _chunks(
-    service: Service, body: Writing, prompt: str, pieces: Pieces, head: dict[str, Any], choice: Choice
+    service: Service,
+    body: Writing,
+    prompt: str,
+    how: Generation | None,
+    head: dict[str, Any],
+    choice: Choice,
+    client: Client,
 ) -> AsyncIterator[dict[str, Any]]:
-    """The chunks of a stream: its pieces, the reason of its end, and its number of tokens if the client wants it."""
-    async for text in pieces:
-        yield {**head, "choices": [choice(0, text, None)]}
-    yield {**head, "choices": [choice(0, "", await pieces.reason())]}
+    """The chunks of a stream: its pieces, and its number of tokens if the client wants it. Several outputs, those with
+    log-probabilities, and those of an engine that searches by itself come when they are whole.
+    """
+    for index in range(body.count if body.echoes else 0):
+        yield {**head, "choices": [choice(Piece(index, prompt))]}
+    count = 0
+    if body.count > 1 or body.best is not None or service.transducer.searching:
+        for piece in pieces_of(await _written(service, body, prompt, how, client)):
+            yield {**head, "choices": [choice(piece)]}
+            count += piece.count
+    else:
+        async for piece in decided(service, prompt, how, body.stops):
+            yield {**head, "choices": [choice(piece)]}
+            count += piece.count
     if body.tells_usage:
-        yield {**head, "choices": [], "usage": _usage(read_count(service, prompt), pieces.count)}
+        yield {**head, "choices": [], "usage": _usage(read_count(service, prompt), count)}
 
 
-def _text(index: int, text: str, reason: str | None) -> dict[str, Any]:
-    return {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+def _text(piece: Piece) -> dict[str, Any]:
+    log_probs = None if piece.tokens is None else _completion_log_probs(piece.tokens)
+    return {"index": piece.index, "text": piece.text, "logprobs": log_probs, "finish_reason": piece.reason}
 
 
-def _delta(index: int, text: str, reason: str | None) -> dict[str, Any]:
-    delta = {"role": "assistant", "content": text} if reason is None else {}
-    return {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+def _delta(piece: Piece) -> dict[str, Any]:
+    delta = {"role": "assistant", "content": piece.text} if piece.reason is None else {}
+    log_probs = _chat_log_probs(piece.tokens)
+    return {"index": piece.index, "delta": delta, "logprobs": log_probs, "finish_reason": piece.reason}
 
 
-def _message(index: int, written: Written, log_probs: bool) -> dict[str, Any]:
+def _message(index: int, written: Written) -> dict[str, Any]:
     return {
         "index": index,
         "message": {"role": "assistant", "content": written.text, "refusal": None},
-        "logprobs": {"content": list(map(_chat_log_prob, written.tokens)), "refusal": None} if log_probs else None,
+        "logprobs": _chat_log_probs(written.tokens),
         "finish_reason": written.reason,
     }
 
@@ -144,13 +168,20 @@ def _completion_log_probs(tokens: tuple[Token, ...]) -> dict[str, Any]:
     return {
         "tokens": [each.text for each in tokens],
         "token_logprobs": [each.log_prob for each in tokens],
-        "top_logprobs": [{each.text: each.log_prob} for each in tokens],
+        "top_logprobs": [{each.text: each.log_prob} | dict(reversed(each.best)) for each in tokens],
         "text_offset": [each.offset for each in tokens],
     }
 
 
-def _chat_log_prob(token: Token) -> dict[str, Any]:
-    return {"token": token.text, "logprob": token.log_prob, "bytes": list(token.text.encode()), "top_logprobs": []}
+def _chat_log_probs(tokens: tuple[Token, ...] | None) -> dict[str, Any] | None:
+    def entry(text: str, log_prob: float) -> dict[str, Any]:
+        return {"token": text, "logprob": log_prob, "bytes": list(text.encode())}
+
+    if tokens is None:
+        return None
+    best = ([entry(*other) for other in each.best] for each in tokens)
+    content = [entry(each.text, each.log_prob) | {"top_logprobs": row} for each, row in zip(tokens, best, strict=True)]
+    return {"content": content, "refusal": None}
 
 
 def _source(service: Service, body: Chat) -> tuple[str, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,13 +13,13 @@ from transduce.wings.serving import bodies
 from transduce.wings.serving.bodies import Count, Index
 from transduce.wings.serving.limits import Limits
 
+MOST_BEST = 20  # most probable tokens at each position
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "suffix": (None, ""),
     "logit_bias": (None, {}),
     "presence_penalty": (None, 0),
     "frequency_penalty": (None, 0),
-    "top_logprobs": (None, 0),
 }  # keys that the server knows and does not support, with the values that change nothing
 
 
@@ -40,6 +40,7 @@ class Writing(bodies.Body):
     presence_penalty: Penalty | None = 0.0
     frequency_penalty: Penalty | None = 0.0
     logprobs: Any = None
+    named_best: ClassVar[str] = "logprobs"
 
     @property
     def stops(self) -> list[str]:
@@ -49,6 +50,16 @@ class Writing(bodies.Body):
     def count(self) -> int:
         """The number of outputs for each prompt."""
         return 1 if self.n is None else self.n
+
+    @property
+    def best(self) -> int | None:
+        """How many of the most probable tokens at its position each token has. None: without log-probabilities."""
+        return None
+
+    @property
+    def echoes(self) -> bool:
+        """True if an output begins with its prompt."""
+        return False
 
     @property
     def tells_usage(self) -> bool:
@@ -63,8 +74,8 @@ class Writing(bodies.Body):
         limits.check_number("n", self.count, limits.nbest)
         if self.max_tokens is not None:
             limits.check_number("max_tokens", self.max_tokens, limits.tokens)
-        if self.stream and (self.count != 1 or self.stops or self.logprobs):
-            raise RequestError("stream writes one output for one prompt as it comes: leave out n, stop and logprobs")
+        if self.best:
+            limits.check_number(self.named_best, self.best, MOST_BEST)
 
 
 class Completion(Writing):
@@ -83,19 +94,25 @@ class Completion(Writing):
     def prompts(self) -> list[str]:
         return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
+    @property
+    def best(self) -> int | None:
+        return self.logprobs
+
+    @property
+    def echoes(self) -> bool:
+        return bool(self.echo)
+
     def check(self, limits: Limits) -> None:
         super().check(limits)
         if self.best_of not in (None, self.count):
             raise RequestError(f"best_of = {self.best_of}: the server does not have it; leave it out")
-        if self.logprobs is not None and self.logprobs > 1:
-            raise RequestError(f"logprobs = {self.logprobs}: the server has those of the written tokens; give 0 or 1")
         if self.logprobs is not None and self.echo:
             raise RequestError("logprobs are of the tokens that are written, not of the prompt: leave out echo")
         limits.check_texts("prompt", len(self.prompts))
         for prompt in self.prompts:
             limits.check_text("prompt", prompt)
         if self.stream and len(self.prompts) != 1:
-            raise RequestError("stream writes one output for one prompt as it comes: leave out other prompts")
+            raise RequestError("stream writes the outputs for one prompt: leave out other prompts")
 
     def generation(self) -> Generation:
         """The settings with which a language model writes. Temperature 0 takes the most probable token."""
@@ -141,9 +158,16 @@ class Chat(Writing):
     logprobs: bool | None = False
     top_logprobs: Index | None = None
     labels: list[str] = Field(default_factory=list)
+    named_best: ClassVar[str] = "top_logprobs"
+
+    @property
+    def best(self) -> int | None:
+        return (self.top_logprobs or 0) if self.logprobs else None
 
     def check(self, limits: Limits) -> None:
         super().check(limits)
+        if self.top_logprobs and not self.logprobs:
+            raise RequestError(f"top_logprobs = {self.top_logprobs} without logprobs: give logprobs = true with it")
         if not self.messages or self.messages[-1].role != "user":
             raise RequestError("the last of the messages is the one to answer: one of the role user was expected")
         for message in self.messages:

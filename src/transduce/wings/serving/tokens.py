@@ -6,35 +6,74 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from transduce.answers.answer import Output
+from transduce.core.errors import RequestError
+from transduce.core.protocols import Autoregressive, Parallel, Searching, can
 from transduce.core.types import EOS
+from transduce.search.reading import forbid_specials
+from transduce.wings.looking.inspection.forced import forced_log_probs
 from transduce.wings.serving.service import Service
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token as the text that it adds, the place where this begins in the output, and its log-probability."""
+    """A token as the text that it adds, the place where this begins in the output, and its log-probability. ``best``
+    has the most probable tokens at its position with their log-probabilities, best first, if they are asked for.
+    """
 
     text: str
     offset: int
     log_prob: float
+    best: tuple[tuple[str, float], ...] = ()
 
 
 def tokens_of(
-    service: Service, text: str, ids: Sequence[int], log_probs: Sequence[float], begin: int = 0
+    service: Service,
+    source: str,
+    text: str,
+    ids: Sequence[int],
+    log_probs: Sequence[float],
+    begin: int = 0,
+    best: int = 0,
 ) -> tuple[Token, ...]:
-    """The tokens of a text from the place ``begin`` on, without its end. The last ``ids`` have ``log_probs``; those
-    before them are the prompt. The texts of the tokens, joined, are the text from ``begin`` on.
+    """The tokens of the output ``text`` for a source from the place ``begin`` on, without its end. The last ``ids``
+    have ``log_probs``; those before them are the prompt. The texts of the tokens, joined, are the text from ``begin``
+    on. Each has the ``best`` most probable tokens at its position: raises RequestError for a model that does not show
+    them.
     """
     decode: Any = service.transducer.tokenizers.target.decode
     first = len(ids) - len(log_probs)
     places = [place for place in range(first, len(ids)) if ids[place] != EOS]
+    others = _best(service, source, ids, best) if best else [[]] * len(ids)
     found, now = [], begin
     for place in places:
         end = len(text) if place == places[-1] else max(now, _common(decode(ids[: place + 1]), text))
-        found.append(Token(text[now:end], now - begin, log_probs[place - first]))
+        named = tuple((_added(service, ids[:place], token, text[:now]), log_prob) for token, log_prob in others[place])
+        found.append(Token(text[now:end], now - begin, log_probs[place - first], named))
         now = end
     return tuple(found)
+
+
+@torch.inference_mode()
+def _best(service: Service, source: str, ids: Sequence[int], best: int) -> list[list[tuple[int, float]]]:
+    """The ``best`` most probable tokens at each position of an output, each with its log-probability."""
+    transducer, kind = service.transducer, type(service.transducer.model)
+    if can(kind, Searching) or not (can(kind, Autoregressive) or can(kind, Parallel)):
+        raise RequestError(f"{service.name} does not show the tokens that it did not choose: leave out top_logprobs")
+    _, log_prob_TV = forced_log_probs(transducer, transducer.read_one(source), ids)
+    found = forbid_specials(log_prob_TV).topk(min(best, log_prob_TV.shape[1]))
+    chosen = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    return [[pair for pair in zip(*row, strict=True) if pair[1] > -torch.inf] for row in chosen]
+
+
+def _added(service: Service, ids: Sequence[int], token: int, before: str) -> str:
+    """The text that a token would add after ``before``, the text of ``ids``. The token's name if it adds none."""
+    tokenizer: Any = service.transducer.target_tokenizer
+    text = "" if token == EOS else service.transducer.tokenizers.target.decode([*ids, token])
+    added = text[len(before) :] if text.startswith(before) else ""
+    return added or tokenizer.tokens([token])[0]
 
 
 def _common(one: str, other: str) -> int:
@@ -53,4 +92,6 @@ def pieces(service: Service, output: Output) -> list[tuple[str, float]]:
     decode: Any = service.transducer.tokenizers.target.decode
     if decode([token for token in output.ids if token != EOS]) != output.text:
         return []
-    return [(each.text, each.log_prob) for each in tokens_of(service, output.text, output.ids, output.token_log_probs)]
+    return [
+        (each.text, each.log_prob) for each in tokens_of(service, "", output.text, output.ids, output.token_log_probs)
+    ]

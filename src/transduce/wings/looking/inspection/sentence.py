@@ -14,15 +14,14 @@ import torch
 from torch import Tensor
 
 from transduce.answers.transducer import Transducer
-from transduce.core import tree as trees
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, Mixed, Parallel, can
 from transduce.core.registry import model_name
 from transduce.metrics.units import aligned, shown
-from transduce.search.forcing import shifted
 from transduce.wings.alignment.alignments import pair_alignments
 from transduce.wings.alignment.attention_weights import attention_weights
 from transduce.wings.looking.inspection.beams import beam_tree
+from transduce.wings.looking.inspection.forced import forced_log_probs
 from transduce.wings.looking.inspection.gates import CellsOverTime, cells_over_time
 from transduce.wings.looking.inspection.tree import SearchTree
 from transduce.wings.looking.inspection.units import UnitReading, units
@@ -179,7 +178,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
         words = _words(transducer, source, text)
     pieces = transducer.source_tokenizer.tokens(source_ids)
     stepwise = can(type(model), Autoregressive)
-    output, log_prob_TV = _forced(transducer, source_ids, target_ids)
+    output, log_prob_TV = forced_log_probs(transducer, source_ids, target_ids)
     ids_T = torch.tensor(target_ids[: len(log_prob_TV)], device=log_prob_TV.device)
     return SentenceReading(
         name,
@@ -195,22 +194,6 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
         model.meaning if can(type(model), Mixed) else "",
         _units(transducer, source, text),
     )
-
-
-def _forced(transducer: Transducer, source_ids: Any, target_ids: list[int]) -> tuple[Any, Tensor]:
-    """The features of the output's positions, and the log-probabilities [T, V] there. A model that writes all at once
-    has no position for EOS.
-    """
-    model: Any = transducer.model
-    target = transducer.padded([target_ids], torch.long)
-    with transducer.computing():
-        state = model.start(transducer.padded([source_ids]))
-        if can(type(model), Autoregressive):
-            features, _ = model.extend(shifted(target), state)
-        else:
-            features = model.emit(state, target.lengths - 1).output
-        output = trees.map(lambda leaf: leaf[0], features)
-        return output, model.readout(output).float().log_softmax(-1)
 
 
 def _steps(transducer: Transducer, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Step, ...]:
