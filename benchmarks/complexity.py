@@ -1,4 +1,4 @@
-"""Measures the cost of layers by length and width: self-attention, restricted attention, recurrence and convolution.
+"""Measures the cost of layers by length and width: self-attention, restricted attention, recurrence, convolutions.
 
     python benchmarks/complexity.py [--rounds 5] [--out benchmarks/results/complexity.md] [--record FILE.json]
 
@@ -6,11 +6,13 @@ Vaswani et al. 2017, table 1, measured on the package's own layers, with one thr
 slope of a straight line through the logarithms: time ~ length^2 has the exponent 2.
 
 - time: the least time of a forward pass over the rounds. The attention layers have no projections, which are linear in
-  the length. The recurrence is an Elman cell, the convolution has kernel 3, and the restricted attention reads 16
-  positions on each side.
+  the length. The recurrence is an Elman cell, the convolutions have kernel 3, and the restricted attention reads 16
+  positions on each side. The dilated convolution is the causal mixer, with a dilation of 9 where one is measured.
 - memory: the bytes that a pass keeps for its gradient.
 - steps: the longest chain of operators that depend on each other, from the output back to the input.
-- path: the number of layers (for the recurrence: steps) until the last output depends on the first input.
+- path: the number of layers (for the recurrence: steps) until the last output depends on the first input. The
+  dilations of stacked layers are 1, 3, 9 and so on, so their path is a logarithm, which has no exponent: the second
+  table counts the layers.
 
 The lengths and widths make the measured term the largest one.
 """
@@ -18,9 +20,11 @@ The lengths and widths make the measured term the largest one.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -32,6 +36,7 @@ from transduce.core.types import Padded
 from transduce.layers.modules.cells.elman import Elman
 from transduce.layers.modules.mixers.attention import SelfAttention
 from transduce.layers.modules.mixers.local import LocalSelfAttention
+from transduce.wings.dilation.mixers import CausalDilatedConvolution
 
 REACH, KERNEL, HEADS = 16, 3, 1
 LONG = (512, 1024, 2048, 4096)  # positions
@@ -73,9 +78,23 @@ class Convolution(nn.Module):
         return y_BSD
 
 
+class Dilated(nn.Module):
+    def __init__(self, width: int, dilation: int = KERNEL**2) -> None:
+        super().__init__()
+        self.mixer = CausalDilatedConvolution(width, HEADS, 0.0, KERNEL, dilation)
+
+    def forward(self, x_BSD: Tensor) -> Tensor:
+        y_BSD: Tensor
+        y_BSD, _ = self.mixer(x_BSD, self.mixer.start(len(x_BSD), x_BSD), torch.zeros(x_BSD.shape[:2]))
+        return y_BSD
+
+
 @dataclass(frozen=True)
 class Kind:
-    """A layer: its name, a function that makes it for a width, and the exponents in theory."""
+    """A layer: its name, a function that makes it for a width, the exponents in theory, and the layers of a path
+    between n positions in theory. None is a logarithm. ``stacked`` makes layer 0, 1, ... of a stack of this width; by
+    default all layers are one.
+    """
 
     name: str
     make: Callable[[int], nn.Module]
@@ -83,11 +102,22 @@ class Kind:
     time_by_width: float
     memory_by_length: float
     steps_by_length: float
-    path_by_length: float
+    path_by_length: float | None
+    path: Callable[[int], int]
+    stacked: Callable[[int, int], nn.Module] | None = None
 
 
 KINDS = [
-    Kind("self-attention", lambda width: WithoutProjections(SelfAttention(width, HEADS, 0.0)), 2, 1, 2, 0, 0),
+    Kind(
+        "self-attention",
+        lambda width: WithoutProjections(SelfAttention(width, HEADS, 0.0)),
+        2,
+        1,
+        2,
+        0,
+        0,
+        lambda n: 1,
+    ),
     Kind(
         f"restricted to {REACH} on each side",
         lambda width: WithoutProjections(LocalSelfAttention(width, HEADS, 0.0, REACH)),
@@ -96,9 +126,21 @@ KINDS = [
         1,
         0,
         1,
+        lambda n: math.ceil((n - 1) / REACH),
     ),
-    Kind("recurrence", Recurrent, 1, 2, 1, 1, 1),
-    Kind(f"convolution of {KERNEL}", Convolution, 1, 2, 1, 0, 1),
+    Kind("recurrence", Recurrent, 1, 2, 1, 1, 1, lambda n: n),
+    Kind(f"convolution of {KERNEL}", Convolution, 1, 2, 1, 0, 1, lambda n: math.ceil((n - 1) / (KERNEL // 2))),
+    Kind(
+        f"dilated convolutions of {KERNEL}",
+        Dilated,
+        1,
+        2,
+        1,
+        0,
+        None,
+        lambda n: next(layers for layers in count() if KERNEL**layers >= n),
+        lambda width, layer: Dilated(width, KERNEL**layer),
+    ),
 ]
 
 
@@ -159,15 +201,16 @@ def path(kind: Kind, length: int, width: int) -> int:
     if kind.make is Recurrent:
         return length
     torch.manual_seed(1)
-    x_BSD = torch.randn(1, length, width, requires_grad=True)
+    x_BSD = torch.randn(1, length, width, dtype=torch.double, requires_grad=True)  # float loses gradients of long paths
     y_BSD = x_BSD
-    layer = kind.make(width)
-    for count in range(1, length + 1):
+    shared = kind.make(width).double()
+    for number in range(1, length + 1):
+        layer = shared if kind.stacked is None else kind.stacked(width, number - 1).double()
         y_BSD = nn.functional.layer_norm(layer(y_BSD), (width,))
         (gradient_BSD,) = torch.autograd.grad(y_BSD[0, -1].sum() + y_BSD[0, -1, 0], x_BSD, retain_graph=True)
         if bool((gradient_BSD[0, 0] != 0).any()):
-            return count
-    return length
+            return number
+    raise AssertionError(f"{length} layers of {kind.name} do not connect {length} positions")
 
 
 def exponent(sizes: Sequence[int], values: Iterable[float]) -> float:
@@ -188,9 +231,12 @@ def measured(kind: Kind, rounds: int) -> list[str]:
         (exponent(WIDE, [seconds(kind.make(size), length, size, rounds, rows) for size in WIDE]), kind.time_by_width),
         (exponent(LONG, [kept_bytes(kind.make(8), size, 8) for size in LONG]), kind.memory_by_length),
         (exponent(SHORT, [chain(layer, size, width) for size in SHORT]), kind.steps_by_length),
-        (exponent(SHORT, [path(kind, size, 8) for size in SHORT]), kind.path_by_length),
     ]
-    return [kind.name, *(f"{found:.2f} ({theory:g})" for found, theory in columns)]
+    paths = "logarithm"
+    if kind.path_by_length is not None:
+        columns.append((exponent(SHORT, [path(kind, size, 8) for size in SHORT]), kind.path_by_length))
+        paths = ""
+    return [kind.name, *(f"{found:.2f} ({theory:g})" for found, theory in columns), *([paths] * bool(paths))]
 
 
 def main() -> None:
@@ -206,6 +252,12 @@ def main() -> None:
         f"Measured on {machine()}",
         "",
         *("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]),
+        "",
+        "# Layers until the last output depends on the first input, counted and (in theory)",
+        "",
+        f"| layer | {' | '.join(f'{n} positions' for n in SHORT)} |",
+        "|---" + "|---" * len(SHORT) + "|",
+        *(f"| {kind.name} | {' | '.join(f'{path(kind, n, 8)} ({kind.path(n)})' for n in SHORT)} |" for kind in KINDS),
     ]
     print("\n".join(lines))
     Report.asked(given).write(lines)

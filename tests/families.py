@@ -193,6 +193,10 @@ FAMILIES: dict[str, config.Table] = {
         {"mixer": [{"type": "lightweight", "kernel": 3}, {"type": "dynamic", "kernel": 5}]},
         {"mixer": [{"type": "dynamic", "kernel": 4}, {"type": "lightweight", "kernel": 2}]},
     ),
+    "transformer, dilated": stacked(
+        {"mixer": [{"type": "dilated", "dilation": 2}, {"type": "dilated", "kernel": 5}]},
+        {"mixer": [{"type": "dilated", "kernel": 2, "dilation": 3}, {"type": "dilated"}]},
+    ),
     "transformer, lambda": stacked({"mixer": {"type": "lambda", "query_width": 3, "window": 5}}, {}),
     "transformer, local attention": stacked({"mixer": {"type": "local", "reach": 2}}, {}),
     "transformer to recurrent": mixed(),
@@ -277,6 +281,8 @@ PARALLEL: dict[str, config.Table] = {
         recurrent("plain", cell="gru")["encoder"],
         INSTANT | {"mixer": [{"type": "lightweight", "kernel": 3}, relating("rotary")], "norm": "post"},
     ),
+    "mask-predict": instant(transformer()["encoder"], INSTANT | {"type": "masked-transformer"}, tie="all")
+    | {"type": "mask-predict"},
     "instant, lstm to dense": instant(recurrent("plain")["encoder"], {"type": "dense"}),
     "instant, labels and bag to dense": instant(labelled({"type": "bag", "width": 6}), {"type": "dense"}),
     "tagger, lstm": {"type": "tagger", "encoder": recurrent("plain")["encoder"]},
@@ -415,6 +421,7 @@ FAST = [
     "transformer, t5 and alibi",
     "transformer, recurrent and shaw",
     "transformer, lightweight and dynamic",
+    "transformer, dilated",
     "transformer, lambda",
     "transformer, local attention",
     "context of a bag, attention too",
@@ -596,7 +603,7 @@ def paired(rows: list[tuple[list[int], list[int]]]) -> Pairs:
 
 def chooses_length(family: str) -> bool:
     """Returns whether a parallel model chooses the length of its output itself. Otherwise the source determines it."""
-    return bool(PARALLEL[family]["type"] == "instant")
+    return PARALLEL[family]["type"] in ("instant", "mask-predict")
 
 
 def labels_of(table: config.Table, lengths: list[int]) -> list[int]:

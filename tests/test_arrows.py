@@ -39,6 +39,8 @@ WINGS: dict[str, set[str]] = {
     "counted": {"alignment", "labels", "recipes", "records", "signals"},
     "adaptation": set(),
     "optimisers": set(),
+    "dilation": set(),
+    "refinement": set(),
     "sharding": set(),
     "terminal": set(),
     "robustness": {"recipes"},

@@ -22,6 +22,7 @@ NAMES: dict[str, dict[str, str]] = {
         "fusion": "transduce.models.mixtures:Fusion",
         "with-counts": "transduce.models.mixtures:WithCounts",
         "instant": "transduce.models.instant:Instant",
+        "mask-predict": "transduce.wings.refinement.model:MaskPredicting",
         "language-model": "transduce.models.autoregressive:LanguageModel",
         "forecaster": "transduce.wings.signals.series.forecaster:Forecaster",
         "density-forecaster": "transduce.wings.signals.series.forecaster:DensityForecaster",
@@ -112,6 +113,7 @@ NAMES: dict[str, dict[str, str]] = {
     "InstantDecoder": {
         "dense": "transduce.layers.decoders.instant:DenseDecoder",
         "transformer": "transduce.layers.decoders.instant:InstantTransformer",
+        "masked-transformer": "transduce.wings.refinement.decoder:MaskedTransformer",
     },
     "Cell": {
         "elman": "transduce.layers.modules.cells.elman:Elman",
@@ -150,6 +152,7 @@ NAMES: dict[str, dict[str, str]] = {
         "recurrent": "transduce.layers.modules.mixers.recurrent:Recurrence",
         "lightweight": "transduce.layers.modules.mixers.convolution:LightweightConvolution",
         "dynamic": "transduce.layers.modules.mixers.convolution:DynamicConvolution",
+        "dilated": "transduce.wings.dilation.mixers:DilatedConvolution",
         "lambda": "transduce.layers.modules.mixers.lambdas:LambdaLayer",
         "convolution": "transduce.wings.signals.modules.conformer:ConvolutionModule",
         "local": "transduce.layers.modules.mixers.local:LocalSelfAttention",
@@ -159,6 +162,7 @@ NAMES: dict[str, dict[str, str]] = {
         "recurrent": "transduce.layers.modules.mixers.recurrent:CausalRecurrence",
         "lightweight": "transduce.layers.modules.mixers.convolution:CausalLightweightConvolution",
         "dynamic": "transduce.layers.modules.mixers.convolution:CausalDynamicConvolution",
+        "dilated": "transduce.wings.dilation.mixers:CausalDilatedConvolution",
     },
     "Relative": {
         "none": "transduce.layers.modules.attention.relative:NoRelative",
@@ -188,6 +192,7 @@ NAMES: dict[str, dict[str, str]] = {
     "Objective": {
         "cross-entropy": "transduce.objectives.cross_entropy:CrossEntropy",
         "parallel-cross-entropy": "transduce.objectives.cross_entropy:ParallelCrossEntropy",
+        "masked-targets": "transduce.wings.refinement.objective:MaskedTargets",
         "masked-cross-entropy": "transduce.wings.language.masking:MaskedCrossEntropy",
         "denoising": "transduce.wings.language.denoising:Denoising",
         "r-drop": "transduce.objectives.consistency:RDrop",
@@ -252,6 +257,7 @@ NAMES: dict[str, dict[str, str]] = {
         "beam": "transduce.search.beam:Beam",
         "shortlist": "transduce.wings.counted.shortlist:Shortlist",
         "length-beam": "transduce.search.length_beam:LengthBeam",
+        "mask-predict": "transduce.wings.refinement.search:MaskPredict",
         "labels": "transduce.wings.labels.search:LabelSearch",
         "gaps": "transduce.wings.language.gap_search:FillGaps",
         "selection": "transduce.wings.summaries.search:SelectionSearch",

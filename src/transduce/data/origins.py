@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import random
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
-
-import numpy as np
+from typing import Literal
 
 from transduce.core.files import write_lines
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
 
-T = TypeVar("T")
-Chance = np.random.Generator
 TRIES = 50  # draws per requested text, before we give up
-
-
-def hashed_split(key: str) -> Split:
-    """Decides the split of a key, such as a word, in the same way everywhere: the SHA-1 of the key modulo 100 is below
-    90 for train, below 95 for valid, otherwise test.
-    """
-    hundredth = int(hashlib.sha1(key.encode(), usedforsecurity=False).hexdigest(), 16) % 100
-    return "train" if hundredth < 90 else "valid" if hundredth < 95 else "test"
 
 
 def tsv_splits(
@@ -99,16 +85,3 @@ def package(name: str, extra: str = "recipes") -> importlib.metadata.Distributio
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         raise DataError(f"the package {name!r} is not installed: pip install 'transduce[{extra}]'") from None
-
-
-def chance_of(seed: int, split: str, number: int) -> Chance:
-    """The random generator for one item of made-up data. ``number`` is the item's index in the split, from 0.
-
-    Each item has a generator of its own, so the first items stay the same if more are requested.
-    """
-    return np.random.default_rng([seed, zlib.crc32(split.encode()), number])
-
-
-def one(choices: Sequence[T], chance: Chance) -> T:
-    """One of the choices, all equally probable."""
-    return choices[int(chance.integers(len(choices)))]

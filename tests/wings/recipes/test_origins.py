@@ -14,11 +14,11 @@ import pytest
 from selection import mostly_slow
 from transduce.core.files import write_lines
 from transduce.data.corpora import DataError, Files, present
-from transduce.data.origins import hashed_split
 from transduce.data.rows import check, read
 from transduce.data.strings import ORDERS, Ordered, Reverse
 from transduce.wings.recipes.origins import multi30k, penn_treebank, published, war_and_peace
 from transduce.wings.recipes.origins.accents import Accents
+from transduce.wings.recipes.origins.chance import hashed_split
 from transduce.wings.recipes.origins.cmudict import Cmudict
 from transduce.wings.recipes.origins.multi30k import MULTI30K, Multi30k
 from transduce.wings.recipes.origins.penn_treebank import PennTreebank

@@ -13,9 +13,9 @@ import pytest
 from rapidfuzz.distance import OSA
 
 from transduce.data.corpora import DataError, Files, present
-from transduce.data.origins import hashed_split
 from transduce.data.rows import read
 from transduce.wings.recipes.origins import spelling_errors
+from transduce.wings.recipes.origins.chance import hashed_split
 from transduce.wings.recipes.origins.misspellings import Misspellings
 
 

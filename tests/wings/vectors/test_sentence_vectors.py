@@ -12,7 +12,7 @@ import torch
 
 from transduce.core.errors import UserError
 from transduce.data.corpora import DataError
-from transduce.data.origins import chance_of
+from transduce.wings.recipes.origins.chance import chance_of
 from transduce.wings.recipes.origins.sentences import Sentences, noisy
 from transduce.wings.vectors.files import load
 from transduce.wings.vectors.representations.pairs import (

@@ -112,9 +112,13 @@ class InstantTransformer(nn.Module):
         return Shared(StackedKeys(tuple(layer.memory.start(memory) for layer in self.layers), memory.states.mask))
 
     def forward(self, state: Shared[StackedKeys], lengths_N: Tensor, positions: int) -> Tensor:
+        return self.stack(self.places(lengths_N, positions), state, lengths_N)
+
+    def stack(self, x_NTD: Tensor, state: Shared[StackedKeys], lengths_N: Tensor) -> Tensor:
+        """The features [N, T, D] of outputs of ``lengths_N`` tokens. ``x_NTD`` are the inputs of the first layer."""
         # An empty row gets one position that is never read: a softmax over no positions would be nan.
         seen_N = lengths_N.clamp(min=1)
-        x_NTD = self.dropout(self.places(lengths_N, positions))
+        x_NTD = self.dropout(x_NTD)
         memory_B11S = mask_bias(state.value.mask_BS, x_NTD.dtype)[:, None, None]
         for layer, keys in zip(self.layers, state.value.layers, strict=True):
             x_NTD = layer(x_NTD, seen_N, keys, memory_B11S)

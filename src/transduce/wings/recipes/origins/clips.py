@@ -12,8 +12,9 @@ import numpy as np
 
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
-from transduce.data.origins import Chance, chance_of, held_out, one
+from transduce.data.origins import held_out
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
+from transduce.wings.recipes.origins.chance import Chance, chance_of, one
 from transduce.wings.recipes.origins.shapes import COLOURS, DIGITS, SHAPES, Thing, picture
 
 WAYS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}

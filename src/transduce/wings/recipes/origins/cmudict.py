@@ -8,8 +8,9 @@ from pathlib import Path
 
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import Splits
-from transduce.data.origins import hashed_split, package, tsv_splits
+from transduce.data.origins import package, tsv_splits
 from transduce.wings.documents.lexicons import entries
+from transduce.wings.recipes.origins.chance import hashed_split
 
 
 @dataclass(frozen=True)

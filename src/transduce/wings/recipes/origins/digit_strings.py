@@ -10,8 +10,9 @@ import numpy as np
 
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
-from transduce.data.origins import Chance, chance_of, held_out
+from transduce.data.origins import held_out
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
+from transduce.wings.recipes.origins.chance import Chance, chance_of
 from transduce.wings.recipes.origins.mnist import Mnist
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from transduce.core.files import name_from
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
-from transduce.data.origins import hashed_split, package, tsv_splits
+from transduce.data.origins import package, tsv_splits
 from transduce.data.rows import read
+from transduce.wings.recipes.origins.chance import hashed_split
 from transduce.wings.recipes.origins.spelling_errors import misspelling
 
 Pair = tuple[str, str]

@@ -10,8 +10,8 @@ from typing import Literal
 
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
-from transduce.data.origins import Chance, chance_of, one
 from transduce.wings.recipes.origins.album import Entry, album, albums
+from transduce.wings.recipes.origins.chance import Chance, chance_of, one
 from transduce.wings.recipes.origins.shapes import COLOURS, SHAPES, Thing, picture
 
 Kind = tuple[str, str]  # a colour and a shape

@@ -11,7 +11,8 @@ from typing import Literal
 from transduce.core.files import name_from
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits, identity, text_lines
-from transduce.data.origins import Chance, chance_of, hashed_split, tsv_splits
+from transduce.data.origins import tsv_splits
+from transduce.wings.recipes.origins.chance import Chance, chance_of, hashed_split
 
 END = re.compile(r"([.!?][\"'’”)]*)\s+(?=[\"'‘“(]*[A-Z])")
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from transduce.data.base import Split
 from transduce.data.corpora import DataError, Splits
-from transduce.data.origins import Chance, chance_of, held_out, one
+from transduce.data.origins import held_out
+from transduce.wings.recipes.origins.chance import Chance, chance_of, one
 from transduce.wings.recipes.origins.recordings import RATE, Recording, Spoken, recordings, spoken_splits, wav
 from transduce.wings.signals.tokenizers.sound import Samples, resampled
 

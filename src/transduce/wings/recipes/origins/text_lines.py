@@ -15,9 +15,10 @@ from transduce.core.files import name_from
 from transduce.core.text_files import read_text
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits
-from transduce.data.origins import Chance, chance_of, different, held_out, one
+from transduce.data.origins import different, held_out
 from transduce.wings.pages.direction import from_right
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums, pillow
+from transduce.wings.recipes.origins.chance import Chance, chance_of, one
 from transduce.wings.recipes.origins.fonts import font, fonts, lacking
 from transduce.wings.recipes.origins.misspellings import frequent
 from transduce.wings.signals.page_order import Direction

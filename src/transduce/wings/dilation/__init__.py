@@ -1,0 +1,1 @@
+"""Convolutions whose kernels skip positions."""
