@@ -20,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 PACKAGE = Path("src/transduce")
 KERNELS = PACKAGE / "compute" / "native"  # the hall's C++, and where all is put together
 OF_WINGS = sorted(PACKAGE.glob("wings/**/kernels"))  # what families.cpp includes if it is there
+OF_ENGINE = ("counted/readings", "ctc", "engines/native")  # the wings whose kernels the engine includes
 ENGINE = Path("engine/src")  # the engine's own C++, which includes the kernels of both
 # No flag reorders additions or contracts them with products, so the variants differ in one place only: float32 products
 # of matrices, whose AVX-512 code adds each product without rounding it first (sums.h). int8 products are exact in all.
@@ -68,7 +69,7 @@ def extension(name: str, source: Path, flags: list[str], folders: list[Path]) ->
 
 
 def extensions() -> Iterator[Extension]:
-    of_engine = [ENGINE, KERNELS, PACKAGE / "wings/engines/native/kernels"]
+    of_engine = [ENGINE, KERNELS, *(PACKAGE / f"wings/{wing}/kernels" for wing in OF_ENGINE)]
     for name, flags in variants().items():
         yield extension(f"transduce.compute._{name}", KERNELS / f"{name}.cpp", flags, [KERNELS])
         if all(folder.is_dir() for folder in of_engine):

@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "file.h"
+#include "models.h"
 #include "refusal.h"
-#include "search.h"
 #include "texts.h"
 
 using namespace transduce;
@@ -27,8 +27,7 @@ struct TransduceEngine {
     Options options;
     int64_t max_source_length;
     bool keeps_empty;
-    std::unique_ptr<Encoder> encoder;
-    std::unique_ptr<Decoder> decoder;
+    std::unique_ptr<Model> model;
 
     TransduceEngine(const File& file, const Json& limits)
         : notes(file.notes),
@@ -38,12 +37,11 @@ struct TransduceEngine {
           options(Options::read(file.json("search"))),
           max_source_length(limits.number_in("max_source_length", 1, MOST_SOURCES)),
           keeps_empty(limits.truth_of("keeps_empty")) {
-        const Json model = file.json("model");
-        model.choice("model", {"encoder-decoder"});
-        encoder = read_encoder(parts, model);
-        decoder = read_decoder(parts, model, encoder->sizes());
-        check_vocabulary("source", source, encoder->sizes().vocabulary);
-        check_vocabulary("target", target, decoder->vocabulary());
+        model = read_model(parts, file.json("model"));
+        const std::vector<Options::Kind> fitting = model->searches();
+        if (std::find(fitting.begin(), fitting.end(), options.kind) == fitting.end()) throw Refusal("its search does not fit its model: export the run again");
+        check_vocabulary("source", source, model->source_vocabulary());
+        check_vocabulary("target", target, model->target_vocabulary());
         parts.done();
     }
 
@@ -100,48 +98,6 @@ std::vector<Row> rows_of_ids(const int64_t* ids, const int64_t* ends, int64_t co
     return found;
 }
 
-Options resized(const TransduceEngine& engine, const TransduceOptions& wanted) {
-    Options found = engine.options;
-    if (!wanted.beam && !wanted.nbest) return found;
-    if (found.greedy) {
-        found.greedy = false;
-        found.size = 5;
-        found.ranking.kind = Ranking::AVERAGE;
-    }
-    found.nbest = wanted.nbest ? wanted.nbest : std::min(found.nbest, wanted.beam);
-    found.size = wanted.beam ? wanted.beam : std::max(found.size, found.nbest);
-    found.check();
-    return found;
-}
-
-// The log-probabilities of given outputs, each with its own length.
-Found score(const TransduceEngine& engine, const Batch& batch, const std::vector<const Row*>& targets) {
-    Found found(targets.size(), std::vector<Hypothesis>(1));
-    const std::unique_ptr<State> state = engine.decoder->start((*engine.encoder)(batch), 1);
-    const int64_t V = engine.decoder->vocabulary(), B = batch.sources();
-    std::vector<int64_t> read(B, BOS);
-    std::vector<float> features(B * engine.decoder->width()), logits(B * V);
-    size_t longest = 0;
-    for (const Row* target : targets) longest = std::max(longest, target->size());
-    for (size_t t = 0; t < longest; ++t) {
-        state->step(read.data(), features.data());
-        engine.decoder->read_out(features.data(), B, logits.data());
-        for (int64_t b = 0; b < B; ++b) {
-            if (t >= targets[b]->size()) continue;
-            double log_prob;
-            int64_t token;
-            read[b] = (*targets[b])[t];
-            if (read[b] < EOS || read[b] >= V) throw Refusal("id " + std::to_string(read[b]) + " cannot stand in an output");
-            transduce_highest(logits.data() + b * V, &read[b], 1, V, EOS, &token, &log_prob);
-            Hypothesis& own = found[b][0];
-            own.tokens.push_back(token);
-            own.log_probs.push_back(log_prob);
-            own.score = own.log_prob = std::accumulate(own.log_probs.begin(), own.log_probs.end(), 0.0);
-        }
-    }
-    return found;
-}
-
 // The rows as the model reads them, and what is wanted for each. Writes the answers into `kept`.
 struct Asked {
     const TransduceEngine& engine;
@@ -163,23 +119,24 @@ struct Asked {
             kept.read_tokens.push_back(static_cast<int64_t>(row.size()));
             kept.unknown.push_back(std::count(row.begin(), row.end(), UNK));
             const std::string input = "input " + std::to_string(b + 1) + ": ";
-            if (static_cast<int64_t>(row.size()) > engine.encoder->most_positions())
-                throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " + std::to_string(engine.encoder->most_positions()));
+            const int64_t most = engine.model->most_positions(), vocabulary = engine.model->source_vocabulary();
+            if (static_cast<int64_t>(row.size()) > most)
+                throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " + std::to_string(most));
             for (int64_t id : row)
-                if (id < 0 || id >= engine.encoder->sizes().vocabulary) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(engine.encoder->sizes().vocabulary));
+                if (id < 0 || id >= vocabulary) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(vocabulary));
         }
     }
 
-    // Sources of similar length share a batch: those of `places`, the longest first.
-    void search_some(std::vector<size_t> places, Found& found, const Options& how) const {
+    // Sources of similar length share a batch: those of `places`, the longest first. Each has its place in `wanted`, or is
+    // searched for if there are none.
+    void answer_some(std::vector<size_t> places, const std::vector<Row>& wanted, Found& found) const {
         std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return rows[a].size() > rows[b].size(); });
         for (size_t first = 0; first < places.size(); first += static_cast<size_t>(batch)) {
             const size_t last = std::min(places.size(), first + static_cast<size_t>(batch));
-            std::vector<const Row*> some, wanted;
+            Targets some, given;
             for (size_t i = first; i < last; ++i) some.push_back(&rows[places[i]]);
-            for (size_t i = first; i < last && !targets.empty(); ++i) wanted.push_back(&targets[places[i]]);
-            const Batch of(some);
-            Found part = targets.empty() ? search(*engine.encoder, *engine.decoder, of, how) : score(engine, of, wanted);
+            for (size_t i = first; i < last && !wanted.empty(); ++i) given.push_back(&wanted[places[i]]);
+            Found part = wanted.empty() ? engine.model->search(Batch(some), options) : engine.model->score(Batch(some), given);
             for (size_t i = first; i < last; ++i) found[places[i]] = std::move(part[i - first]);
         }
     }
@@ -188,10 +145,8 @@ struct Asked {
         Found found(rows.size());
         std::vector<size_t> full, blank;
         for (size_t b = 0; b < rows.size(); ++b) (empty[b] ? blank : full).push_back(b);
-        search_some(full, found, options);
-        Options none;  // its only output is the end
-        none.max_length = 1;
-        search_some(blank, found, none);
+        answer_some(full, targets, found);
+        answer_some(blank, std::vector<Row>(rows.size(), Row(1, EOS)), found);
         return found;
     }
 
@@ -247,7 +202,7 @@ const TransduceAnswers* transduce_engine_answer(
     char* message, uint64_t room) {
     return told(message, room, [=]() -> const TransduceAnswers* {
         if (count < 0 || count > MOST_SOURCES) throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
-        Asked asked = {*engine, {}, {}, {}, resized(*engine, options), options.batch};
+        Asked asked = {*engine, {}, {}, {}, engine->options.resized(options.beam, options.nbest), options.batch};
         for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
             const std::string text(texts + first, texts + std::max(first, ends[b]));
             try {
@@ -266,7 +221,7 @@ const TransduceAnswers* transduce_engine_answer_ids(
     char* message, uint64_t room) {
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count);
-        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, resized(*engine, options), options.batch};
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, engine->options.resized(options.beam, options.nbest), options.batch};
         return asked.answer();
     });
 }

@@ -45,7 +45,7 @@ static uint64_t little_endian(const uint8_t* bytes, int count) {
 }
 
 static int64_t size_of(const std::string& type) {
-    return type == "F32" ? 4 : type == "I8" || type == "U8" ? 1 : type == "I64" ? 8 : 0;
+    return type == "F32" ? 4 : type == "I8" || type == "U8" ? 1 : type == "U16" ? 2 : type == "I64" ? 8 : 0;
 }
 
 // The tensor that an entry of the header describes, in `room` bytes of numbers.

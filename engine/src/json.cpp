@@ -186,6 +186,16 @@ double Json::real_in(const std::string& name, double least, double most) const {
     return found.number;
 }
 
+std::vector<double> Json::reals_in(const std::string& name, double least, double most) const {
+    std::vector<double> found;
+    for (const Json& each : at(name).items) {
+        Json one;
+        one.entries = {{name, each}};
+        found.push_back(one.real_in(name, least, most));
+    }
+    return found;
+}
+
 bool Json::truth_of(const std::string& name) const {
     const Json& found = at(name);
     if (found.kind != TRUTH) refuse(name, found.shown(), "true or false");

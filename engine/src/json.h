@@ -31,6 +31,7 @@ class Json {
     const Json& table(const std::string& name) const;
     int64_t number_in(const std::string& name, int64_t least, int64_t most) const;  // a whole number
     double real_in(const std::string& name, double least, double most) const;
+    std::vector<double> reals_in(const std::string& name, double least, double most) const;  // a list
     bool truth_of(const std::string& name) const;
     const std::string& text_of(const std::string& name) const;
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "refusal.h"
 
@@ -29,7 +30,7 @@ static std::vector<float> numbers(const Tensor& tensor) {
 }
 
 const Tensor& Parts::tensor(const std::string& name, const std::vector<int64_t>& shape, const std::string& type) const {
-    const auto found = file_.tensors.find(name);
+    const auto found = file_.tensors.find(within_ + name);
     if (found == file_.tensors.end()) throw Refusal("it has no " + name + ": another version of transduce made it");
     const Tensor& tensor = found->second;
     bool fits = tensor.shape.size() == shape.size() && tensor.type == type;
@@ -43,20 +44,39 @@ const Tensor& Parts::tensor(const std::string& name, const std::vector<int64_t>&
 const float* Parts::floats(const std::string& name, const std::vector<int64_t>& shape) {
     if (!has(name)) return nullptr;
     const Tensor& found = tensor(name, shape);
-    const auto before = tables_.find(name);
+    const auto before = tables_.find(within_ + name);
     if (before != tables_.end()) return before->second;
     std::vector<float> copy = numbers(found);
     if (!all_finite(copy.data(), found.count)) throw Refusal(name + " has numbers that are not finite");
-    return tables_[name] = array(std::move(copy));
+    return tables_[within_ + name] = array(std::move(copy));
 }
 
-std::vector<int64_t> Parts::whole_numbers(const std::string& name) const {
-    const auto found = file_.tensors.find(name);
+std::vector<int64_t> Parts::whole_numbers(const std::string& name, const std::vector<int64_t>& shape) const {
+    const auto found = file_.tensors.find(within_ + name);
     if (found != file_.tensors.end() && found->second.count == 0) return {};
-    const Tensor& list = tensor(name, {ANY}, "I64");
+    const Tensor& list = tensor(name, shape, "I64");
     std::vector<int64_t> numbers(static_cast<size_t>(list.count));
     std::memcpy(numbers.data(), list.bytes, numbers.size() * sizeof(int64_t));
     return numbers;
+}
+
+std::vector<int64_t> Parts::small_numbers(const std::string& name, int64_t count) const {
+    const Tensor& list = tensor(name, {count}, "U16");
+    std::vector<int64_t> found(static_cast<size_t>(list.count));
+    for (size_t i = 0; i < found.size(); ++i) found[i] = list.bytes[2 * i] | list.bytes[2 * i + 1] << 8;
+    return found;
+}
+
+std::vector<float> Parts::likelihoods(const std::string& name, int64_t count) const {
+    const bool coded = has(name + ".values");
+    std::vector<float> found = numbers(coded ? tensor(name + ".values", {256}) : tensor(name, {count}));
+    for (float each : found)
+        if (!(each < std::numeric_limits<float>::infinity())) throw Refusal(name + " has numbers that are no log-probabilities");
+    if (!coded) return found;
+    const Tensor& codes = tensor(name, {count}, "U8");
+    std::vector<float> every(static_cast<size_t>(count));
+    for (size_t i = 0; i < every.size(); ++i) every[i] = found[codes.bytes[i]];
+    return every;
 }
 
 const Matrix* Parts::matrix(const std::string& name, int64_t outputs, int64_t inputs) {

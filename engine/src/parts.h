@@ -29,7 +29,17 @@ class Parts {
   public:
     explicit Parts(const File& file) : file_(file) {}
 
-    bool has(const std::string& name) const { return file_.tensors.count(name) > 0; }
+    bool has(const std::string& name) const { return file_.tensors.count(within_ + name) > 0; }
+
+    // The result of a piece of work for which all names are those of tensors of a part: "0" stands for "0.NAME".
+    template <class Work>
+    auto within(const std::string& part, const Work& work) -> decltype(work()) {
+        const std::string before = within_;
+        within_ += part + ".";
+        auto found = work();  // if it throws, nobody reads the parts any more
+        within_ = before;
+        return found;
+    }
 
     // The tensor of this name. Throws Refusal if it has another shape or type, or numbers that are not finite.
     const Tensor& tensor(const std::string& name, const std::vector<int64_t>& shape, const std::string& type = "F32") const;
@@ -37,8 +47,15 @@ class Parts {
     // A copy of a tensor's numbers; null if the file has no such tensor.
     const float* floats(const std::string& name, const std::vector<int64_t>& shape);
 
-    // The numbers of a list; empty if the list is.
-    std::vector<int64_t> whole_numbers(const std::string& name) const;
+    // The whole numbers of a tensor of the type I64; an empty list has none.
+    std::vector<int64_t> whole_numbers(const std::string& name, const std::vector<int64_t>& shape = {ANY}) const;
+
+    // The whole numbers of a tensor of the type U16.
+    std::vector<int64_t> small_numbers(const std::string& name, int64_t count) const;
+
+    // Log-probabilities [count] of a counted model: float32, or 8-bit places in a table NAME.values of 256. They may be
+    // minus infinity.
+    std::vector<float> likelihoods(const std::string& name, int64_t count) const;
 
     // The matrix of NAME.weight, NAME.scale (if it is 8-bit) and NAME.bias (if it has one).
     const Matrix* matrix(const std::string& name, int64_t outputs, int64_t inputs);
@@ -59,6 +76,7 @@ class Parts {
 
   private:
     const File& file_;
+    std::string within_;
     std::deque<std::shared_ptr<void>> kept_;
     std::map<std::string, const float*> tables_;  // by name, so that both sides of a tied model share one
 };

@@ -1,97 +1,20 @@
-// Greedy search and beam search over a batch of sources. A source's hypotheses do not depend on the other sources, because
-// no number of a row depends on another row. So a source may leave the batch when it has finished.
-
-#include "search.h"
+// Greedy search and beam search of models that write token by token, over a batch of sources. A source's hypotheses do not
+// depend on the other sources, because no number of a row depends on another row. So a source may leave the batch when it
+// has finished.
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "models.h"
 #include "refusal.h"
 
 namespace transduce {
 
 const double NEVER = -std::numeric_limits<double>::infinity();
-const float IMPOSSIBLE = -std::numeric_limits<float>::infinity();
-const double STUCK = 1e6;          // penalty of an end where no token is allowed (search/next_tokens.py)
-const double ROUNDING = 1e-9;      // in tokens, because 1.4 * 45 gives 62.99999999999999
-const int64_t LARGEST_SIZE = 1000;  // of a beam
-const int64_t LONGEST = 100000;     // tokens of an output
-
-// ---------------------------------------------------------------- options
-
-double Ranking::operator()(double log_prob, int64_t length, int64_t source_length) const {
-    const double y = static_cast<double>(length), expected = ratio * static_cast<double>(source_length);
-    if (kind == AVERAGE) return log_prob / y;
-    if (kind == WU) return log_prob / std::pow((5 + y) / 6, alpha);
-    if (kind == BREVITY) return log_prob / y + std::min(0.0, 1 - expected / y);
-    if (kind == REWARD) return log_prob + reward * std::min(y, expected);
-    return log_prob;
-}
-
-int64_t LengthLimit::most(int64_t source_length) const {
-    if (!limited) return LONGEST;
-    const double found = maximum_ratio * static_cast<double>(source_length) + static_cast<double>(maximum) + ROUNDING;
-    return std::max<int64_t>(1, static_cast<int64_t>(std::min(found, static_cast<double>(LONGEST))));
-}
-
-int64_t LengthLimit::least(int64_t source_length) const {
-    const double found = minimum_ratio * static_cast<double>(source_length) + static_cast<double>(minimum) + ROUNDING;
-    return std::min(most(source_length), static_cast<int64_t>(std::min(found, static_cast<double>(LONGEST))));
-}
-
-static const Json& with_type(const Json& value, Json& named) {
-    if (value.kind == Json::TABLE) return value;
-    named.kind = Json::TABLE;
-    named.entries = {{"type", value}};
-    return named;
-}
-
-static double optional(const Json& table, const char* name, double otherwise, double most) {
-    const Json* found = table.find(name);
-    return found == nullptr || found->kind == Json::NOTHING ? otherwise : table.real_in(name, 0, most);
-}
-
-Options Options::read(const Json& search) {
-    Options found;
-    found.greedy = search.choice("type", {"greedy", "beam"}) == 0;
-    found.max_length = search.number_in("max_length", 1, LONGEST);
-    found.unknown = search.find("unknown") != nullptr && search.truth_of("unknown");
-    if (const Json* filters = search.find("filters")) {
-        if (filters->items.size() > 1) throw Refusal("filters = " + filters->shown() + ": one filter of the length, or none, was expected");
-        for (const Json& filter : filters->items) {
-            filter.choice("type", {"length"});
-            LengthLimit& limit = found.limit;
-            const auto given = [&](const char* name) { return filter.find(name) != nullptr && filter.find(name)->kind != Json::NOTHING; };
-            limit.limited = given("maximum") || given("maximum_ratio");
-            limit.minimum = static_cast<int64_t>(optional(filter, "minimum", 0, LONGEST));
-            limit.maximum = static_cast<int64_t>(optional(filter, "maximum", 0, LONGEST));
-            limit.minimum_ratio = optional(filter, "minimum_ratio", 0, 1e9);
-            limit.maximum_ratio = optional(filter, "maximum_ratio", 0, 1e9);
-        }
-    }
-    if (found.greedy) return found;
-    found.size = search.number_in("size", 1, LARGEST_SIZE);
-    found.nbest = search.number_in("nbest", 1, found.size);
-    Json named;
-    const Json& ranking = with_type(search.at("ranking"), named);
-    static const std::vector<std::string> kinds = {"none", "average", "wu", "brevity", "bounded-reward"};
-    found.ranking.kind = static_cast<Ranking::Kind>(ranking.choice("type", kinds));
-    found.ranking.alpha = optional(ranking, "alpha", 0.6, 10);
-    found.ranking.reward = optional(ranking, "reward", 1, 1e9);
-    found.ranking.ratio = optional(ranking, "length_ratio", 1, 1e9);
-    return found;
-}
-
-int64_t Options::longest(int64_t source_length) const { return std::min(max_length, limit.most(source_length)); }
-
-void Options::check() const {
-    if (max_length < 1 || max_length > LONGEST) throw Refusal("max_length = " + std::to_string(max_length) + ": 1 to " + std::to_string(LONGEST) + " was expected");
-    if (size < 1 || size > LARGEST_SIZE) throw Refusal("beam = " + std::to_string(size) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
-    if (nbest < 1 || nbest > size)
-        throw Refusal("nbest = " + std::to_string(nbest) + ", beam = " + std::to_string(size) + ": a beam of n has room for 1 to n outputs");
-}
+const float IMPOSSIBLE_LOGIT = -std::numeric_limits<float>::infinity();
+const double STUCK = 1e6;  // penalty of an end where no token is allowed (search/next_tokens.py)
 
 // ---------------------------------------------------------------- the rows of a batch
 
@@ -107,8 +30,8 @@ struct Source {
 // The rows of the sources that are still in the batch, and what the model remembers of them.
 class Rows {
   public:
-    Rows(const Encoder& encoder, const Decoder& decoder, const Batch& batch, const Options& options)
-        : decoder_(decoder), options_(options), state_(decoder.start(encoder(batch), options.size)) {
+    Rows(const Autoregressive& model, const Batch& batch, const Options& options)
+        : model_(model), options_(options), state_(model.start(batch, options.size)) {
         for (int64_t b = 0; b < batch.sources(); ++b)
             sources.push_back({b, batch.lengths[b], options.limit.least(batch.lengths[b]), options.longest(batch.lengths[b]), true, {}});
     }
@@ -116,15 +39,15 @@ class Rows {
     std::vector<Source> sources;
     int64_t written = 0;  // tokens of each hypothesis
 
-    int64_t vocabulary() const { return decoder_.vocabulary(); }
+    int64_t vocabulary() const { return model_.target_vocabulary(); }
     State& state() { return *state_; }
 
     // The model reads a token in each row. The result are the logits [N, V] of the next one.
     std::vector<float>& read(const std::vector<int64_t>& tokens) {
-        features_.resize(tokens.size() * decoder_.width());
+        features_.resize(tokens.size() * model_.width());
         logits_.resize(tokens.size() * vocabulary());
         state_->step(tokens.data(), features_.data());
-        decoder_.read_out(features_.data(), static_cast<int64_t>(tokens.size()), logits_.data());
+        model_.read_out(features_.data(), static_cast<int64_t>(tokens.size()), logits_.data());
         return logits_;
     }
 
@@ -152,7 +75,7 @@ class Rows {
     }
 
   private:
-    const Decoder& decoder_;
+    const Autoregressive& model_;
     const Options& options_;
     std::unique_ptr<State> state_;
     std::vector<float> features_, logits_;
@@ -168,9 +91,9 @@ void choose_token(float* logits, int64_t V, bool must_end, bool may_end, bool un
     transduce_highest(logits, must_end ? &end : nullptr, 1, V, EOS, &token, &log_prob);
     if (must_end || !((token == EOS && !may_end) || (token == UNK && !unknown))) return;
     const float ending = logits[EOS], unknown_logit = logits[UNK];
-    if (!may_end) logits[EOS] = IMPOSSIBLE;
-    if (!unknown) logits[UNK] = IMPOSSIBLE;
-    const bool stuck = *std::max_element(logits + EOS, logits + V) == IMPOSSIBLE;
+    if (!may_end) logits[EOS] = IMPOSSIBLE_LOGIT;
+    if (!unknown) logits[UNK] = IMPOSSIBLE_LOGIT;
+    const bool stuck = *std::max_element(logits + EOS, logits + V) == IMPOSSIBLE_LOGIT;
     transduce_highest(logits, stuck ? &end : nullptr, 1, V, EOS, &token, &log_prob);
     const int64_t chosen = token;
     logits[EOS] = ending;
@@ -238,14 +161,14 @@ void score_rows(const Rows& rows, const Options& options, int64_t each, std::vec
     float* scores = logits.data();
     for (int64_t n = 0; n < N; ++n, scores += V) {
         const Source& source = rows.sources[n / each];
-        if (!options.unknown) scores[UNK] = IMPOSSIBLE;
+        if (!options.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
         const float ending = scores[EOS];
         if (rows.must_end(source)) {
-            std::fill(scores, scores + V, IMPOSSIBLE);
+            std::fill(scores, scores + V, IMPOSSIBLE_LOGIT);
             scores[EOS] = ending;
         } else if (!rows.may_end(source)) {
-            scores[EOS] = IMPOSSIBLE;
-            if (*std::max_element(scores, scores + V) == IMPOSSIBLE) {
+            scores[EOS] = IMPOSSIBLE_LOGIT;
+            if (*std::max_element(scores, scores + V) == IMPOSSIBLE_LOGIT) {
                 penalties[n] = STUCK;
                 scores[EOS] = ending;
             }
@@ -332,10 +255,45 @@ Found search_by_beam(Rows& rows, const Options& options) {
 
 }  // namespace
 
-Found search(const Encoder& encoder, const Decoder& decoder, const Batch& batch, const Options& options) {
-    options.check();
-    Rows rows(encoder, decoder, batch, options);
-    return options.greedy ? search_greedily(rows, options) : search_by_beam(rows, options);
+Found Autoregressive::search(const Batch& batch, const Options& options) const {
+    Rows rows(*this, batch, options);
+    return options.kind == Options::GREEDY ? search_greedily(rows, options) : search_by_beam(rows, options);
+}
+
+// ---------------------------------------------------------------- given outputs
+
+void check_target(const std::vector<int64_t>& target, int64_t vocabulary) {
+    for (int64_t id : target)
+        if (id < EOS || id >= vocabulary) throw Refusal("id " + std::to_string(id) + " cannot stand in an output");
+}
+
+Found Autoregressive::score(const Batch& batch, const Targets& targets) const {
+    Found found(targets.size(), std::vector<Hypothesis>(1));
+    const int64_t V = target_vocabulary(), B = batch.sources();
+    size_t longest = 0;
+    for (const auto* target : targets) {
+        check_target(*target, V);
+        longest = std::max(longest, target->size());
+    }
+    const std::unique_ptr<State> state = start(batch, 1);
+    std::vector<int64_t> read(B, BOS);
+    std::vector<float> features(B * width()), logits(B * V);
+    for (size_t t = 0; t < longest; ++t) {
+        state->step(read.data(), features.data());
+        read_out(features.data(), B, logits.data());
+        for (int64_t b = 0; b < B; ++b) {
+            if (t >= targets[b]->size()) continue;
+            double log_prob;
+            int64_t token;
+            read[b] = (*targets[b])[t];
+            transduce_highest(logits.data() + b * V, &read[b], 1, V, EOS, &token, &log_prob);
+            Hypothesis& own = found[b][0];
+            own.tokens.push_back(token);
+            own.log_probs.push_back(log_prob);
+        }
+    }
+    for (auto& own : found) own[0].score = own[0].log_prob = total_of(own[0].log_probs);
+    return found;
 }
 
 }  // namespace transduce

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "refusal.h"
-#include "search.h"
+#include "model.h"
 
 namespace transduce {
 
@@ -14,11 +14,19 @@ static const std::string MARKED = "\xE2\x96\x81";
 static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>"};
 
 Tokenizer::Tokenizer(const Json& described) {
-    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "library"}));
+    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "library"}));
     form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
     lowercase_ = described.truth_of("lowercase");
     size_ = described.number_in("size", static_cast<int64_t>(SPECIALS.size()), 1 << 24);
     if (unit_ == LIBRARY) return;
+    if (unit_ == LABELS) {
+        const Json& columns = described.table("record").at("labels");
+        entries_ = SPECIALS;
+        for (const Json& column : columns.items)
+            for (const Json& label : column.items) entries_.push_back(label.text);
+        if (columns.items.size() != 1 || entries_.size() != static_cast<size_t>(size_)) throw Refusal("labels = " + columns.shown() + ": one column of labels was expected, as many as 'size' says");
+        return;
+    }
     const Json& vocabulary = described.table("record").table("model").table("vocab");
     if (vocabulary.entries.size() != static_cast<size_t>(size_)) throw Refusal("a vocabulary of " + std::to_string(vocabulary.entries.size()) + " entries: " + std::to_string(size_) + " were expected");
     entries_.resize(vocabulary.entries.size());
@@ -80,6 +88,7 @@ void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
 }
 
 std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
+    if (unit_ == LABELS) throw Refusal("its source tokenizer reads labels, and text was expected");
     if (unit_ == LIBRARY) throw Refusal("its source tokenizer needs the library tokenizers: pip install tokenizers");
     Text text = normal_form(decode_utf8(given.data(), given.size()), form_);
     if (lowercase_) text = normal_form(lower_case(text), form_);  // lower case can leave a letter and its accent apart

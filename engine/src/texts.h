@@ -17,15 +17,13 @@ class Tokenizer {
     // `described` is {"unit", "form", "lowercase", "record"}; the record is the tokenizer's own file.
     explicit Tokenizer(const Json& described);
 
-    // False if the unit is "library": then the ids come from the library tokenizers, and there are no texts.
-    bool reads_text() const { return unit_ != LIBRARY; }
     int64_t size() const { return size_; }
 
     std::vector<int64_t> encode(const std::string& text) const;
     std::string decode(const std::vector<int64_t>& ids) const;
 
   private:
-    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LIBRARY } unit_;
+    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, LIBRARY } unit_;
     Form form_ = AS_IT_IS;
     bool lowercase_ = false;
     int64_t size_ = 0;

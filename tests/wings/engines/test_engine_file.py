@@ -16,6 +16,7 @@ import torch
 
 import transduce_engine
 from families import (
+    COUNTED,
     FACTS,
     FAMILIES,
     attending,
@@ -36,6 +37,7 @@ from transduce.core.protocols import Model, Search
 from transduce.core.types import EOS, Padded
 from transduce.data.tokenizers.text import Characters, TextTokenizer
 from transduce.search.forcing import force
+from transduce.wings.engines.export.counted import packed
 from transduce.wings.engines.export.engine import check_model, check_search, file_content, tokenizer_notes
 from transduce.wings.engines.native.conversion.converting import convert
 from transduce_engine.library import built
@@ -68,6 +70,18 @@ TABLES: dict[str, config.Table] = {
     "transformer to recurrent": crossed(transformer(), recurrent(attending("luong", "general"))),
     "convs2s to transformer": crossed(convs2s(), transformer()),
     "recurrent to transformer": crossed(recurrent("plain"), transformer()),
+    "ensemble": FAMILIES["ensemble"],
+    "seeds of edits": FAMILIES["seeds of edits"],
+    "fusion": FAMILIES["fusion"],
+    "fusion, not renormalised": FAMILIES["fusion, not renormalised"],
+    "recurrent with counts": {
+        "type": "with-counts",
+        "model": recurrent(attending("luong", "dot")),
+        "counted": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
+        "weight": 0.4,
+    },
+    "edits with counts": FAMILIES["edits with counts"],
+    "joint n-grams, the probable ones": COUNTED["joint n-grams, the probable ones"],
     "convs2s to recurrent": crossed(convs2s(), recurrent(attending("bahdanau", "general"))),
 }
 SEARCHES: dict[str, config.Table] = {
@@ -114,7 +128,7 @@ def content(table: config.Table, search: config.Table, precision: str = "float32
         "limits": json.dumps({"max_source_length": 100, "keeps_empty": False}),
         "settings": "{}",
     }
-    return model, file_content(tensors, texts | other)
+    return model, file_content(packed(tensors, precision == "int8"), texts | other)
 
 
 def rows_of(padded: Padded) -> list[list[int]]:
@@ -138,7 +152,8 @@ def test_the_engine_finds_what_pytorch_finds(name: str, search: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", mostly_slow(list(TABLES), fast={"transformer, pre-norm", "convs2s", "bahdanau, additive"})
+    "name",
+    mostly_slow(list(TABLES), fast={"transformer, pre-norm", "convs2s", "bahdanau, additive", "edits with counts"}),
 )
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_no_number_depends_on_the_company(name: str, precision: str) -> None:
@@ -174,7 +189,7 @@ def test_the_variants_of_the_library_find_the_same() -> None:
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("name", ["transformer, pre-norm", "luong, gru, scaled dot, fed"])
+@pytest.mark.parametrize("name", ["transformer, pre-norm", "luong, gru, scaled dot, fed", "recurrent with counts"])
 def test_given_outputs_have_the_log_probabilities_of_pytorch(name: str) -> None:
     model, file = content(TABLES[name], SEARCHES["greedy"])
     source = sources([4, 2, 6])
@@ -251,7 +266,16 @@ def test_a_text_beyond_learned_positions_is_told_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"type": "tagger"}, r"type"),
+        ({"type": "instant"}, r"type"),
+        (
+            {"type": "ensemble", "models": [{"type": "language-model"}]},
+            r"models\[0\]\.type",
+        ),
+        ({"type": "joint-ctc"}, r"type"),
+        (
+            {"type": "with-counts", "model": transformer(), "counted": {"type": "ngram"}},
+            r"counted\.type",
+        ),
         (
             {"type": "encoder-decoder", "encoder": {"type": "recurrent"}, "decoder": {"type": "pointer"}},
             r"decoder\.type",
@@ -266,7 +290,7 @@ def test_models_that_the_engine_does_not_have_are_refused_with_the_setting(table
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        ({"type": "sampling"}, r"^search\.type = 'sampling': the engine in one file has greedy and beam; predict with"),
+        ({"type": "sampling"}, r"^search\.type = 'sampling': the engine in one file has greedy and beam for the model"),
         (
             {"type": "greedy", "filters": [{"type": "no-repeat"}]},
             r"^search\.filters = \['no-repeat'\]: .* one filter, leng",

@@ -29,6 +29,8 @@ KINDS = (
     "transformer, lightweight and dynamic",
     "convs2s",
     "luong, gru, scaled dot, fed",
+    "recurrent with counts",
+    "fusion",
 )
 ROWS = [[5, 6, 7, 2], [4, 2], [8, 8, 8, 8, 8, 8, 2]]
 JSON_NOTES = ("model", "source", "target", "search", "limits")

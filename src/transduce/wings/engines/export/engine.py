@@ -27,20 +27,33 @@ from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
 from transduce.metrics.base import evaluate, metric
 from transduce.runs.layout import Checkpoint
 from transduce.runs.run import Run
+from transduce.search.base import ends_freely
 from transduce.wings.engines.engine_files import open_file
+from transduce.wings.engines.export.counted import packed
 from transduce.wings.engines.export.parity import Parity, Quality, check
+from transduce.wings.engines.native.conversion.converting import MODELS as KINDS
 from transduce.wings.engines.native.conversion.converting import convert
-from transduce.wings.engines.transformers import check_value, kind
+from transduce.wings.engines.transformers import UnsupportedError, check_value, kind
 
 ENGINE = "the engine in one file"
 VERSION = "1"  # of the file; engine/src/file.h has the same
-ENCODERS = ("convs2s", "recurrent", "transformer")
-DECODERS = ("convs2s", "edits", "recurrent", "transformer")
-SEARCHES = ("greedy", "beam")
+BY_TOKENS = ("encoder-decoder", "ensemble", "fusion", "joint-ngram", "seeds", "with-counts")
+SEARCHES = {
+    **dict.fromkeys(BY_TOKENS, ("greedy", "beam")),
+    **dict.fromkeys(("classifier", "tagger"), ("labels",)),
+    **dict.fromkeys(("chain-fusion", "crf"), ("viterbi", "posterior")),
+    "ctc": ("best-path", "prefix-beam"),
+}
+"""The searches that the engine has, by the type of the model."""
+PARTS = {
+    "encoder": ("convs2s", "recurrent", "transformer"),
+    "decoder": ("convs2s", "edits", "recurrent", "transformer"),
+}
 RANKINGS = ("none", "average", "wu", "brevity", "bounded-reward")
 UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
 FORMS = ("none", "NFC", "NFD", "NFKC")
-TYPES = {torch.float32: "F32", torch.int8: "I8", torch.int64: "I64"}
+TYPES = {torch.float32: "F32", torch.int8: "I8", torch.int64: "I64", torch.uint8: "U8", torch.uint16: "U16"}
+LABELS = "labelled"  # the kind of tokenizers of labels
 CLOSE = 1e-3  # the largest difference of a score, as in parity.py
 ALIGNED = 64  # bytes: where the numbers of tensors begin
 
@@ -58,7 +71,7 @@ def export_engine(
     transducer = run.transducer(checkpoint)
     texts = described(run, transducer)
     tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
-    content = file_content(tensors, {"model": json.dumps(notes), **texts})
+    content = file_content(packed(tensors, precision == "int8"), {"model": json.dumps(notes), **texts})
     compared = _compared(transducer, content, sample, precision, run.settings.get("metrics", ()))
 
     def fill(path: Path) -> None:
@@ -72,12 +85,13 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
     """The texts of the header except the model's. Raises UserError for a part of the run that the engine lacks."""
     model, search = run.complete("model", Model), run.complete("search", Search)
     check_model(model)
-    check_search(search)
+    check_search(search, model["type"])
     tokenizers = run.tokenizers
     if not tokenizers.conditional:
         raise UserError(f"this run is a language model: {ENGINE} answers sources only; predict with the run")
     sides = {"source": tokenizers.source, "target": tokenizers.target}
-    limits = {"max_source_length": transducer.max_source_length, "keeps_empty": transducer.keeps_empty}
+    keeps_empty = transducer.keeps_empty or not ends_freely(transducer.search)
+    limits = {"max_source_length": transducer.max_source_length, "keeps_empty": keeps_empty}
     return {
         **{side: json.dumps(tokenizer_notes(tokenizer, side), ensure_ascii=False) for side, tokenizer in sides.items()},
         "search": json.dumps(search),
@@ -91,19 +105,30 @@ def check_model(settings: Mapping[str, Any]) -> None:
     """Raises UserError for the first setting of the table ``model`` that the engine does not have. ``convert`` checks
     the rest.
     """
-    check_value("type", settings["type"], ("encoder-decoder",), ENGINE)
-    for side, families in (("encoder", ENCODERS), ("decoder", DECODERS)):
-        check_value(f"{side}.type", settings[side]["type"], families, ENGINE)
+    check_value("type", settings["type"], tuple(SEARCHES), ENGINE)
+    of = KINDS[settings["type"]]
+    for side in of.parts:
+        check_value(f"{side}.type", settings[side]["type"], PARTS[side], ENGINE)
+    for key, table in of.members(settings):
+        try:
+            check_value("type", table["type"], BY_TOKENS if settings["type"] in BY_TOKENS else ("crf",), ENGINE)
+            check_model(table)
+        except UnsupportedError as error:
+            raise error.inside(key) from None
+    if "counted" in settings:
+        check_value("counted.type", kind(settings["counted"]), ("joint-ngram",), ENGINE)
 
 
-def check_search(search: Mapping[str, Any]) -> None:
-    """Raises UserError for the first setting of the table ``search`` that the engine does not have."""
+def check_search(search: Mapping[str, Any], model: str = "encoder-decoder") -> None:
+    """Raises UserError for the first setting of the table ``search`` that the engine does not have for a model of this
+    type.
+    """
 
     def refuse(key: str, value: Any, expected: str) -> None:
         raise UserError(f"search.{key} = {value!r}: {ENGINE} has {expected}; predict with the run itself")
 
-    if kind(search) not in SEARCHES:
-        refuse("type", kind(search), " and ".join(SEARCHES))
+    if kind(search) not in SEARCHES[model]:
+        refuse("type", kind(search), f"{' and '.join(SEARCHES[model])} for the model {model}")
     filters = search.get("filters") or ()
     if len(filters) > 1 or any(kind(each) != "length" for each in filters):
         refuse("filters", [kind(each) for each in filters], "one filter, length")
@@ -111,19 +136,24 @@ def check_search(search: Mapping[str, Any]) -> None:
         refuse("allocation", kind(search["allocation"]), "top-k")
     if kind(search) == "beam" and kind(search["ranking"]) not in RANKINGS:
         refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
+    for key in ("penalties", "language_model"):
+        if search.get(key):
+            refuse(key, search[key], "none")
 
 
 def tokenizer_notes(tokenizer: Any, side: str) -> dict[str, Any]:
     """What the engine must know of a tokenizer: its unit, how it normalises, and its record. The engine itself reads
-    characters, words, symbols and bytes. For other texts, such as subwords, the unit is "library": Python reads them.
-    Raises UserError for other tokens than those of text, and for labels and other columns beside them.
+    characters, words, symbols and bytes, and writes labels. For other texts, such as subwords, the unit is "library":
+    Python reads them. Raises UserError for other tokens than those of text, and for columns beside them.
     """
+    record = record_of(tokenizer)
+    if side == "target" and tokenizer.kind == LABELS and tokenizer.columns == 1:
+        return {"unit": "labels", "form": "none", "lowercase": False, "size": len(tokenizer), "record": record}
     if tokenizer.kind != TEXT or tokenizer.columns > 1 or tokenizer.signal:
         raise UserError(
             f"the {side} side is read by a tokenizer of the kind {tokenizer.kind!r}: {ENGINE} reads plain text only; "
             "predict with the run itself"
         )
-    record = record_of(tokenizer)
     own = _without_vocabulary(record)
     found = {"unit": "library", "form": "none", "lowercase": False}
     for form in FORMS:

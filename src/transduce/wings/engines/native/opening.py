@@ -151,10 +151,14 @@ def _with_counts(parts: Parts, notes: Mapping[str, Any]) -> Any:
     (trained,) = _members(parts, notes, 1)
     if "counted" not in notes:
         return trained
+    weight = real(notes, "weight", 0, 1)
+    return Fusion([trained, _counted(parts, notes)], [1 - weight, weight])
+
+
+def _counted(parts: Parts, notes: Mapping[str, Any]) -> Any:
     counted: Any = config.build(dict(table(notes, "counted")), Model, path="model.counted")
     set_weights(counted, parts.under("counted"), WEIGHTS, mapped=True)
-    weight = real(notes, "weight", 0, 1)
-    return Fusion([trained, counted], [1 - weight, weight])
+    return counted
 
 
 MODELS: dict[str, Reader] = {
@@ -169,6 +173,7 @@ MODELS: dict[str, Reader] = {
     "chain-fusion": _chain_fusion,
     "ensemble": lambda parts, notes: Ensemble(_members(parts, notes)),
     "fusion": _fusion,
+    "joint-ngram": _counted,
     "seeds": lambda parts, notes: Ensemble(_members(parts, notes)),
     "with-counts": _with_counts,
 }

@@ -345,6 +345,18 @@ class ReadingRow {
             }
         if (total > 0.0)
             for (double& probability : at) probability /= total;
+        return move_on(next_after, at, moved);
+    }
+
+    // The state at node 0.
+    double begin(double* next, std::vector<double>& at, std::vector<double>& moved) const {
+        at.assign(Q_, 0.0);
+        at[0] = 1.0;
+        return move_on(next, at, moved);
+    }
+
+    // Goes from the nodes through silent arcs. Returns and writes what `write` does.
+    double move_on(double* next_after, std::vector<double>& at, std::vector<double>& moved) const {
         moved = at;
         for (int64_t more = 0; more < depth_; ++more) {
             std::vector<double> onward(Q_, 0.0);
@@ -428,6 +440,14 @@ void transduce_take_lattices(Lattices* lattices, const ReadingTables* tables) {
         }
     }
     delete lattices;
+}
+
+int64_t transduce_begin_readings(const ReadingTables* tables, double* next, double* ending) {
+    return guarded([=]() -> int64_t {
+        std::vector<double> at, moved;
+        for (int64_t b = 0; b < tables->sources; ++b) ending[b] = ReadingRow(*tables, b).begin(next + b * tables->arcs, at, moved);
+        return DONE;
+    });
 }
 
 int64_t transduce_reading_step(const ReadingTables* tables, const ReadingStep* step) {

@@ -58,6 +58,9 @@ TRANSDUCE_PUBLIC transduce::Lattices* transduce_read_sources(
 // Writes the lattices into the tables, zeros past the end of each, and frees them.
 TRANSDUCE_PUBLIC void transduce_take_lattices(transduce::Lattices* lattices, const ReadingTables* tables);
 
+// The state before the first token, of one row for each source: `next` [B, E] and `ending` [B].
+TRANSDUCE_PUBLIC int64_t transduce_begin_readings(const ReadingTables* tables, double* next, double* ending);
+
 TRANSDUCE_PUBLIC int64_t transduce_reading_step(const ReadingTables* tables, const ReadingStep* step);
 
 #endif

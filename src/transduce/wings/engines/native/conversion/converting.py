@@ -68,6 +68,7 @@ MODELS = {
     "chain-fusion": Kind(members=models.each_model, add=models.add_weights),
     "ensemble": Kind(members=models.each_model),
     "fusion": Kind(members=models.each_model, add=models.add_fusion),
+    "joint-ngram": Kind(add=models.add_ngrams),
     "seeds": Kind(members=models.each_seed),
     "with-counts": Kind(members=models.the_trained, add=models.add_counts),
 }

@@ -81,6 +81,11 @@ def add_counts(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
     return {"counted": settings["counted"], "weight": settings["weight"]}
 
 
+def add_ngrams(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    weights.counts("counted", model)
+    return {"counted": dict(settings)}
+
+
 def _add_frames(weights: Weights, frames: Any) -> dict[str, Any]:
     """The readout of CTC. BOS and EOS get the logit ``BARRED`` by their biases."""
     if frames.split is not None:

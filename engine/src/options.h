@@ -1,21 +1,13 @@
-// The whole search: from the ids of sources to hypotheses. search.cpp has greedy search and beam search, with the laws of
-// src/transduce/search: the same hypotheses and scores, up to rounding.
-#ifndef TRANSDUCE_SEARCH_H
-#define TRANSDUCE_SEARCH_H
+// What a search is told: from the run's table `search`, and from the caller of an engine.
+#ifndef TRANSDUCE_OPTIONS_H
+#define TRANSDUCE_OPTIONS_H
 
 #include <cstdint>
 #include <vector>
 
 #include "json.h"
-#include "model.h"
 
 namespace transduce {
-
-struct Hypothesis {
-    std::vector<int64_t> tokens;  // with EOS
-    std::vector<double> log_probs;
-    double log_prob, score;
-};
 
 // How a beam compares finished hypotheses (search/ranking.py). Lengths count EOS.
 struct Ranking {
@@ -36,26 +28,25 @@ struct LengthLimit {
 };
 
 struct Options {
-    bool greedy = true;
-    int64_t size = 1, nbest = 1, max_length = 200;
-    bool unknown = false;  // whether outputs may have UNK
+    enum Kind { GREEDY, BEAM, LABELS, VITERBI, POSTERIOR, BEST_PATH, PREFIX_BEAM } kind = GREEDY;
+    int64_t size = 1, nbest = 1, max_length = 0;  // `max_length` is 0 if the search has no limit
+    bool unknown = false;                         // whether outputs may have UNK
+    double bonus = 0;                             // of a prefix beam, for each token
     Ranking ranking;
     LengthLimit limit;
 
     // From a run's table `search`, which has all defaults. Throws Refusal for another search.
     static Options read(const Json& search);
 
+    // With another size or number of outputs; 0 keeps them. Throws Refusal for a beam that is too small or too large.
+    Options resized(int64_t beam, int64_t outputs) const;
+
+    // True for a search with a beam.
+    bool sized() const { return kind == BEAM || kind == PREFIX_BEAM; }
+
     // The greatest number of tokens of an output for this source.
     int64_t longest(int64_t source_length) const;
-
-    // Throws Refusal for a beam that is too small for its outputs, or too large.
-    void check() const;
 };
-
-typedef std::vector<std::vector<Hypothesis>> Found;  // for each source, the best first
-
-// Searches for all sources of a batch.
-Found search(const Encoder& encoder, const Decoder& decoder, const Batch& batch, const Options& options);
 
 }  // namespace transduce
 

@@ -1,0 +1,168 @@
+// Taggers and classifiers: one label for each token of a source, or one for the source, each without regard to the others.
+// Search as in wings/labels/search.py.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "models.h"
+#include "refusal.h"
+
+namespace transduce {
+
+// The log-probabilities [B, T, V] of the labels at each place, of which the first lengths[b] of a source are real.
+struct Places {
+    std::vector<int64_t> lengths;
+    int64_t longest;
+    std::vector<float> log_probs;
+};
+
+// The output of these labels, EOS at its end.
+static Hypothesis labelled(std::vector<int64_t> labels, std::vector<double> log_probs) {
+    const double total = std::accumulate(log_probs.begin(), log_probs.end(), 0.0);
+    labels.push_back(EOS);
+    log_probs.push_back(0);
+    return {std::move(labels), std::move(log_probs), total, total};
+}
+
+static void check_labels(const std::vector<int64_t>& target, int64_t places, int64_t vocabulary) {
+    check_target(target, vocabulary);
+    if (static_cast<int64_t>(target.size()) != places + 1) throw Refusal(std::to_string(target.size() - 1) + " labels for a source of " + std::to_string(places) + " places");
+}
+
+class Labeller : public Model {
+  public:
+    Labeller(Parts& parts, const Json& notes) : encoder_(read_encoder(parts, notes)) {}
+    int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
+    int64_t target_vocabulary() const override { return labels_->outputs; }
+    int64_t most_positions() const override { return encoder_->most_positions(); }
+    std::vector<Options::Kind> searches() const override { return {Options::LABELS}; }
+
+    Found search(const Batch& batch, const Options& options) const override {
+        const Places places = place(batch);
+        Found found;
+        for (size_t b = 0; b < places.lengths.size(); ++b) {
+            const float* own = places.log_probs.data() + b * places.longest * target_vocabulary();
+            found.push_back(best_labels(own, places.lengths[b], static_cast<size_t>(options.nbest)));
+        }
+        return found;
+    }
+
+    Found score(const Batch& batch, const Targets& targets) const override {
+        const Places places = place(batch);
+        const int64_t V = target_vocabulary();
+        Found found;
+        for (size_t b = 0; b < targets.size(); ++b) {
+            check_labels(*targets[b], places.lengths[b], V);
+            std::vector<double> log_probs;
+            for (int64_t t = 0; t < places.lengths[b]; ++t) log_probs.push_back(places.log_probs[(b * places.longest + t) * V + (*targets[b])[t]]);
+            found.push_back({labelled({targets[b]->begin(), targets[b]->end() - 1}, std::move(log_probs))});
+        }
+        return found;
+    }
+
+  protected:
+    std::unique_ptr<Encoder> encoder_;
+    const Matrix* labels_ = nullptr;
+
+    virtual Places place(const Batch& batch) const = 0;
+
+    Places probable(std::vector<int64_t> lengths, int64_t longest, std::vector<float> logits) const {
+        transduce_log_softmax(logits.data(), static_cast<int64_t>(lengths.size()) * longest, target_vocabulary(), 0);
+        return {std::move(lengths), longest, std::move(logits)};
+    }
+
+  private:
+    struct Way {
+        double score;
+        size_t before;  // the way that it continues
+        int64_t label;
+    };
+
+    // The best outputs for one source: the n-th best needs only the n best labels of each place.
+    std::vector<Hypothesis> best_labels(const float* log_probs, int64_t length, size_t count) const {
+        const int64_t V = target_vocabulary(), few = std::min<int64_t>(static_cast<int64_t>(count), V - UNK - 1);
+        std::vector<std::vector<Way>> ways = {{{0.0, 0, 0}}};
+        std::vector<int64_t> order(V - UNK - 1);
+        for (int64_t t = 0; t < length; ++t) {
+            const float* own = log_probs + t * V;
+            std::iota(order.begin(), order.end(), UNK + 1);  // a label is never a special token
+            std::stable_sort(order.begin(), order.end(), [&](int64_t one, int64_t two) { return own[one] > own[two]; });
+            std::vector<Way> next;
+            for (size_t k = 0; k < ways.back().size(); ++k)
+                for (int64_t i = 0; i < few; ++i) next.push_back({ways.back()[k].score + static_cast<double>(own[order[i]]), k, order[i]});
+            std::stable_sort(next.begin(), next.end(), [](const Way& one, const Way& two) { return one.score > two.score; });
+            if (next.size() > count) next.resize(count);
+            ways.push_back(std::move(next));
+        }
+        std::vector<Hypothesis> found;
+        for (size_t k = 0; k < ways.back().size(); ++k) {
+            if (!std::isfinite(ways.back()[k].score)) continue;
+            std::vector<int64_t> labels(length);
+            std::vector<double> each(length);
+            size_t at = k;
+            for (int64_t t = length; t-- > 0;) {
+                labels[t] = ways[t + 1][at].label;
+                each[t] = log_probs[t * V + labels[t]];
+                at = ways[t + 1][at].before;
+            }
+            found.push_back(labelled(std::move(labels), std::move(each)));
+        }
+        return found;
+    }
+};
+
+// One label for each token, without EOS.
+class Tagger : public Labeller {
+  public:
+    Tagger(Parts& parts, const Json& notes) : Labeller(parts, notes) {
+        labels_ = parts.matrix("labels", ANY, encoder_->sizes().width);
+        if (labels_->outputs <= UNK + 1) throw Refusal("labels has no label");
+    }
+
+  protected:
+    Places place(const Batch& batch) const override {
+        Memory memory = (*encoder_)(batch);
+        for (int64_t& length : memory.lengths) --length;
+        std::vector<float> logits = of_real(*labels_, memory.read(), memory.lengths, memory.longest);
+        return probable(std::move(memory.lengths), memory.longest, std::move(logits));
+    }
+};
+
+static const std::vector<std::string> POOLINGS = {"last", "max", "mean"};
+
+class Classifier : public Labeller {
+  public:
+    Classifier(Parts& parts, const Json& notes) : Labeller(parts, notes), pooling_(notes.choice("pooling", POOLINGS)) {
+        const Encoded sizes = encoder_->sizes();
+        labels_ = parts.matrix("labels", ANY, pooling_ == 0 ? sizes.summary : sizes.width);
+        if (labels_->outputs <= UNK + 1) throw Refusal("labels has no label");
+    }
+
+  protected:
+    Places place(const Batch& batch) const override {
+        const Memory memory = (*encoder_)(batch);
+        const int64_t B = memory.sources();
+        const std::vector<float> pooled = pool(memory);
+        std::vector<float> logits(B * target_vocabulary());
+        check(transduce_multiply(labels_, pooled.data(), logits.data(), B, NONE));
+        return probable(std::vector<int64_t>(B, 1), 1, std::move(logits));
+    }
+
+  private:
+    size_t pooling_;
+
+    std::vector<float> pool(const Memory& memory) const {
+        if (pooling_ == 0) return memory.summary;
+        const int64_t B = memory.sources(), W = memory.width;
+        std::vector<float> found(B * W, -std::numeric_limits<float>::infinity());
+        if (pooling_ == 2) transduce_mean(memory.read(), found.data(), memory.lengths.data(), B, memory.longest, W);
+        for (int64_t b = 0; b < B && pooling_ == 1; ++b)
+            for (int64_t s = 0; s < memory.lengths[b]; ++s)
+                for (int64_t i = 0; i < W; ++i) found[b * W + i] = std::max(found[b * W + i], memory.read()[(b * memory.longest + s) * W + i]);
+        return found;
+    }
+};
+
+}  // namespace transduce

@@ -1,0 +1,66 @@
+// A whole model: what answers a batch of sources. Models that write token by token are searched by search.cpp; others
+// have their own search.
+#ifndef TRANSDUCE_MODELS_H
+#define TRANSDUCE_MODELS_H
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model.h"
+#include "options.h"
+
+namespace transduce {
+
+struct Hypothesis {
+    std::vector<int64_t> tokens;  // with EOS
+    std::vector<double> log_probs;
+    double log_prob, score;
+};
+
+typedef std::vector<std::vector<Hypothesis>> Found;  // for each source, the best first
+typedef std::vector<const std::vector<int64_t>*> Targets;
+
+class Model {
+  public:
+    virtual ~Model() = default;
+    virtual int64_t source_vocabulary() const = 0;
+    virtual int64_t target_vocabulary() const = 0;
+    virtual int64_t most_positions() const { return ANY_POSITION; }
+
+    // The kinds of search that fit the model.
+    virtual std::vector<Options::Kind> searches() const = 0;
+
+    virtual Found search(const Batch& batch, const Options& options) const = 0;
+
+    // The log-probabilities of given outputs, rows of ids that end with EOS: one output for each source. Throws Refusal for
+    // ids that no output has.
+    virtual Found score(const Batch& batch, const Targets& targets) const = 0;
+};
+
+// A model that writes token by token.
+class Autoregressive : public Model {
+  public:
+    // A state of one row for each source. At most `hypotheses` rows will come of it.
+    virtual std::unique_ptr<State> start(const Batch& batch, int64_t hypotheses) const = 0;
+
+    // The width W of the features of a step, and the logits [N, V] of features [N, W].
+    virtual int64_t width() const = 0;
+    virtual void read_out(const float* features, int64_t rows, float* logits) const = 0;
+
+    std::vector<Options::Kind> searches() const override { return {Options::GREEDY, Options::BEAM}; }
+    Found search(const Batch& batch, const Options& options) const override;
+    Found score(const Batch& batch, const Targets& targets) const override;
+};
+
+// The model that a description names. Each family adds its lines in families.cpp of this folder. The second function
+// refuses models that do not write token by token.
+std::unique_ptr<Model> read_model(Parts& parts, const Json& notes);
+std::unique_ptr<Autoregressive> read_autoregressive(Parts& parts, const Json& notes);
+
+// The ids of an output that a model may have written, EOS at its end. Throws Refusal for others.
+void check_target(const std::vector<int64_t>& target, int64_t vocabulary);
+
+}  // namespace transduce
+
+#endif
