@@ -53,7 +53,7 @@ def _pack(tensors: dict[str, Tensor], name: str, integers: bool) -> None:
             tensors[name + own], tensors[f"{name}{own}.values"] = torch.from_numpy(codes), torch.from_numpy(values)
 
 
-def coded(numbers: np.ndarray[tuple[int], np.dtype[np.float32]]) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def coded(numbers: np.ndarray[tuple[int], np.dtype[np.float32]]) -> tuple[np.ndarray, np.ndarray]:
     """The place [M] of each number in a table, and the table [256]. Zero and minus infinity stay themselves; the others
     become the mean of a group of as many numbers as each other group has.
     """
