@@ -145,6 +145,8 @@ def test_the_page_lists_each_kind_of_model_and_its_searches() -> None:
     told = {name: cell for names, cell in rows for name in re.findall("`([a-z-]+)`", names)}
     for name in NAMES["Model"]:
         if name in SEARCHES:
-            assert [each for each in re.findall("`([a-z-]+)`", told[name]) if each in NAMES["Search"]] == [*SEARCHES[name]]
+            assert [each for each in re.findall("`([a-z-]+)`", told[name]) if each in NAMES["Search"]] == [
+                *SEARCHES[name]
+            ]
         else:
             assert told[name].strip().startswith("refused: ")
