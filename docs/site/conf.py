@@ -4,11 +4,16 @@ them; ``site_pages.py`` adds what only the site has.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
+# The chapters of the book run in processes of their own, which find the book, and run its short form.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+os.environ |= {"TRANSDUCE_BOOK": "short", "OMP_NUM_THREADS": "1"}
 
 import site_pages
 
@@ -16,16 +21,25 @@ import transduce
 
 project, version, release = "transduce", transduce.__version__, transduce.__version__
 author, language = "the authors of transduce", "en-GB"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+extensions = ["myst_nb", "mathml", "sphinx.ext.autodoc", "sphinx_copybutton"]
 
 # The folder of the sources is the clone, so links from docs/ to other files need no other form than on GitHub.
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/results/*.md"]
+include_patterns = ["docs/**.md", "book/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/results/*.md"]
 exclude_patterns = [".*", "build", "dist", "runs", "src", "tests", "examples", "benchmarks/results/page.md"]
 
 myst_heading_anchors = 4
 smartquotes = False  # they make a dash of the two hyphens of an option
 highlight_language = "none"  # blocks without a language are commands
+
+# A chapter runs again only if it has changed. An error, or anything on standard error, fails the build.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / "build" / "book-cache")
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_output_stderr = "error"
+nb_merge_streams = True
+html_math_renderer = "mathml"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -39,8 +53,9 @@ html_theme_options = {
     "light_css_variables": {"color-code-background": "#f1f4f8"},
     "dark_css_variables": {"color-code-background": "#22262c"},
 }
-html_static_path = ["static"]
-html_css_files = ["site.css"]
+html_static_path = ["static", "../../book/static"]
+html_css_files = ["site.css", "touch.css"]
+html_js_files = ["touch.js"]
 html_copy_source = False  # the sources are in the clone
 html_show_sphinx = False
 html_show_copyright = False

@@ -11,7 +11,7 @@ from typing import Any
 import transduce
 from transduce.cli.commands import PANELS, imported
 
-LISTS = ("docs/index", "docs/decisions/README")  # each of their lists becomes a menu
+LISTS = ("docs/index", "docs/decisions/README", "book/index")  # each of their lists becomes a menu
 MODULES = ("inspect", "recipes")  # public names that are modules
 ITEM = re.compile(r"^(?:- |\d+\. )\[.*?\]\(([\w/.-]+)\.md\)", re.MULTILINE)
 ORPHAN = "---\norphan: true\n---\n"
