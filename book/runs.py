@@ -46,7 +46,8 @@ def spelling() -> transduce.Transducer:
     """A recurrent language model of the letters of English words."""
     from book.corpora import words
 
-    cell = {"type": "recurrent", "cell": "gru", "bridge": "zero", "embedding_width": 24, "width": 96, "dropout": 0.0}
+    cell: dict[str, Any] = {"type": "recurrent", "cell": "gru", "wiring": "plain", "bridge": "zero", "dropout": 0.0}
+    cell |= {"embedding_width": 24, "width": 96}
     settings = {
         "data.units.target": "characters",
         "model": {"type": "language-model", "decoder": cell},

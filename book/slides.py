@@ -1,4 +1,4 @@
-"""The chapters as slides: `python -m book.slides FOLDER`, or `bash scripts/book --slides`. A file for each chapter, which
+"""The chapters as slides: `python -m book.slides FOLDER`, or `bash scripts/book --slides`. Each chapter is a file that
 needs no network: the arrow keys turn its slides.
 
 A slide is a paragraph of the idea, the formula, a figure with what it shows, a thing to touch, or an exercise. They are
@@ -31,7 +31,8 @@ KEYS = """
 addEventListener("keydown", event => {
   const by = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 }[event.key];
   if (!by || event.target.closest("input, button")) return;
-  const all = [...document.querySelectorAll(".slide")], now = Math.max(0, all.findIndex(each => "#" + each.id === location.hash));
+  const all = [...document.querySelectorAll(".slide")];
+  const now = Math.max(0, all.findIndex(each => "#" + each.id === location.hash));
   location.hash = all[Math.max(0, Math.min(all.length - 1, now + by))].id;
 });
 """
@@ -71,7 +72,8 @@ def deck(page: str) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{style}</style></head><body><main>'
-        f'{"".join(parts)}</main><p class="foot">{escape(title)} · arrow keys</p><script>{script}</script></body></html>'
+        f'{"".join(parts)}</main><p class="foot">{escape(title)} · arrow keys</p>'
+        f"<script>{script}</script></body></html>"
     )
 
 

@@ -56,10 +56,10 @@ class Random:
 
     CODES = 997
 
-    def __init__(self, sources: int, vocabulary: int = 10, end: float = 0.0, seed: int = 1, spread: float = 2.0) -> None:
+    def __init__(self, sources: int, vocabulary: int = 10, end: float = 0.0, seed: int = 1) -> None:
         generator = torch.Generator().manual_seed(seed)
         shape = (sources, self.CODES, vocabulary)
-        logits = spread * torch.randn(shape, generator=generator, dtype=torch.float64)
+        logits = 2 * torch.randn(shape, generator=generator, dtype=torch.float64)
         logits[..., EOS] += end
         logits[..., [0, 1, 3]] = float("-inf")
         self.log_probs = logits.log_softmax(-1)

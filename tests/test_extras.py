@@ -17,7 +17,7 @@ else:
 
 ROOT = Path(__file__).parents[1]
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-NOT_FOR_USERS = {"benchmarks", "site", "dev"}
+NOT_FOR_USERS = {"benchmarks", "site", "book", "dev"}
 
 
 def members(extra: str) -> set[str]:

@@ -44,9 +44,18 @@ EXERCISES = (
     Exercise(
         lambda q, keys, values: _weights(keys @ q / len(q) ** 0.5) @ values,
         (
-            (lambda q, keys, values: _weights(keys @ q) @ values, "The scale is missing: divide by the root of the width."),
-            (lambda q, keys, values: _weights(keys @ q / len(q)) @ values, "Divide by the root of the width, not by the width."),
-            (lambda q, keys, values: _weights(keys @ q / len(q) ** 0.5), "Those are the weights. Average the values by them."),
+            (
+                lambda q, keys, values: _weights(keys @ q) @ values,
+                "The scale is missing: divide by the root of the width.",
+            ),
+            (
+                lambda q, keys, values: _weights(keys @ q / len(q)) @ values,
+                "Divide by the root of the width, not by the width.",
+            ),
+            (
+                lambda q, keys, values: _weights(keys @ q / len(q) ** 0.5),
+                "Those are the weights. Average the values by them.",
+            ),
         ),
         "Three steps: products with the keys, a softmax, a weighted mean of the values.",
         _attended,

@@ -28,8 +28,14 @@ EXERCISES = (
     Exercise(
         [0.03, 0.06, 0.06],
         (
-            ([0.03, 0.12, 0.09], "That is Bonferroni: all times 3. Holm multiplies the smallest by 3, the next by 2, the last by 1."),
-            ([0.03, 0.04, 0.06], "Adjusted values must not fall: 0.04 becomes 0.06, because 0.03 * 2 = 0.06 came before it."),
+            (
+                [0.03, 0.12, 0.09],
+                "That is Bonferroni: all times 3. Holm multiplies the smallest by 3, the next by 2, the last by 1.",
+            ),
+            (
+                [0.03, 0.04, 0.06],
+                "Adjusted values must not fall: 0.04 becomes 0.06, because 0.03 * 2 = 0.06 came before it.",
+            ),
             ([0.01, 0.04, 0.03], "Unchanged. With three tests, one of them is small by chance more often."),
         ),
         "Sort; multiply by 3, 2, 1; let no value be below the one before it; give them back in the first order.",

@@ -35,7 +35,10 @@ EXERCISES = (
     Exercise(
         lambda z, n, h: z * h + (1 - z) * n,
         (
-            (lambda z, n, h: (1 - z) * h + z * n, "Exchanged: in the package, z = 1 keeps the old state. Papers differ."),
+            (
+                lambda z, n, h: (1 - z) * h + z * n,
+                "Exchanged: in the package, z = 1 keeps the old state. Papers differ.",
+            ),
             (lambda z, n, h: z * h + n, "The candidate needs the weight 1 - z: what comes in is what goes out."),
             (lambda z, n, h: z * n, "The old state is missing."),
         ),

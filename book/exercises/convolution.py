@@ -48,7 +48,10 @@ EXERCISES = (
         (
             (lambda x: _halves(x)[1] * _sigmoid(_halves(x)[0]), "Exchanged: the second half are the gates."),
             (lambda x: _halves(x)[0] * _halves(x)[1], "A gate is between 0 and 1: take its sigmoid."),
-            (lambda x: np.tanh(_halves(x)[0]) * _sigmoid(_halves(x)[1]), "The value has no tanh: the unit is linear in it."),
+            (
+                lambda x: np.tanh(_halves(x)[0]) * _sigmoid(_halves(x)[1]),
+                "The value has no tanh: the unit is linear in it.",
+            ),
         ),
         "Split in two halves; multiply the first by the sigmoid of the second.",
         _units,

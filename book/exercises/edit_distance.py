@@ -46,7 +46,7 @@ EXERCISES = (
             ),
             (
                 lambda reference, output: 100 * transduce.distance(output, reference).distance / len(reference),
-                "That is the character error rate: give `units=\"words\"`.",
+                'That is the character error rate: give `units="words"`.',
             ),
             (
                 lambda reference, output: _words(reference, output) / len(reference.split()),

@@ -47,9 +47,18 @@ EXERCISES = (
     Exercise(
         lambda start, step, emission, seen: _forward(start, step, emission, seen),
         (
-            (lambda start, step, emission, seen: _forward(start, step, emission, seen, best=True), "That is the best path: add up the ways into a state."),
-            (lambda start, step, emission, seen: _forward(start, step.T, emission, seen), "The table is transposed: step[i, j] leads from i to j."),
-            (lambda start, step, emission, seen: _forward(start, step, emission, seen, last=True), "Any state may be the last: add them all up at the end."),
+            (
+                lambda start, step, emission, seen: _forward(start, step, emission, seen, best=True),
+                "That is the best path: add up the ways into a state.",
+            ),
+            (
+                lambda start, step, emission, seen: _forward(start, step.T, emission, seen),
+                "The table is transposed: step[i, j] leads from i to j.",
+            ),
+            (
+                lambda start, step, emission, seen: _forward(start, step, emission, seen, last=True),
+                "Any state may be the last: add them all up at the end.",
+            ),
         ),
         "alpha = start * emission of the first symbol; then (alpha @ step) * emission, again and again.",
         _probabilities,

@@ -9,7 +9,10 @@ EXERCISES = (
         16.22,
         (
             (6.0, "That is the share itself."),
-            (12.6, "p + 1.96 times the root of p (1 - p) / n is the simple interval. It is wrong for small shares: its lower end is negative."),
+            (
+                12.6,
+                "p + 1.96 times the root of p (1 - p) / n is the simple interval. It is wrong for small shares: its lower end is negative.",
+            ),
             (2.06, "That is the lower end."),
         ),
         "Put p = 0.06, n = 50 and z = 1.96 into the formula, with the plus sign.",

@@ -18,8 +18,8 @@ EXERCISES = (
         False,
         (
             (True, "sieht is linked with sees, which is outside: the pair is not consistent."),
-            ("no", "Answer with True or False."),
-            (None, "Answer with True or False."),
+            ("no", "Answer with True or False, without quotation marks."),
+            (None, "There is no answer yet: True or False."),
         ),
         "Answer with True or False: does a link lead out of the pair?",
     ),

@@ -30,7 +30,7 @@ EXERCISES = (
         (
             (True, "The set of words is the same, and attention is a mean over the set."),
             ("no", "Answer with True or False, without quotation marks."),
-            (None, "Answer with True or False."),
+            (None, "There is no answer yet: True or False."),
         ),
         "Answer with True or False.",
     ),

@@ -38,9 +38,15 @@ EXERCISES = (
     Exercise(
         lambda p, temperature: p ** (1 / temperature) / (p ** (1 / temperature)).sum(),
         (
-            (lambda p, temperature: p**temperature / (p**temperature).sum(), "Upside down: a low temperature must sharpen."),
+            (
+                lambda p, temperature: p**temperature / (p**temperature).sum(),
+                "Upside down: a low temperature must sharpen.",
+            ),
             (lambda p, temperature: p ** (1 / temperature), "The result must sum to 1."),
-            (lambda p, temperature: p / temperature, "The temperature divides logits, which are logarithms: it is a power of p."),
+            (
+                lambda p, temperature: p / temperature,
+                "The temperature divides logits, which are logarithms: it is a power of p.",
+            ),
         ),
         "Divide the logarithms by the temperature, and take a softmax.",
         _cooled,

@@ -17,7 +17,9 @@ def _outputs(greedy: Callable[..., Any]) -> list[list[int]]:
     return [[int(token) for token in greedy(lambda tokens, n=n: MODEL.following(n, tokens), 12)] for n in range(3)]
 
 
-def _greedy(following: Callable[..., Any], longest: int, keep_end: bool = True, worst: bool = False, stop: bool = True) -> list[int]:
+def _greedy(
+    following: Callable[..., Any], longest: int, keep_end: bool = True, worst: bool = False, stop: bool = True
+) -> list[int]:
     tokens: list[int] = []
     while len(tokens) < longest:
         scores = np.array(following(tuple(tokens)))
@@ -31,7 +33,10 @@ EXERCISES = (
     Exercise(
         {"Ax", "Bx"},
         (
-            ({"Ax", "Ay"}, "A is the better beginning, but Bx (-1.3) is better than Ay (-1.9): all continuations compete."),
+            (
+                {"Ax", "Ay"},
+                "A is the better beginning, but Bx (-1.3) is better than Ay (-1.9): all continuations compete.",
+            ),
             ({"Bx", "Ay"}, "Ax has -1.5, which is better than Ay with -1.9."),
             ({"Bx", "By"}, "By has -3.2. Add the log-probability of the beginning and of the word."),
         ),
@@ -42,16 +47,25 @@ EXERCISES = (
         (
             (-1.0, "That is the mean of the shorter output. -0.8 is larger."),
             (-4, "That is a sum. Divide by the number of tokens."),
-            (-7.2, "That is a sum. Divide by the number of tokens."),
+            (-7.2, "That is the sum of the longer output. Divide it by 9."),
         ),
         "Divide each log-probability by its number of tokens; the larger is better.",
     ),
     Exercise(
         lambda following, longest: _greedy(following, longest),
         (
-            (lambda following, longest: _greedy(following, longest, keep_end=False), "The end, token 2, is part of the output."),
-            (lambda following, longest: _greedy(following, longest, stop=False), "Stop at token 2: nothing follows the end."),
-            (lambda following, longest: _greedy(following, longest, worst=True), "Take the largest log-probability; all are negative."),
+            (
+                lambda following, longest: _greedy(following, longest, keep_end=False),
+                "The end, token 2, is part of the output.",
+            ),
+            (
+                lambda following, longest: _greedy(following, longest, stop=False),
+                "Stop at token 2: nothing follows the end.",
+            ),
+            (
+                lambda following, longest: _greedy(following, longest, worst=True),
+                "Take the largest log-probability; all are negative.",
+            ),
         ),
         "Start with no tokens; append the argmax until it is 2 or there are `longest` tokens.",
         _outputs,

@@ -19,7 +19,10 @@ EXERCISES = (
     Exercise(
         math.log(0.5) / math.log(0.8),
         (
-            (2.5, "2.5 would be right if each step took away a fifth of the *first* value. It takes a fifth of the rest."),
+            (
+                2.5,
+                "2.5 would be right if each step took away a fifth of the *first* value. It takes a fifth of the rest.",
+            ),
             (math.log(0.8) / math.log(0.5), "Upside down: the half is reached after log(0.5) / log(0.8) steps."),
             (5, "5 steps are 1 / (1 - 0.8): then 1/e is left, roughly, not 1/2."),
         ),

@@ -8,7 +8,10 @@ EXERCISES = (
     Exercise(
         0.5,
         (
-            (1.0, "That is where EM ends, after many passes. In the first pass, das also gets halves of house and of book."),
+            (
+                1.0,
+                "That is where EM ends, after many passes. In the first pass, das also gets halves of house and of book.",
+            ),
             (1 / 3, "That is the start. the occurs with das twice, house and book once each."),
             (0.25, "The counts of das are: the 1/2 + 1/2, house 1/2, book 1/2. Divide by their sum, 2."),
         ),
@@ -26,7 +29,10 @@ EXERCISES = (
     Exercise(
         0.5,
         (
-            (2 / 3, "t(the | das) and t(the | Haus) are both 1/2. It is *house* that moves first: t(house | das) is 1/4."),
+            (
+                2 / 3,
+                "t(the | das) and t(the | Haus) are both 1/2. It is *house* that moves first: t(house | das) is 1/4.",
+            ),
             (1.0, "Divide t(the | das) by the sum over both source words."),
             (0.25, "Divide by the sum of both."),
         ),

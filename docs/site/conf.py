@@ -9,15 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
-# The chapters of the book run in processes of their own, which find the book, and run its short form.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-os.environ |= {"TRANSDUCE_BOOK": "short", "OMP_NUM_THREADS": "1"}
 
 import site_pages
 
 import transduce
+
+ROOT = Path(__file__).resolve().parents[2]
 
 project, version, release = "transduce", transduce.__version__, transduce.__version__
 author, language = "the authors of transduce", "en-GB"
@@ -32,6 +30,9 @@ myst_heading_anchors = 4
 smartquotes = False  # they make a dash of the two hyphens of an option
 highlight_language = "none"  # blocks without a language are commands
 
+# The chapters of the book run in processes of their own, which find the book, and run its short form.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+os.environ |= {"TRANSDUCE_BOOK": "short", "OMP_NUM_THREADS": "1"}
 # A chapter runs again only if it has changed. An error, or anything on standard error, fails the build.
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "book-cache")

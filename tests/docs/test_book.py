@@ -1,5 +1,5 @@
-"""The book: its chapters have their parts, wrong answers get help, and named code exists. The pages are made and read by
-axe in test_site.py.
+"""The book: its chapters have their parts, wrong answers get help, and named code exists. test_site.py makes the pages,
+and axe reads them there.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def test_a_thing_to_touch_is_safe_in_a_page() -> None:
 def test_a_filled_chapter_is_graded(tmp_path: Path) -> None:
     jupytext = pytest.importorskip("jupytext")
     text = (chapter.FOLDER / "15-edit-distance.md").read_text("utf-8")
-    text = text.replace("answer = ...\ncheck(1", "answer = 3\ncheck(1").replace("answer = ...\ncheck(2", "answer = 8\ncheck(2")
+    for number, answer in ((1, 3), (2, 8)):
+        text = text.replace(f"answer = ...\ncheck({number}", f"answer = {answer}\ncheck({number}")
     jupytext.write(jupytext.reads(text, "md:myst"), tmp_path / "15-edit-distance.ipynb")
     rows = {row[0]: row for row in grading.sheet(tmp_path)}
     assert rows["15-edit-distance"][1:5] == ["1", "0", "0", "1"]
