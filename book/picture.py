@@ -36,7 +36,7 @@ def picture(figure: Any, description: str, **data: Any) -> Picture:
     AssertionError if they differ from those in ``book/figures``.
     """
     number = _drawn[chapter.name] = _drawn.get(chapter.name, 0) + 1
-    if chapter.is_build():
+    if data and chapter.is_build():
         _check(f"{chapter.name}.{number}", {key: _plain(value) for key, value in data.items()})
     return Picture(_svg(figure, f"{chapter.name}{number}"), description)
 

@@ -51,7 +51,7 @@ def spelling() -> transduce.Transducer:
     settings = {
         "data.units.target": "characters",
         "model": {"type": "language-model", "decoder": cell},
-        "training.steps": 250,
+        "training.steps": 150,
         "training.minutes": 20,
         "training.batching.tokens": 1024,
         "training.schedule.warmup": 30,
