@@ -4,13 +4,13 @@ them; ``site_pages.py`` adds what only the site has.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import chapters
 import site_pages
 
 import transduce
@@ -30,9 +30,7 @@ myst_heading_anchors = 4
 smartquotes = False  # they make a dash of the two hyphens of an option
 highlight_language = "none"  # blocks without a language are commands
 
-# The chapters of the book run in processes of their own, which find the book, and run its short form.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-os.environ |= {"TRANSDUCE_BOOK": "short", "OMP_NUM_THREADS": "1"}
+chapters.prepare(ROOT)
 # A chapter runs again only if it has changed. An error, or anything on standard error, fails the build.
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "book-cache")
@@ -40,6 +38,7 @@ nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_output_stderr = "error"
 nb_merge_streams = True
+nb_code_prompt_show, nb_code_prompt_hide = "Open this cell", "Close this cell"
 html_math_renderer = "mathml"
 
 autodoc_member_order = "bysource"

@@ -16,6 +16,7 @@ from transduce.cli.commands import SUMMARIES
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "docs" / "site"
 READ = ("docs/index", "docs/commands", "docs/python", "docs/results", "docs/tutorial", "search")  # by axe
+CHAPTERS = ("05-attention", "12-search", "14-ctc", "15-edit-distance", "23-word-vectors")  # by axe, too
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,8 @@ def test_each_page_of_docs_is_in_a_menu() -> None:
         text = [(ROOT / f"{name}.md").read_text("utf-8")]
         site_pages.complete(name, text)
         listed |= set(re.findall(r"^(/[\w/.-]+)$", text[0], re.MULTILINE))
-    there = {"/" + path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "book").glob("*.md")]
+    there = {"/" + path.relative_to(ROOT).with_suffix("").as_posix() for path in pages}
     assert listed == there - {"/docs/index"} | {"/CHANGELOG", "/CONTRIBUTING"}
 
 
@@ -71,7 +73,7 @@ def test_the_site_builds_without_a_warning_and_axe_finds_nothing_serious(tmp_pat
     assert done.stdout.endswith("no warning, no broken link, nothing from a network\n")
     found = []
     for width, scheme in ((1440, "light"), (390, "dark")):
-        for name in READ:
+        for name in (*READ, "book/index", *(f"book/{chapter}" for chapter in CHAPTERS)):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             page.goto((tmp_path / "site" / f"{name}.html").as_uri())
             for each in Axe().run(page).response["violations"]:
