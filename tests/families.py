@@ -381,6 +381,7 @@ COUNTED: dict[str, config.Table] = {
     "joint n-grams": {"type": "joint-ngram", "order": 3, "escape": 1e-2},
     "joint n-grams, the probable ones": {"type": "joint-ngram", "order": 2, "beam": 3.0, "width": 4},
     "noisy channel": {"type": "noisy-channel", "words": str(WORDS), "escape": 1e-2, "width": 8, "keep": 6},
+    "affix rules": {"type": "affix-rules", "letters": 2, "escape": 1e-2, "keep": 4},
 }
 """Families without gradients: tests/test_laws.py and tests/wings/counted/test_joint_ngram.py."""
 
@@ -454,6 +455,7 @@ FAST = [
     "n-grams",
     "joint n-grams, the probable ones",
     "noisy channel",
+    "affix rules",
 ]
 """Families that together have every part. The slow tests add the laws of the other families, which combine the same
 parts differently."""

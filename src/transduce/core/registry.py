@@ -41,6 +41,7 @@ NAMES: dict[str, dict[str, str]] = {
         "hmm-classifier": "transduce.wings.counted.models.hidden_markov_classifier:HiddenMarkovClassifier",
         "ngram": "transduce.wings.counted.models.ngram:Ngram",
         "joint-ngram": "transduce.wings.counted.models.joint_ngram:JointNgram",
+        "affix-rules": "transduce.wings.counted.models.affix_rules:AffixRules",
         "noisy-channel": "transduce.wings.counted.models.noisy_channel:NoisyChannel",
         "phrase-based": "transduce.wings.counted.models.phrase_based:PhraseBased",
         "word-aligner": "transduce.wings.counted.models.aligner:WordAligner",

@@ -14,7 +14,7 @@ from transduce.core.errors import UserError
 from transduce.models.weights import set_weights, weights
 
 TABLES: dict[str, config.Table] = {
-    **{name: COUNTED[name] for name in ("n-grams", "joint n-grams", "noisy channel")},
+    **{name: COUNTED[name] for name in ("n-grams", "joint n-grams", "noisy channel", "affix rules")},
     **{name: CHAINS[name] for name in ("hmm", "hmm, of two labels, known words", "hmm, gaussian, diagonal")},
     **{name: ALIGNERS[name] for name in ("ibm model 2, a prior", "diagonal", "fertilities")},
     "classifier": PARALLEL["classifier, hidden Markov models"],

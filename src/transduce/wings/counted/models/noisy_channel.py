@@ -1,46 +1,29 @@
 """A noisy channel over a list of words: which word was meant?
 
-B sources, K hypotheses of each, N = B * K rows; T tokens, V target vocabulary, C candidate words of a source, L tokens
-of a word with EOS; S tokens of a source without EOS; E edges and Q nodes of the tree of words.
+N rows, T tokens, V target vocabulary, C candidate words of a source, L tokens of a word with EOS; S tokens of a source
+without EOS; E edges and Q nodes of the tree of words.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.tree import Shared
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, Padded
 from transduce.data.corpora import text_lines
 from transduce.data.pairs import Pairs
 from transduce.models.tables import check, check_ascending, check_offsets, check_range, check_rows, levels
 from transduce.training.counted import check_tokens, empty
+from transduce.wings.counted.candidates import CandidateState, begin, extend
 from transduce.wings.counted.channel import Channel, ChannelCounts, advanced, steps
 from transduce.wings.counted.prefix_tree import PrefixTree
 from transduce.wings.recipes.origins.misspellings import english_counts
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The candidate words of each source, ``token_BCL`` with PAD at the end, and their probabilities ``chance_BC``."""
-
-    token_BCL: Tensor
-    chance_BC: Tensor
-
-
-@dataclass(frozen=True)
-class ChannelState:
-    """Which candidates begin with the tokens so far: ``alive_NC``. ``length_N`` is the number of these tokens."""
-
-    alive_NC: Tensor
-    length_N: Tensor
-    candidates: Shared[Candidates]
 
 
 class NoisyChannel(nn.Module):
@@ -114,7 +97,7 @@ class NoisyChannel(nn.Module):
         inner_E = torch.isin(torch.arange(1, len(parent_E) + 1, device=parent_E.device), parent_E)
         check(bool((inner_E != (self.tokens == EOS)).all()), "tokens", "words that end with EOS and nowhere else")
 
-    def start(self, source: Padded) -> ChannelState:
+    def start(self, source: Padded) -> CandidateState:
         if not len(self.tokens):
             raise UserError("this noisy channel has no counts yet: train it first")
         channel = Channel(self.first.double(), self.more.double(), self.contexts, self.short_contexts)
@@ -122,53 +105,14 @@ class NoisyChannel(nn.Module):
         search = _WordSearch(channel, tree, tree.parents(), self.weight, self.width, self.keep)
         rows = zip(source.values, source.lengths.tolist(), strict=True)
         found = [search(ids_S[: length - 1]) for ids_S, length in rows]
-        token_CLs, chance_Cs = zip(*found, strict=True)
-        C, L = (max(tokens.shape[axis] for tokens in token_CLs) for axis in (0, 1))
-        token_BCL = torch.stack([nn.functional.pad(t, (0, L - t.shape[1], 0, C - t.shape[0])) for t in token_CLs])
-        chance_BC = torch.stack([nn.functional.pad(c, (0, C - c.shape[0])) for c in chance_Cs]).to(self.first.dtype)
-        length_B = source.lengths.new_zeros(len(source.lengths))
-        return ChannelState(chance_BC > 0, length_B, Shared(Candidates(token_BCL, chance_BC)))
+        return begin([(token_CL, chance_C.to(self.first.dtype)) for token_CL, chance_C in found])
 
-    def extend(self, tokens_NT: Tensor, state: ChannelState) -> tuple[Tensor, ChannelState]:
-        outputs = []
-        for token_N in tokens_NT.unbind(1):
-            state = _written(token_N, state)
-            outputs.append(self._log_probs(state))
-        return torch.stack(outputs, 1), state
+    def extend(self, tokens_NT: Tensor, state: CandidateState) -> tuple[Tensor, CandidateState]:
+        return extend(tokens_NT, state, len(self.entries), self.escape)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         """log p(v | tokens so far, source) [..., V] of all tokens, or [..., C] of the ``candidates``: a new tensor."""
         return output.clone() if candidates is None else output.index_select(-1, candidates)
-
-    def _log_probs(self, state: ChannelState) -> Tensor:
-        """[N, V]: log p(next token | tokens so far, source)."""
-        next_NC, chance_NC = _next(state)
-        chance_NV = chance_NC.new_zeros(len(next_NC), len(self.entries))
-        chance_NV.scatter_add_(1, next_NC, chance_NC * state.alive_NC)
-        total_N1 = chance_NV.sum(1, keepdim=True)
-        escaped_V = torch.full_like(chance_NV[0], 1 / (len(self.entries) - 2))
-        escaped_V[[PAD, BOS]] = 0.0
-        mixed_NV = (1 - self.escape) * chance_NV / total_N1 + self.escape * escaped_V
-        return torch.where(total_N1 > 0, mixed_NV, escaped_V).log()
-
-
-def _next(state: ChannelState) -> tuple[Tensor, Tensor]:
-    """[N, C] twice: the token of each candidate after the tokens so far, PAD if it has no more; and its probability."""
-    candidates, N = state.candidates.value, len(state.length_N)
-    token_NCL = candidates.token_BCL.repeat_interleave(N // len(candidates.token_BCL), 0)
-    chance_NC = candidates.chance_BC.repeat_interleave(N // len(candidates.chance_BC), 0)
-    longest = token_NCL.shape[2]
-    place_NC1 = state.length_N.clamp(max=longest - 1)[:, None, None].expand(*token_NCL.shape[:2], 1)
-    next_NC = token_NCL.gather(2, place_NC1)[..., 0]
-    return next_NC.masked_fill((state.length_N >= longest)[:, None], PAD), chance_NC
-
-
-def _written(token_N: Tensor, state: ChannelState) -> ChannelState:
-    """The state after a token. BOS changes nothing."""
-    next_NC, _ = _next(state)
-    begins_N1 = (token_N == BOS)[:, None]
-    alive_NC = state.alive_NC & (begins_N1 | ((next_NC == token_N[:, None]) & (next_NC != PAD)))
-    return replace(state, alive_NC=alive_NC, length_N=state.length_N + ~begins_N1[:, 0])
 
 
 @dataclass(frozen=True)
