@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.core.errors import UserError
-from transduce.core.files import check_replaceable, is_device, named_errors, replace_file
+from transduce.core.files import check_replaceable, ensure_folder, is_device, named_errors, replace_file
 
 log = logging.getLogger("transduce")
 
@@ -282,7 +282,7 @@ def _locked(path: Path, journal: Path, resume: bool) -> Iterator[IO[bytes]]:
     is killed. Raises UserError as ``_check_state`` does.
     """
     lock = FileLock(journal.with_name(journal.name + LOCK))
-    journal.parent.mkdir(parents=True, exist_ok=True)
+    ensure_folder(journal.parent)
     if Path(lock.lock_file).is_file() and Path(lock.lock_file).stat().st_size:
         raise UserError(
             f"{lock.lock_file} is no lock of {journal.name}, and one would be made there: move it elsewhere"

@@ -114,6 +114,18 @@ def _put(path: Path, texts: Iterable[str]) -> None:
 # ------------------------------------------------------------------- folders
 
 
+def ensure_folder(folder: Path) -> None:
+    """Makes a missing ``folder`` and its missing parents, and waits until their names are on the disk.
+
+    A sync of a file does not keep the name of its folder: without this, a loss of power may take the folder away.
+    """
+    if folder.is_dir():
+        return
+    ensure_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync(folder.parent)
+
+
 def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Makes ``folder`` unless it exists. ``fill`` is called with the path of an empty folder, and writes the content
     there.
@@ -235,7 +247,7 @@ def _scratch(path: Path) -> Path:
 
     Files of Python's module ``tempfile`` are readable by their owner only, and a cache may belong to a group.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    ensure_folder(path.parent)
     clear_scratch(path, older_than=DAY)
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 

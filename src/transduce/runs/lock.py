@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from transduce.core.errors import UserError
+from transduce.core.files import ensure_folder
 from transduce.runs.layout import LOCK
 
 
@@ -20,7 +21,7 @@ def locked(folder: Path, activity: str) -> Iterator[None]:
     Raises UserError, which names the ``activity``, if the lock is held already. Deletes the directory at the end if it
     holds nothing but the lock.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    ensure_folder(folder)
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(timeout=0)

@@ -174,7 +174,6 @@ def fit(
     told = [f"task: {asked.title} ({asked.name})", *data.notes, *about.lines(), *leaks(data.pairs)]
     for line in told:
         tell(line)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder, "fit"):
         _claim(run, folder, _question(data, asked, minutes, wishes.prefer), overwrite)
         if (before := Fitted.read(folder, run)) is not None:
@@ -261,7 +260,6 @@ def _claim(run: Path, folder: Path, question: Mapping[str, Any], overwrite: bool
                 shutil.rmtree(each) if each.is_dir() else each.unlink()
         if (run / CONFIG).exists():
             shutil.rmtree(run)
-    folder.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(asked))
 
 

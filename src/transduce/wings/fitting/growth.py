@@ -82,7 +82,6 @@ def _result(trials: Trials, candidate: Candidate, view: View) -> Result | None:
     if (done := Result.read(run)) is not None:
         return done
     data = view.write(trials.folder.parent / "data")
-    run.mkdir(parents=True, exist_ok=True)
     write_text(run / ASKED, config.write(candidate.table(data, trials.plan.steps.get(candidate.name))))
     command = trial.command(run, trials.plan.threads, trials.device, None)
     for _ in processes.run([processes.Task(str(run), command, run / LOG)], 1):

@@ -44,7 +44,6 @@ def publish(trained: Path, run: Path) -> None:
     def fill(scratch: Path) -> None:
         shutil.copytree(trained, scratch, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*LEFT))
 
-    run.parent.mkdir(parents=True, exist_ok=True)
     replace_folder(run, fill)
 
 
@@ -54,7 +53,6 @@ def _refitted(trials: Trials, candidate: Candidate, pairs: Sequence[Pair]) -> Pa
     run, test = trials.run(candidate, view.name), "data.test.path"
     files = view.write(trials.folder.parent / "data")
     files |= {key: path for key, path in trials.data[trials.views[0].name].items() if key == test}
-    run.mkdir(parents=True, exist_ok=True)
     if not (run / ASKED).exists():
         write_text(run / ASKED, config.write(candidate.table(files, trials.plan.steps.get(candidate.name))))
     command = trial.command(run, trials.plan.threads, trials.device, None)

@@ -113,7 +113,6 @@ def _seconds(candidate: Candidate, data: Mapping[str, str], folder: Path, thread
     """The seconds of an update of a candidate, in a training of some seconds that is thrown away."""
     run = folder / candidate.name
     shutil.rmtree(run, ignore_errors=True)
-    run.mkdir(parents=True)
     write_text(run / ASKED, config.write(candidate.table(data, candidate.steps())))
     task = processes.Task(candidate.name, trial.probe(run, threads, device), run / LOG)
     ended = next(processes.run([task], 1, {"OMP_NUM_THREADS": str(threads)}))

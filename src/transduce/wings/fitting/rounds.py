@@ -109,7 +109,6 @@ class Trials:
     def _begin(self, candidate: Candidate, view: View, run: Path) -> None:
         if (run / CONFIG).exists() and not (run / ASKED).exists():
             shutil.rmtree(run)
-        run.mkdir(parents=True, exist_ok=True)
         if not (run / ASKED).exists():
             table = candidate.table(self.data[view.name], self.plan.steps.get(candidate.name))
             write_text(run / ASKED, config.write(table))

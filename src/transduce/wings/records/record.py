@@ -194,7 +194,6 @@ class Record:
         table, and the split.
         """
         file = path if path.suffix == ".json" else self._new_file(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_text(file, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
         return file
 

@@ -100,7 +100,6 @@ class Question:
         table: config.Table = {} if self.recipe is None else {"recipe": self.recipe}
         table |= {"split": self.split, "settings": dict(self.settings)}
         table |= {"grid": [{"seeds": list(grid.seeds), "vary": _lists(grid.vary)} for grid in self.grids]}
-        out.mkdir(parents=True, exist_ok=True)
         write_text(out / FILE, config.write(table))
 
     @classmethod

@@ -33,7 +33,6 @@ svg .own { fill: none; stroke: var(--blue); stroke-width: 2; } svg .other { fill
 
 def write(results: SweepResults) -> None:
     """Writes results.md, results.html and results.csv into the sweep's folder, and replaces older ones."""
-    results.out.mkdir(parents=True, exist_ok=True)
     for name, content in (("results.md", table.page(results)), ("results.csv", table.runs(results))):
         write_text(results.out / name, content)
     page.write(results.out / PAGE, results_page(results))
