@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-OF_ALL = ("wings", "docs", "test_arrows.py", "test_hall.py")  # tests that speak of wings
+OF_ALL = ("wings", "docs", "faults", "test_arrows.py", "test_hall.py")  # tests that speak of wings
 REFUSED = {
     "train --set model.type=hmm": "model 'hmm' belongs to the wing 'counted'",
     "train --set data.units.source.type=sound": "unit 'sound' belongs to the wing 'signals'",

@@ -11,13 +11,14 @@ from transduce.cli.progress import ProgressBar
 from transduce.compute.crew import join
 from transduce.compute.threads import use_threads
 from transduce.core import registry
-from transduce.runs.layout import TENSORBOARD
 from transduce.runs.loading import trained
 from transduce.training import begin
-from transduce.training.callbacks import Callback, TensorBoard
+from transduce.training.callbacks import Callback
 from transduce.training.interruption import raise_again
 from transduce.training.job import Resume
 from transduce.training.order import Order
+
+EVENTS = "events for TensorBoard"  # the name of the service
 
 
 def train(
@@ -76,7 +77,8 @@ def train_run(
     crew = join()
     try:
         job = order.job(crew.first)
-        every = [*callbacks, *([ProgressBar()] if progress else []), *_tensorboard(job.run)]
+        boards = registry.service(EVENTS)(job.run) if registry.has(registry.SERVICES[EVENTS]) else []
+        every = [*callbacks, *([ProgressBar()] if progress else []), *boards]
         finished = begin.train(job, every, device, crew)
     finally:
         crew.leave()
@@ -94,12 +96,3 @@ def dry_run(order: Order, device: str = "auto", threads: int | None = None) -> l
     job = order.new()
     lines: list[str] = registry.service("dry run")(job, device).lines()
     return [*job.merged.notes, *lines]
-
-
-def _tensorboard(run: Path) -> list[Callback]:
-    """A callback that writes TensorBoard events, in a list; an empty list if TensorBoard is not installed."""
-    try:
-        import tensorboard  # type: ignore[import-untyped]  # noqa: F401
-    except ImportError:
-        return []
-    return [TensorBoard(run / TENSORBOARD)]

@@ -2,8 +2,8 @@
 
 POSIX promises little. Content is on the disk after an fsync of its file, and a name after an fsync of its folder.
 Everything else may be lost, and each operation alone. ``recorded`` looks at a folder before each operation of a process
-and keeps the differences. So it also sees the writes of compiled libraries. ``crashes`` yields the states that a loss of
-power may leave: after every operation, and with every subset of the last ``WINDOW`` operations that are not synced.
+and keeps the differences. So it also sees the writes of compiled libraries. ``crashes`` gives the states that a loss
+of power may leave: after every operation, and with every subset of the last ``WINDOW`` operations that are not synced.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from disk import crashes, recorded
 
-from disk import Crash, crashes, recorded
 from transduce.core import files
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from disk import Crash, Tape, Tree, crashes, recorded
 from test_resume import same_bytes
+
 from transduce import api
 from transduce.core.files import current_folder
 from transduce.runs.checkpoints import read_tensors
@@ -141,7 +141,9 @@ def test_what_is_shipped_is_old_or_new(
     assert new != old
     for crash in crashes(tape, lambda crash: frozenset(crash.visible.items())):
         read = name if name in crash.tree else f"{name}.old"
-        found = {path.replace(read, name, 1): content for path, content in crash.tree.items() if path.split("/")[0] == read}
+        found = {
+            path.replace(read, name, 1): content for path, content in crash.tree.items() if path.split("/")[0] == read
+        }
         assert found == new or (not crash.promised and found == old), sorted(found)
 
 

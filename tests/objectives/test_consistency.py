@@ -20,7 +20,7 @@ from transduce.objectives import readout
 from transduce.objectives.consistency import RDrop, divergence
 from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.forcing import ScheduledSampling, WordDropout
-from transduce.training.callbacks import Callback, TensorBoard, Update
+from transduce.training.callbacks import Callback, Update
 
 LUONG, TRANSFORMER = "luong, gru, scaled dot, fed", "transformer, pre-norm"
 ROWS = [[5, 4, EOS], [6, EOS], [7, 8, 4, EOS]]
@@ -150,18 +150,14 @@ def test_a_killed_run_goes_on(tiny: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_the_disagreement_is_told(tiny: dict[str, Any], tmp_path: Path) -> None:
-    """metrics.jsonl and TensorBoard have the divergence per target token."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
+    """metrics.jsonl has the divergence per target token."""
     run = tmp_path / "run"
-    train(run, tiny | R_DROP | {"objective.smoothing": 0.0}, TensorBoard(run / "tensorboard"))
+    train(run, tiny | R_DROP | {"objective.smoothing": 0.0})
     told = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     updates = [event for event in told if event["event"] == "update"]
     for update in updates:
         assert set(update["parts"]) == {"divergence"}
         assert update["loss"] == pytest.approx(update["nll"] + 1.5 * update["parts"]["divergence"], rel=1e-4)
-    scalars = EventAccumulator(str(run / "tensorboard")).Reload().Scalars("train/divergence")
-    assert [each.value for each in scalars] == pytest.approx([each["parts"]["divergence"] for each in updates], 1e-4)
 
 
 class Divergence(Callback):

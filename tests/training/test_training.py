@@ -791,8 +791,6 @@ def test_no_number_before_any_checkpoint_promises_none(
 
 
 def test_callbacks_are_told_in_order_and_files_written(tiny: dict[str, Any], tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
     first, second = Events(), Events()
     train(tmp_path / "run", tiny, first, second)
     assert first.told == second.told
@@ -809,10 +807,6 @@ def test_callbacks_are_told_in_order_and_files_written(tiny: dict[str, Any], tmp
     assert set(last) == {"event", "step", "loss", "metrics", "best", "seconds", "what", "cut"}
     assert {"loss", "nll", "norm", "rate", "tokens_per_second", "progress", "seconds"} < set(records[0])
     assert records[0]["parts"] == {}, "cross-entropy has none but nll"
-
-    board = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    assert {"train/loss", "train/rate", "valid/loss", "valid/exact", "average/loss"} <= set(board.Tags()["scalars"])
-    assert [event.step for event in board.Scalars("valid/loss")] == [3, 6, 8]
 
 
 def test_metrics_after_the_checkpoint_are_dropped_on_resuming(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import io
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Annotated
@@ -71,6 +72,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # all text is UTF-8, for every locale
         sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    threading.excepthook = _ended
     try:
         with service("progress")() if has(SERVICES["progress"]) else nullcontext(), flushed_output():
             app()  # it ends with status 1 if the reader closes the pipe (`| head`)
@@ -80,6 +82,12 @@ def main() -> None:
             raise
         typer.echo(f"transduce: {described(error)}", err=True)
         sys.exit(2)
+
+
+def _ended(ended: threading.ExceptHookArgs) -> None:
+    """Keeps the traceback of a thread that ends by a bug. A library's thread that cannot write tells its caller."""
+    if not isinstance(ended.exc_value, OSError):
+        threading.__excepthook__(ended)
 
 
 @contextmanager

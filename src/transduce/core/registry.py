@@ -442,6 +442,7 @@ SERVICES: dict[str, str] = {
     "exported model": "transduce.wings.engines.opening:open_model",
     "light export": "transduce.wings.engines.light:opened",
     "progress": "transduce.wings.terminal.progress:shown",
+    "events for TensorBoard": "transduce.wings.lab.tensorboard:boards",
     "shards measured": "transduce.wings.lab.evaluated_shards:shards_measured",
     "shards on a cluster": "transduce.wings.lab.shards_on_cluster:answer_shards",
     "dry run": "transduce.wings.lab.dry_run:dry_run",

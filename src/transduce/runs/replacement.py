@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from transduce.core.errors import UserError
+from transduce.core.files import write_text
 from transduce.runs.checkpoints import has_checkpoint
 from transduce.runs.layout import SET_ASIDE, foreign_files
 from transduce.runs.lock import locked
@@ -58,7 +59,7 @@ def replacing(run: Path) -> Iterator[None]:
         forget_replaced(run)  # the run that is there has a checkpoint, so the one aside is older
         if aside.exists():
             raise UserError(f"{aside} is where {run} would wait, and something else is there: move it elsewhere")
-        (run / SET_ASIDE).touch()
+        write_text(run / SET_ASIDE, "")  # on the disk: without it, the run aside would not be found
         run.rename(aside)
     try:
         yield

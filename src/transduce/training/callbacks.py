@@ -211,30 +211,6 @@ class JsonLines(Callback):
         append_line(self.path, json_text(record))
 
 
-class TensorBoard(Callback):
-    """Writes TensorBoard events of updates and validations into ``folder``; needs the extra ``tensorboard``."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def on_start(self, started: Started) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self.writer: Any = SummaryWriter(str(self.folder), purge_step=started.step + 1)
-
-    def on_update(self, update: Update) -> None:
-        values = {name: getattr(update, name) for name in ("loss", "nll", "norm", "rate", "tokens_per_second")}
-        for name, value in {**values, **update.parts, **update.tallies}.items():
-            self.writer.add_scalar(f"train/{name}", value, update.step)
-
-    def on_validation(self, validated: Validated) -> None:
-        for name, value in {"loss": validated.loss, **validated.metrics}.items():
-            self.writer.add_scalar(f"{validated.what}/{name}", value, validated.step)
-
-    def on_finish(self, finished: Finished) -> None:
-        self.writer.close()
-
-
 def _as_json(event: Any) -> dict[str, Any]:
     return {name: _rounded(value) for name, value in vars(event).items()}
 

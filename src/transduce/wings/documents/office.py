@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -87,6 +86,9 @@ def archive(
 
 
 def _files(content: bytes, name: str, wanted: re.Pattern[str], needed: str) -> Iterator[tuple[str, bytes]]:
+    """Yields the ``wanted`` files of an archive. Reads the others, too: they are copied when the document is
+    translated, and a damaged one must be found before that.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             every = archive.infolist()
@@ -94,12 +96,16 @@ def _files(content: bytes, name: str, wanted: re.Pattern[str], needed: str) -> I
                 raise DataError(f"{name} unpacks to more than {MOST // 2**20} MiB: divide it, or do not trust it")
             if needed not in archive.namelist():
                 raise DataError(f"{name} is an archive without {needed}: a file of another kind was expected")
+            room = MOST
             for each in every:
+                with archive.open(each) as file:
+                    data = file.read(room + 1)  # a header may lie about the size
+                room -= len(data)
+                if room < 0:
+                    raise DataError(f"{name} unpacks to more than {MOST // 2**20} MiB: do not trust it")
                 if wanted.fullmatch(each.filename):
-                    with archive.open(each) as file:
-                        data = file.read(MOST + 1)  # a header may lie about the size
-                    if len(data) > MOST:
-                        raise DataError(f"{name} unpacks to more than {MOST // 2**20} MiB: do not trust it")
                     yield each.filename, data
-    except (OSError, EOFError, RuntimeError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
+    except DataError:
+        raise
+    except Exception as error:  # the errors of zipfile for strange bytes have no common class
         raise DataError(f"{name} is no archive that can be read ({error}): save it again, without a password") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,9 +59,9 @@ class FairQueue:
     def clients(self) -> set[Hashable]:
         return set(self._of)
 
-    def forget_cancelled(self) -> None:
-        """Removes the requests whose futures were cancelled."""
-        left = {client: deque(each for each in own if not each.future.cancelled()) for client, own in self._of.items()}
+    def forget(self, is_over: Callable[[Waiting], bool]) -> None:
+        """Removes the requests of which ``is_over`` is True."""
+        left = {client: deque(each for each in own if not is_over(each)) for client, own in self._of.items()}
         self._of = OrderedDict((client, own) for client, own in left.items() if own)
         self._taken = 0
 

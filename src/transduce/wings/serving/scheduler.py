@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -58,6 +59,7 @@ class Scheduler:
         self._lanes: dict[tuple[bool, bool, int | None], Lane] = {}
         self._turns, self._work_of = Turns(), Counter[Hashable]()
         self._next_key = 0
+        self._soonest = math.inf  # no request that waits has an earlier deadline
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name="transduce scheduler", daemon=True)
@@ -96,6 +98,7 @@ class Scheduler:
                 raise StoppedError("the scheduler is closed: it takes no more requests")
             express = self._work_of[client] + work <= EXPRESS
             self._check_queue(express, len(requests))
+            self._soonest = min(self._soonest, math.inf if deadline is None else deadline)
             lanes = [self._lane(express, request) for request in requests]
             for each, lane in zip(every, lanes, strict=True):
                 if not lane.busy:
@@ -141,7 +144,7 @@ class Scheduler:
         """
         lanes = [lane for lane in self._lanes.values() if lane.express == express]
         for lane in lanes:
-            lane.waiting.forget_cancelled()
+            lane.waiting.forget(lambda each: each.future.cancelled())
         waiting = sum(len(lane.waiting) for lane in lanes)
         if waiting + count > self._queue:
             raise BusyError(f"{waiting} requests wait already (queue = {self._queue}): try again later")
@@ -203,7 +206,15 @@ class Scheduler:
             return self._turns.next(busy) if busy else None
 
     def _give_up(self) -> None:
-        """Drops active requests that were cancelled or are late, in all lanes."""
+        """Drops requests that are late, and active ones that were cancelled, in all lanes. A late request waits in vain
+        even while a batch has no room for it.
+        """
+        with self._changed:
+            if self._clock() >= self._soonest:
+                for lane in self._lanes.values():
+                    lane.waiting.forget(self._is_over)
+                left = (each.deadline for lane in self._lanes.values() for each in lane.waiting)
+                self._soonest = min((deadline for deadline in left if deadline is not None), default=math.inf)
         for lane in list(self._lanes.values()):
             dropped = [key for key, each in lane.active.items() if self._is_over(each)]
             if dropped and lane.batch is not None:
@@ -236,7 +247,7 @@ class Scheduler:
                 self._finish(lane, lane.batch.step())
 
     def _admitted(self, lane: Lane) -> list[Waiting]:
-        """The requests that enter the lane now. Late ones in all queues get their TimeoutError."""
+        """The requests that enter the lane now."""
         admitted = list[Waiting]()
         room = lane.room
         with self._changed:
