@@ -103,6 +103,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.M
         OSError(errno.EDQUOT, ""),
         OSError("1000 requested and 512 written"),  # NumPy
         RuntimeError("Error: No space left on device (os error 28)"),  # safetensors, tokenizers
+        RuntimeError("Error: Input/output error (os error 5)"),  # a damaged disk
     ],
 )
 def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Exception) -> None:

@@ -12,6 +12,7 @@ import pytest
 from disk import Crash, Tape, Tree, crashes, recorded
 from test_resume import same_bytes
 
+from selection import mostly_slow
 from transduce import api
 from transduce.core.files import current_folder
 from transduce.runs.checkpoints import read_tensors
@@ -83,7 +84,7 @@ def test_training_goes_on_to_the_same_bytes(
 # --------------------------------------------------------------- output files
 
 
-@pytest.mark.parametrize("target", ["out.tsv", "new/folder/out.tsv"])
+@pytest.mark.parametrize("target", mostly_slow(["out.tsv", "new/folder/out.tsv"], fast=["new/folder/out.tsv"]))
 def test_predictions_are_whole_or_are_continued(target: str, trained: Path, call: Call, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -44,8 +44,9 @@ def chosen(found: list[Crash], count: int | None) -> list[Crash]:
     return found if count is None else random.Random(1).sample(found, min(count, len(found)))
 
 
+@pytest.mark.parametrize("count", [60, pytest.param(None, marks=pytest.mark.slow)])
 def test_an_overwritten_run_is_there_until_the_new_one_has_a_checkpoint(
-    tiny: dict[str, Any], trained: Path, tmp_path: Path
+    count: int | None, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
     disk, name = tmp_path / "disk", "run"
     disk.mkdir()
@@ -58,7 +59,7 @@ def test_an_overwritten_run_is_there_until_the_new_one_has_a_checkpoint(
     new = (disk / name / CHECKPOINTS / "best" / MODEL).read_bytes()
     assert new != old
     found = crashes(tape, lambda crash: frozenset(path for path in crash.visible))
-    for place, crash in enumerate(found):
+    for place, crash in enumerate(found[:count]):
         run = Run.open(crash.restore(tmp_path / str(place)) / name)
         folders = [current_folder(run.path / CHECKPOINTS / checkpoint) for checkpoint in ("best", "last")]
         left = [folder / MODEL for folder in folders if folder.exists()]

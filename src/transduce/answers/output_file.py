@@ -86,11 +86,11 @@ def write_answers(
         return
     check_replaceable(path)
     journal, partial = journal_of(path), partial_of(path)
-    with _locked(path, journal, resume) as entries, named_errors(partial):
+    with named_errors(partial), _locked(path, journal, resume) as entries:
         start = _begin(path, entries, json.loads(json.dumps(settings)))
-        output = _Output(path, start, requests, entries)
         marked = start.answers
         try:
+            output = _Output(path, start, requests, entries)
             with output.file:
                 for number, found in enumerate(answer(output.remaining, start.answers + 1), start.answers + 1):
                     output.add(found, write)

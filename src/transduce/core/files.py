@@ -155,7 +155,12 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     with _filled(folder, fill) as scratch:
         if folder.exists():
             folder.rename(earlier)
-        scratch.rename(folder)
+        try:
+            scratch.rename(folder)
+        except OSError:
+            if earlier.exists():
+                earlier.rename(folder)
+            raise
         _sync(folder.parent)
         shutil.rmtree(earlier, ignore_errors=True)
 
@@ -166,8 +171,10 @@ def current_folder(folder: Path) -> Path:
     This is ``folder`` itself, unless a kill left only the earlier folder under its other name. Changes nothing, so that
     it is safe beside a process that writes, and in a folder that is read-only.
     """
+    if folder.exists():
+        return folder
     earlier = _earlier(folder)
-    return earlier if not folder.exists() and earlier.exists() else folder
+    return earlier if earlier.exists() else folder
 
 
 def recover_folder(folder: Path) -> None:
@@ -263,8 +270,8 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """A context that adds ``path``, which is being written, to the errors of a full disk and to each OSError without a
-    path.
+    """A context that adds ``path``, which is being written, to the errors of a full disk, to those of a damaged one
+    that name no path, and to each OSError without a path.
 
     A copy that finds no space names its source. Libraries tell it in errors of their own (safetensors, tokenizers), or
     without its number (NumPy).
@@ -274,11 +281,11 @@ def named_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         number = error.errno if isinstance(error, OSError) else None
         if number is None:
-            number = next((each for each in FULL if os.strerror(each) in str(error)), None)
-        unnamed = isinstance(error, OSError) and error.filename is None
+            number = next((each for each in (*FULL, errno.EIO) if os.strerror(each) in str(error)), None)
+        unnamed = getattr(error, "filename", None) is None
         if number in FULL or (unnamed and number is not None):
             raise OSError(number, os.strerror(number), str(path)) from error
-        if unnamed:
+        if unnamed and isinstance(error, OSError):
             raise OSError(f"{path} could not be written: {error}") from error
         raise
 

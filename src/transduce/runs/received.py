@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
+from transduce.core.files import current_folder
 from transduce.runs.hub import Address, download, is_address
 from transduce.runs.packed import SUFFIX, check_folder, is_pack, unpack
+
+log = logging.getLogger("transduce")
 
 
 def received(run: str | Path) -> Path:
     """The directory of a run. ``run`` is a directory (``~`` is the home directory), the .zip file of a packed run, or
     "hf:owner/name".
 
-    A directory need not exist. Raises UserError for a packed run with names, links or sizes that a packed run does not
+    A directory need not exist. If the replacement of a packed run or of an export was interrupted, the earlier one is
+    read, with a warning. Raises UserError for a packed run with names, links or sizes that a packed run does not
     have, and if a run of the hub cannot be read.
     """
     if is_address(run):
         return download(Address.of(str(run)))
-    path = Path(run).expanduser()
+    path = current_folder(given := Path(run).expanduser())
+    if path != given:
+        log.warning("%s is missing; %s is read, the earlier one: a replacement was interrupted", given, path)
     if path.suffix == SUFFIX and path.is_file():
         return unpack(path)
     if is_pack(path):

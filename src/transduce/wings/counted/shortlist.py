@@ -13,13 +13,14 @@ from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, Search, lacking_for
 from transduce.core.types import EOS, PAD, SPECIALS, Hypothesis, Padded
+from transduce.models.weights import save_tensors
 from transduce.search.base import Filter, ends_freely, stream
 from transduce.search.beam import Beam
 from transduce.search.limits import Limited
@@ -35,7 +36,7 @@ class CandidateWords:
     always_A: Tensor
 
     def save(self, path: Path) -> None:
-        save_file({"best": self.best_SN.int().contiguous(), "always": self.always_A.int().contiguous()}, path)
+        save_tensors({"best": self.best_SN.int(), "always": self.always_A.int()}, path)
 
     @classmethod
     def load(cls, path: Path) -> CandidateWords:

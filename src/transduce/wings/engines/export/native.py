@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
+from transduce.models.weights import save_tensors
 from transduce.wings.engines.native.conversion.converting import convert
 from transduce.wings.engines.native.opening import WEIGHTS
 
@@ -17,5 +16,5 @@ def write_native(model: Any, settings: Mapping[str, Any], folder: Path, precisio
     arguments and the errors.
     """
     tensors, notes = convert(model, settings, precision)
-    save_file(tensors, folder / WEIGHTS)
+    save_tensors(tensors, folder / WEIGHTS)
     return notes
