@@ -216,3 +216,44 @@ def test_reserve_changes_buffers_alone_and_join_takes_the_largest_capacity() -> 
     joined = tree.join([after, tree.reserve(before, 3)])
     assert (joined.right[0].capacity, joined.right[0].reserved) == (5, True)
     assert not tree.join([after, before]).right[0].reserved
+
+
+@law
+@given(st.data())
+def test_any_order_of_fork_select_reorder_repeat_and_join(data: st.DataObject) -> None:
+    """A model in lists: the source of each hypothesis, and what each hypothesis has read."""
+
+    def made(hypotheses: list[tuple[int, int]], sources: list[int]) -> Node:
+        left = torch.tensor(hypotheses).reshape(-1, 2)
+        return Node(left, Shared((torch.tensor(sources), None)), len(sources))
+
+    hypotheses, sources, size = [(source, 10 * source) for source in range(3)], [0, 1, 2], 1
+    value = made(hypotheses, sources)
+    for _ in range(data.draw(st.integers(1, 8))):
+        what = data.draw(st.sampled_from(["fork", "select", "reorder", "repeat", "join"]))
+        count = len(sources)
+        if what == "fork":
+            other = tree.fork(value)
+            for leaf in tree.leaves(other):
+                leaf.fill_(-1)
+        elif what == "select":
+            kept = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=4))
+            rows = [row for source in kept for row in range(size * source, size * (source + 1))]
+            value = tree.select(value, torch.tensor(rows), torch.tensor(kept))
+            hypotheses, sources = [hypotheses[row] for row in rows], [sources[source] for source in kept]
+        elif what == "reorder":
+            drawn = data.draw(st.lists(st.integers(0, size - 1), min_size=count * size, max_size=count * size))
+            rows = [place // size * size + beam for place, beam in enumerate(drawn)]
+            value = tree.reorder(value, torch.tensor(rows))
+            hypotheses = [hypotheses[row] for row in rows]
+        elif what == "repeat" and size < 4:
+            value, size = tree.repeat(value, 2), 2 * size
+            hypotheses = [each for each in hypotheses for _ in range(2)]
+        elif what == "join" and count < 20:
+            arriving = [(7, number) for number in range(size)]
+            value = tree.join([value, made(arriving, [7])])
+            hypotheses, sources = hypotheses + arriving, [*sources, 7]
+        assert value.left.tolist() == [list(each) for each in hypotheses]
+        assert value.right.value[0].tolist() == sources
+        for row, (source, _) in enumerate(hypotheses):
+            assert sources[row // size] == source, "a hypothesis has the memory of another source"

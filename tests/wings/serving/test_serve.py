@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import threading
@@ -321,6 +322,19 @@ def test_a_path_on_the_server_is_never_read(client: TestClient, tmp_path: Path) 
         answer = client.post(route, json=body)
         assert answer.status_code == 400, route
         assert "reads files" in answer.json()["error"], route
+
+
+def test_a_full_disk_is_told_and_ends_nothing(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    upload: Any = {"files": {"file": ("mine.png", picture(3))}, "data": {"model": "pictures"}}
+
+    def full(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        answer = client.post("/predict", **upload)
+    assert (answer.status_code, answer.json()) == (507, {"error": "the disk of the server is full: try again later"})
+    assert client.post("/predict", **upload).status_code == 200
 
 
 def test_a_broken_upload_is_named_as_the_client_names_it(client: TestClient) -> None:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from transduce.answers.answer_values import json_text
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
+from transduce.core.files import FULL
 from transduce.core.registry import alternatives
 from transduce.wings.serving.catalogue import UnknownModelError, UnloadedError
 from transduce.wings.serving.visit import current
@@ -50,6 +51,9 @@ def problem(error: BaseException) -> tuple[int, str]:
         return 503, str(error)
     if isinstance(error, StoppedError):
         return 503, "the server stops: it takes no more requests"
+    if isinstance(error, OSError) and error.errno in FULL:
+        log.error("the disk is full: %s", error)
+        return 507, "the disk of the server is full: try again later"
     visit = current()
     number = secrets.token_hex(4) if visit is None else visit.id
     log.error("error %s", number, exc_info=error)
