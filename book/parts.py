@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from book import chapter
 
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TAGS = re.compile(r"\A:tags: \[(.*?)\]\n")
+TAGS = re.compile(r"\A:tags: \[(.*?)\]\n(?::\w+: .*\n)*")
 
 
 @dataclass(frozen=True)

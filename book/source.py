@@ -29,7 +29,7 @@ def source(name: str, *more: str) -> Source:
     further names of the same module. Raises ValueError if the package has no such name, or if the code is too long to
     be read beside a formula.
     """
-    parts = [_code(each) for each in (name, *more)]
+    parts = [f"# {'.'.join(each.split('.')[-2:])}\n{_code(each)}" if more else _code(each) for each in (name, *more)]
     lines = sum(part.count("\n") + 1 for part in parts)
     if lines > MOST_LINES:
         raise ValueError(f"{name} has {lines} lines, and the book shows at most {MOST_LINES}: name a smaller part")

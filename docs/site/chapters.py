@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import shutil
 from pathlib import Path
 
 QUIET = "get_config().Application.log_level = 40\n"
@@ -26,3 +28,18 @@ def prepare(root: Path) -> None:
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(QUIET, encoding="utf-8")
     logging.getLogger("traitlets").setLevel(logging.WARNING)
+
+
+def cache(root: Path) -> Path:
+    """The folder of the results of chapters. Its name changes with the code of the package and of the book, so a
+    chapter runs again if it or this code has changed. Older folders are removed.
+    """
+    read = hashlib.sha256()
+    for folder, pattern in (("src", "*.py"), ("book", "*.py"), ("book", "*.json")):
+        for path in sorted((root / folder).rglob(pattern)):
+            read.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    kept = root / "build" / "book-cache" / read.hexdigest()[:12]
+    for other in kept.parent.glob("*"):
+        if other != kept:
+            shutil.rmtree(other) if other.is_dir() else other.unlink()
+    return kept

@@ -31,9 +31,9 @@ smartquotes = False  # they make a dash of the two hyphens of an option
 highlight_language = "none"  # blocks without a language are commands
 
 chapters.prepare(ROOT)
-# A chapter runs again only if it has changed. An error, or anything on standard error, fails the build.
+# An error, or anything on standard error, fails the build.
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(ROOT / "build" / "book-cache")
+nb_execution_cache_path = str(chapters.cache(ROOT))
 nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_output_stderr = "error"
