@@ -22,6 +22,7 @@
 #include "edits_model.cpp"
 #include "options.cpp"
 #include "search.cpp"
+#include "sampling.cpp"
 #include "joint_ngram_model.cpp"
 #include "mixtures.cpp"
 #include "labels_model.cpp"

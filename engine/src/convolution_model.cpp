@@ -86,8 +86,8 @@ class ConvolutionState : public State {
 
 class ConvolutionDecoder : public Decoder {
   public:
-    ConvolutionDecoder(Parts& parts, const Json& notes, const Encoded& encoded) : stack_(read_convolutions(parts, "decoder", notes, true)) {
-        if (encoded.width != stack_.embedding.width)
+    ConvolutionDecoder(Parts& parts, const Json& notes, const Encoded& encoded) : stack_(read_convolutions(parts, "decoder", notes, encoded.width > 0)) {
+        if (encoded.width && encoded.width != stack_.embedding.width)
             throw Refusal("the encoder's states have " + std::to_string(encoded.width) + " numbers: " + std::to_string(stack_.embedding.width) + " were expected");
         readout_ = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
     }

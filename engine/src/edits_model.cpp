@@ -69,6 +69,7 @@ class EditState : public State {
 class EditWriter : public Decoder {
   public:
     EditWriter(Parts& parts, const Json& notes, const Encoded& encoded) : cells_(parts, notes, encoded, false), copies_(parts.whole_numbers("copies")) {
+        if (!encoded.width) throw Refusal("a decoder by edits needs a source");
         read_ = parts.matrix("read", ANY, encoded.width);
         remember_ = parts.matrix("remember", read_->outputs, cells_.width());
         actions_ = parts.matrix("readout", vocabulary() + 2, read_->outputs);

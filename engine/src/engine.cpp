@@ -62,6 +62,27 @@ struct Kept {
     std::string texts;
     std::vector<double> token_log_probs, log_prob, score;
 
+    // Adds an output; its text is that of `written`.
+    void add(const Tokenizer& target, const Hypothesis& output, const Row& written, int64_t limit) {
+        texts += target.decode(written);
+        text_ends.push_back(static_cast<int64_t>(texts.size()));
+        tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
+        token_log_probs.insert(token_log_probs.end(), output.log_probs.begin(), output.log_probs.end());
+        token_ends.push_back(static_cast<int64_t>(tokens.size()));
+        log_prob.push_back(output.log_prob);
+        score.push_back(output.score);
+        const bool at_limit = limit && static_cast<int64_t>(output.tokens.size()) >= limit && output.log_probs.back() <= LIKELY;
+        cut.push_back(at_limit ? limit : 0);
+    }
+
+    // The outputs since the last call are those of a source with these numbers of tokens.
+    void end_source(int64_t all, int64_t read, int64_t strange) {
+        source_tokens.push_back(all);
+        read_tokens.push_back(read);
+        unknown.push_back(strange);
+        output_ends.push_back(static_cast<int64_t>(text_ends.size()));
+    }
+
     void publish() {
         answers = {static_cast<int64_t>(output_ends.size()), static_cast<int64_t>(text_ends.size()), output_ends.data(), text_ends.data(),
                    token_ends.data(), tokens.data(), texts.c_str(), token_log_probs.data(), log_prob.data(), score.data(),
@@ -107,24 +128,24 @@ struct Asked {
     Options options;
     int64_t batch;
 
-    void cut_rows(Kept& kept) {
-        const size_t limit = static_cast<size_t>(engine.max_source_length);
+    // Cuts each row that is too long. Returns the lengths before.
+    std::vector<int64_t> cut_rows() {
+        const int64_t most = engine.model->most_positions(), vocabulary = engine.model->source_vocabulary();
+        std::vector<int64_t> lengths;
         for (size_t b = 0; b < rows.size(); ++b) {
             Row& row = rows[b];
-            kept.source_tokens.push_back(static_cast<int64_t>(row.size()));
-            if (row.size() > limit) {
-                row.resize(limit);
+            lengths.push_back(static_cast<int64_t>(row.size()));
+            if (lengths.back() > engine.max_source_length) {
+                row.resize(static_cast<size_t>(engine.max_source_length));
                 row.back() = EOS;
             }
-            kept.read_tokens.push_back(static_cast<int64_t>(row.size()));
-            kept.unknown.push_back(std::count(row.begin(), row.end(), UNK));
             const std::string input = "input " + std::to_string(b + 1) + ": ";
-            const int64_t most = engine.model->most_positions(), vocabulary = engine.model->source_vocabulary();
             if (static_cast<int64_t>(row.size()) > most)
                 throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " + std::to_string(most));
             for (int64_t id : row)
                 if (id < 0 || id >= vocabulary) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(vocabulary));
         }
+        return lengths;
     }
 
     // Sources of similar length share a batch: those of `places`, the longest first. Each has its place in `wanted`, or is
@@ -154,23 +175,13 @@ struct Asked {
         std::unique_ptr<Kept> kept(new Kept());
         if (batch < 0) throw Refusal("batch = " + std::to_string(batch) + ": 1 or more was expected");
         batch = batch ? batch : BATCH;
-        cut_rows(*kept);
+        const std::vector<int64_t> lengths = cut_rows();
         const Found found = find();
         for (size_t b = 0; b < found.size(); ++b) {
             if (found[b].empty()) throw Refusal("input " + std::to_string(b + 1) + ": the model's numbers are not finite, so it has no output");
-            const int64_t limit = targets.empty() && !empty[b] ? options.longest(static_cast<int64_t>(rows[b].size())) : 0;
-            for (const Hypothesis& each : found[b]) {
-                kept->texts += engine.target.decode(each.tokens);
-                kept->text_ends.push_back(static_cast<int64_t>(kept->texts.size()));
-                kept->tokens.insert(kept->tokens.end(), each.tokens.begin(), each.tokens.end());
-                kept->token_log_probs.insert(kept->token_log_probs.end(), each.log_probs.begin(), each.log_probs.end());
-                kept->token_ends.push_back(static_cast<int64_t>(kept->tokens.size()));
-                kept->log_prob.push_back(each.log_prob);
-                kept->score.push_back(each.score);
-                const bool cut = limit && static_cast<int64_t>(each.tokens.size()) >= limit && each.log_probs.back() <= LIKELY;
-                kept->cut.push_back(cut ? limit : 0);
-            }
-            kept->output_ends.push_back(static_cast<int64_t>(kept->text_ends.size()));
+            const int64_t read = static_cast<int64_t>(rows[b].size()), limit = targets.empty() && !empty[b] ? options.longest(read) : 0;
+            for (const Hypothesis& each : found[b]) kept->add(engine.target, each, each.tokens, limit);
+            kept->end_source(lengths[b], read, std::count(rows[b].begin(), rows[b].end(), UNK));
         }
         kept->publish();
         return &kept.release()->answers;
@@ -233,6 +244,39 @@ const TransduceAnswers* transduce_engine_score_ids(
         std::vector<Row> rows = rows_of_ids(ids, ends, count), targets = rows_of_ids(target_ids, target_ends, count);
         Asked asked = {*engine, std::move(rows), std::vector<bool>(count), std::move(targets), engine->options, options.batch};
         return asked.answer();
+    });
+}
+
+const TransduceAnswers* transduce_engine_encode(
+    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, char* message, uint64_t room) {
+    return told(message, room, [=]() -> const TransduceAnswers* {
+        std::unique_ptr<Kept> kept(new Kept());
+        for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
+            const Row ids = engine->target.encode(std::string(texts + first, texts + std::max(first, ends[b])));
+            kept->add(engine->target, {ids, std::vector<double>(ids.size()), 0, 0}, ids, 0);
+            kept->end_source(1, 1, std::count(ids.begin(), ids.end(), UNK));
+        }
+        kept->publish();
+        return &kept.release()->answers;
+    });
+}
+
+const TransduceAnswers* transduce_engine_generate_ids(
+    const TransduceEngine* engine, const int64_t* ids, int64_t count, TransduceSampling how, char* message, uint64_t room) {
+    return told(message, room, [=]() -> const TransduceAnswers* {
+        const Row prompt(ids, ids + std::max<int64_t>(0, count));
+        for (int64_t id : prompt)
+            if (id <= EOS || id >= engine->model->target_vocabulary()) throw Refusal("id " + std::to_string(id) + " cannot stand in a prompt");
+        const Options options = Options::of_samples(how.samples, how.length, how.temperature, how.top_k, how.top_p, how.seed);
+        std::unique_ptr<Kept> kept(new Kept());
+        for (const Hypothesis& each : engine->model->generate(prompt, options)) {
+            Row written = prompt;
+            written.insert(written.end(), each.tokens.begin(), each.tokens.end());
+            kept->add(engine->target, each, written, 0);
+        }
+        kept->end_source(1, 1, std::count(prompt.begin(), prompt.end(), UNK));
+        kept->publish();
+        return &kept.release()->answers;
     });
 }
 

@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 1
+#define TRANSDUCE_ENGINE_VERSION 2
 
 typedef struct TransduceEngine TransduceEngine;
 
@@ -24,6 +24,13 @@ typedef struct TransduceEngine TransduceEngine;
 typedef struct {
     int64_t beam, nbest, batch;
 } TransduceOptions;
+
+/* How a language model draws: tokens from the `top_k` most probable ones, and from the most probable ones that have the
+ * probability `top_p` together; 0 stands for all. */
+typedef struct {
+    int64_t samples, length, top_k, seed;
+    double temperature, top_p;
+} TransduceSampling;
 
 /* Answers to `sources` sources, each with at least one output, best first; the free function takes them back. Source b has the
  * outputs output_ends[b - 1] to output_ends[b] - 1 (0 stands before the first). Output i has the text from text_ends[i - 1]
@@ -63,6 +70,16 @@ TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer_ids(
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(
     const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, const int64_t* target_ids,
     const int64_t* target_ends, int64_t count, TransduceOptions options, char* message, uint64_t room);
+
+/* The ids of outputs in UTF-8, EOS at their ends; their log-probabilities are 0. Needs a target tokenizer of the engine's
+ * own. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_encode(
+    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, char* message, uint64_t room);
+
+/* Samples of a language model that go on with a prompt, `count` ids without EOS: the outputs of one source, whose ids follow
+ * the prompt, and whose texts begin with it. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_generate_ids(
+    const TransduceEngine* engine, const int64_t* ids, int64_t count, TransduceSampling how, char* message, uint64_t room);
 
 TRANSDUCE_EXPORT void transduce_engine_free(const TransduceAnswers* answers);
 

@@ -47,8 +47,25 @@ class EncoderDecoder : public Autoregressive {
     std::unique_ptr<Decoder> decoder_;
 };
 
-static const std::vector<std::string> AUTOREGRESSIVE_NAMES = {"encoder-decoder", "ensemble", "fusion", "joint-ngram", "seeds", "with-counts"};
-static const ReaderOf<Autoregressive> AUTOREGRESSIVE[] = {made<EncoderDecoder, Autoregressive>, read_ensemble, read_fusion, read_joint_ngram, read_ensemble, read_with_counts};
+// A decoder without a source: each source is EOS alone.
+class LanguageModel : public Autoregressive {
+  public:
+    LanguageModel(Parts& parts, const Json& notes) : decoder_(read_decoder(parts, notes, NO_SOURCE)) {}
+    int64_t source_vocabulary() const override { return UNK + 1; }
+    int64_t target_vocabulary() const override { return decoder_->vocabulary(); }
+    int64_t width() const override { return decoder_->width(); }
+    void read_out(const float* features, int64_t rows, float* logits) const override { decoder_->read_out(features, rows, logits); }
+    std::unique_ptr<State> start(const Batch& batch, int64_t hypotheses) const override {
+        return decoder_->start({std::vector<int64_t>(batch.sources()), 0, 0, {}, {}, {}, {}}, hypotheses);
+    }
+    std::vector<Hypothesis> generate(const std::vector<int64_t>& prompt, const Options& options) const override { return go_on(*this, prompt, options); }
+
+  private:
+    std::unique_ptr<Decoder> decoder_;
+};
+
+static const std::vector<std::string> AUTOREGRESSIVE_NAMES = {"encoder-decoder", "ensemble", "fusion", "joint-ngram", "language-model", "seeds", "with-counts"};
+static const ReaderOf<Autoregressive> AUTOREGRESSIVE[] = {made<EncoderDecoder, Autoregressive>, read_ensemble, read_fusion, read_joint_ngram, made<LanguageModel, Autoregressive>, read_ensemble, read_with_counts};
 
 std::unique_ptr<Autoregressive> read_autoregressive(Parts& parts, const Json& notes) {
     return AUTOREGRESSIVE[notes.choice("model", AUTOREGRESSIVE_NAMES)](parts, notes);

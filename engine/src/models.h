@@ -36,6 +36,10 @@ class Model {
     // The log-probabilities of given outputs, rows of ids that end with EOS: one output for each source. Throws Refusal for
     // ids that no output has.
     virtual Found score(const Batch& batch, const Targets& targets) const = 0;
+
+    // Samples that go on with a prompt, each of at most `options.max_length` tokens: what follows the prompt
+    // (wings/language/generation_search.py). Throws Refusal unless this is a language model.
+    virtual std::vector<Hypothesis> generate(const std::vector<int64_t>& prompt, const Options& options) const;
 };
 
 // A model that writes token by token.
@@ -48,7 +52,7 @@ class Autoregressive : public Model {
     virtual int64_t width() const = 0;
     virtual void read_out(const float* features, int64_t rows, float* logits) const = 0;
 
-    std::vector<Options::Kind> searches() const override { return {Options::GREEDY, Options::BEAM}; }
+    std::vector<Options::Kind> searches() const override { return {Options::GREEDY, Options::BEAM, Options::SAMPLING}; }
     Found search(const Batch& batch, const Options& options) const override;
     Found score(const Batch& batch, const Targets& targets) const override;
 };

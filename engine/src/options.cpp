@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parts.h"
 #include "refusal.h"
 
 namespace transduce {
@@ -12,7 +13,7 @@ namespace transduce {
 const double ROUNDED_TOKENS = 1e-9;  // because 1.4 * 45 gives 62.99999999999999
 const int64_t LARGEST_SIZE = 1000;   // of a beam
 const int64_t LONGEST = 100000;      // tokens of an output
-static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam"};  // as in Options::Kind
+static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam", "sampling"};  // as in Options::Kind
 
 double Ranking::operator()(double log_prob, int64_t length, int64_t source_length) const {
     const double y = static_cast<double>(length), expected = ratio * static_cast<double>(source_length);
@@ -68,18 +69,51 @@ static Ranking read_ranking(const Json& search) {
     return {static_cast<Ranking::Kind>(ranking.choice("type", kinds)), optional(ranking, "alpha", 0.6, 10), optional(ranking, "reward", 1, 1e9), optional(ranking, "length_ratio", 1, 1e9)};
 }
 
+static const double MOST_SEED = 9007199254740992;  // 2^53
+
+static void read_sampling(const Json& search, Options& options) {
+    options.temperature = search.real_in("temperature", 1e-300, 1e300);
+    options.seed = search.number_in("seed", -static_cast<int64_t>(MOST_SEED), static_cast<int64_t>(MOST_SEED));
+    for (const Json& each : search.at("truncations").items) {
+        const auto kind = static_cast<Truncation::Kind>(each.choice("type", {"top-k", "nucleus", "epsilon"}));
+        const double amount = kind == Truncation::TOP_K ? static_cast<double>(each.number_in("k", 1, LARGEST_NUMBER)) : each.real_in(kind == Truncation::NUCLEUS ? "p" : "epsilon", 0, 1);
+        options.truncations.push_back({kind, amount});
+    }
+}
+
+Options Options::of_samples(int64_t samples, int64_t length, double temperature, int64_t top_k, double top_p, int64_t seed) {
+    Options found;
+    found.kind = SAMPLING;
+    found.size = found.nbest = samples;
+    found.max_length = length;
+    found.temperature = temperature;
+    found.seed = seed;
+    if (samples < 1 || samples > LARGEST_SIZE) throw Refusal("samples = " + std::to_string(samples) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
+    if (length < 1 || length > LONGEST) throw Refusal("length = " + std::to_string(length) + ": 1 to " + std::to_string(LONGEST) + " was expected");
+    if (!(temperature > 0 && temperature < 1e300)) throw Refusal("temperature = " + std::to_string(temperature) + ": a number above 0 was expected");
+    if (top_k < 0) throw Refusal("top_k = " + std::to_string(top_k) + ": 1 or more was expected, or 0 for all tokens");
+    if (!(top_p >= 0 && top_p <= 1)) throw Refusal("top_p = " + std::to_string(top_p) + ": a probability was expected, or 0 for all tokens");
+    if (top_k) found.truncations.push_back({Truncation::TOP_K, static_cast<double>(top_k)});
+    if (top_p > 0) found.truncations.push_back({Truncation::NUCLEUS, top_p});
+    return found;
+}
+
 Options Options::read(const Json& search) {
     Options found;
     found.kind = static_cast<Kind>(search.choice("type", KINDS));
     found.unknown = search.find("unknown") != nullptr && search.truth_of("unknown");
-    if (found.kind == GREEDY || found.kind == BEAM) {
+    if (found.kind == GREEDY || found.kind == BEAM || found.kind == SAMPLING) {
         found.max_length = search.number_in("max_length", 1, LONGEST);
         if (search.find("filters") != nullptr) found.limit = read_limit(search.at("filters"));
     }
     if (found.kind == BEAM) found.ranking = read_ranking(search);
     if (found.kind == PREFIX_BEAM) found.bonus = search.real_in("bonus", -1e6, 1e6);
-    if (found.kind == BEAM || found.kind == PREFIX_BEAM) found.size = search.number_in("size", 1, LARGEST_SIZE);
-    if (found.sized() || found.kind == LABELS || found.kind == VITERBI) found.nbest = search.number_in("nbest", 1, found.sized() ? found.size : LARGEST_SIZE);
+    if (found.kind == SAMPLING) read_sampling(search, found);
+    if (found.sized()) found.size = search.number_in("size", 1, LARGEST_SIZE);
+    if (found.kind == SAMPLING && (search.find("nbest") == nullptr || search.at("nbest").kind == Json::NOTHING))
+        found.nbest = found.size;
+    else if (found.sized() || found.kind == LABELS || found.kind == VITERBI)
+        found.nbest = search.number_in("nbest", 1, found.sized() ? found.size : LARGEST_SIZE);
     return found;
 }
 
@@ -92,7 +126,8 @@ Options Options::resized(int64_t beam, int64_t outputs) const {
         found.size = 5;
         found.ranking.kind = Ranking::AVERAGE;
     }
-    found.nbest = outputs ? outputs : found.sized() ? std::min(found.nbest, beam) : found.nbest;
+    const bool every = kind == SAMPLING && nbest == size;  // then a larger size gives more outputs
+    found.nbest = outputs ? outputs : every ? beam : found.sized() ? std::min(found.nbest, beam) : found.nbest;
     found.size = beam ? beam : found.sized() ? std::max(found.size, found.nbest) : 1;
     if (found.size < 1 || found.size > LARGEST_SIZE) throw Refusal("beam = " + std::to_string(found.size) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
     if (found.kind == POSTERIOR || found.kind == BEST_PATH) {

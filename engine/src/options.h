@@ -27,22 +27,34 @@ struct LengthLimit {
     int64_t least(int64_t source_length) const;
 };
 
+// How a distribution loses its improbable tail before a token is drawn (search/truncation.py).
+struct Truncation {
+    enum Kind { TOP_K, NUCLEUS, EPSILON } kind;
+    double amount;
+};
+
 struct Options {
-    enum Kind { GREEDY, BEAM, LABELS, VITERBI, POSTERIOR, BEST_PATH, PREFIX_BEAM } kind = GREEDY;
+    enum Kind { GREEDY, BEAM, LABELS, VITERBI, POSTERIOR, BEST_PATH, PREFIX_BEAM, SAMPLING } kind = GREEDY;
     int64_t size = 1, nbest = 1, max_length = 0;  // `max_length` is 0 if the search has no limit
     bool unknown = false;                         // whether outputs may have UNK
     double bonus = 0;                             // of a prefix beam, for each token
     Ranking ranking;
     LengthLimit limit;
+    double temperature = 1;
+    std::vector<Truncation> truncations;
+    int64_t seed = 1;
 
     // From a run's table `search`, which has all defaults. Throws Refusal for another search.
     static Options read(const Json& search);
 
+    // Samples of a text that goes on. Throws Refusal for a number that is not allowed.
+    static Options of_samples(int64_t samples, int64_t length, double temperature, int64_t top_k, double top_p, int64_t seed);
+
     // With another size or number of outputs; 0 keeps them. Throws Refusal for a beam that is too small or too large.
     Options resized(int64_t beam, int64_t outputs) const;
 
-    // True for a search with a beam.
-    bool sized() const { return kind == BEAM || kind == PREFIX_BEAM; }
+    // True for a search with a beam or several samples.
+    bool sized() const { return kind == BEAM || kind == PREFIX_BEAM || kind == SAMPLING; }
 
     // The greatest number of tokens of an output for this source.
     int64_t longest(int64_t source_length) const;

@@ -23,6 +23,7 @@ const int ANY_POSITION = INT32_MAX;      // of an embedding without positions
 struct Encoded {
     int64_t width, summary, vocabulary;
 };
+const Encoded NO_SOURCE = {0, 0, 0};  // of a language model
 
 // Makes the parts from the tensors of a file, and keeps them: keep the object as long as the structures.
 class Parts {

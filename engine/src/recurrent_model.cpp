@@ -106,6 +106,7 @@ class RecurrentWriter : public Decoder {
         if (bridge_ == 0) project_ = parts.matrix("bridge", cells_, encoded.summary);
         if (bridge_ == 1 && encoded.summary != cells_)
             throw Refusal("the encoder's summary has " + std::to_string(encoded.summary) + " numbers: " + std::to_string(cells_) + " were expected");
+        if (wiring != PLAIN && !encoded.width) throw Refusal("wiring = '" + WIRINGS[wiring] + "': attention needs a source");
         if (fed && wiring != LUONG) throw Refusal("fed = 1: only luong feeds its features");
         const int64_t lowest = wiring == BAHDANAU ? encoded.width : feed_, gates = gates_of(kind) * W;
         const int64_t joined = wiring == PLAIN ? 0 : wiring == BAHDANAU ? W + encoded.width + embedding.width : encoded.width + W;

@@ -255,8 +255,11 @@ Found search_by_beam(Rows& rows, const Options& options) {
 
 }  // namespace
 
+static Found sample(Rows& rows, const Batch& batch, const Options& options);  // sampling.cpp
+
 Found Autoregressive::search(const Batch& batch, const Options& options) const {
     Rows rows(*this, batch, options);
+    if (options.kind == Options::SAMPLING) return sample(rows, batch, options);
     return options.kind == Options::GREEDY ? search_greedily(rows, options) : search_by_beam(rows, options);
 }
 

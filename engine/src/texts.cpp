@@ -14,11 +14,11 @@ static const std::string MARKED = "\xE2\x96\x81";
 static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>"};
 
 Tokenizer::Tokenizer(const Json& described) {
-    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "library"}));
+    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library"}));
     form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
     lowercase_ = described.truth_of("lowercase");
     size_ = described.number_in("size", static_cast<int64_t>(SPECIALS.size()), 1 << 24);
-    if (unit_ == LIBRARY) return;
+    if (unit_ == LIBRARY || unit_ == NOTHING) return;
     if (unit_ == LABELS) {
         const Json& columns = described.table("record").at("labels");
         entries_ = SPECIALS;
@@ -88,6 +88,7 @@ void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
 }
 
 std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
+    if (unit_ == NOTHING) throw Refusal("this is a language model, which has no sources: score texts, or generate them");
     if (unit_ == LABELS) throw Refusal("its source tokenizer reads labels, and text was expected");
     if (unit_ == LIBRARY) throw Refusal("its source tokenizer needs the library tokenizers: pip install tokenizers");
     Text text = normal_form(decode_utf8(given.data(), given.size()), form_);

@@ -23,7 +23,7 @@ class Tokenizer {
     std::string decode(const std::vector<int64_t>& ids) const;
 
   private:
-    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, LIBRARY } unit_;
+    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, NOTHING, LIBRARY } unit_;
     Form form_ = AS_IT_IS;
     bool lowercase_ = false;
     int64_t size_ = 0;

@@ -163,15 +163,16 @@ class TransformerState : public State {
 class TransformerDecoder : public Decoder {
   public:
     TransformerDecoder(Parts& parts, const Json& notes, const Encoded& encoded)
-        : stack_(read_stack(parts, "decoder", notes, true)),
-          read_(parts.matrix("memory", static_cast<int64_t>(stack_.count) * 2 * stack_.embedding.width, encoded.width)) {
+        : stack_(read_stack(parts, "decoder", notes, encoded.width > 0)) {
+        if (encoded.width) read_ = parts.matrix("memory", static_cast<int64_t>(stack_.count) * 2 * stack_.embedding.width, encoded.width);
         readout_ = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
     }
     int64_t vocabulary() const override { return stack_.embedding.vocabulary; }
     int64_t most_positions() const override { return stack_.embedding.most_positions; }
 
     std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const override {
-        std::vector<float> read = of_real(*read_, memory.states.data(), memory.lengths, memory.longest);
+        std::vector<float> read;
+        if (read_ != nullptr) read = of_real(*read_, memory.states.data(), memory.lengths, memory.longest);
         if (!memory.values.empty()) {  // an encoder whose values are not its keys
             const std::vector<float> other = of_real(*read_, memory.values.data(), memory.lengths, memory.longest);
             const size_t W = stack_.embedding.width;
@@ -182,7 +183,7 @@ class TransformerDecoder : public Decoder {
 
   private:
     TransformerStack stack_;
-    const Matrix* read_;
+    const Matrix* read_ = nullptr;  // null without a source
 };
 
 }  // namespace transduce

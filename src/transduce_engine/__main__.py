@@ -23,6 +23,13 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--batch-size", type=int, default=8, help="lines that are searched together [default: 8]")
     found.add_argument("--threads", type=int, default=1, help="threads that share large products [default: 1]")
     found.add_argument("--format", choices=FORMATS, default="text", help="tsv: source, score, text [default: text]")
+    found.add_argument("--generate", action="store_true", help="go on with each line, by a language model")
+    found.add_argument("--samples", type=int, default=1, help="of --generate: texts for each line [default: 1]")
+    found.add_argument("--length", type=int, default=100, help="of --generate: most tokens [default: 100]")
+    found.add_argument("--temperature", type=float, default=1.0, help="of --generate [default: 1]")
+    found.add_argument("--top-k", type=int, default=0, help="of --generate: only the most probable [default: all]")
+    found.add_argument("--top-p", type=float, default=0.0, help="of --generate: their probability [default: all]")
+    found.add_argument("--seed", type=int, default=1, help="of --generate [default: 1]")
     found.add_argument("--card", action="store_true", help="print what the file says about its model, and end")
     return found
 
@@ -48,9 +55,7 @@ def answer_lines(engine: Engine, options: argparse.Namespace) -> int:
     size = 1 if sys.stdin.isatty() else options.batch_size * WINDOW
     number = 0
     while some := list(islice(lines, size)):
-        for line, answer in zip(
-            some, engine.answer(some, options.beam, options.nbest, options.batch_size), strict=True
-        ):
+        for line, answer in zip(some, answered(engine, some, options), strict=True):
             number += 1
             for message in answer.warnings(number):
                 print(f"transduce-engine: {message}", file=sys.stderr)
@@ -58,6 +63,17 @@ def answer_lines(engine: Engine, options: argparse.Namespace) -> int:
                 print(text)
         sys.stdout.flush()
     return 0
+
+
+def answered(engine: Engine, lines: list[str], options: argparse.Namespace) -> list[Answer]:
+    """An answer to each line. A language model scores it, or goes on with it."""
+    if options.generate:
+        names = ("samples", "length", "temperature", "top_k", "top_p", "seed")
+        how = {name: getattr(options, name) for name in names}
+        return [Answer(tuple(engine.generate(line, **how)), 1, 1, 0) for line in lines]
+    if engine.generates:
+        return engine.score(lines, options.batch_size)
+    return engine.answer(lines, options.beam, options.nbest, options.batch_size)
 
 
 def read_lines() -> Iterator[str]:

@@ -9,12 +9,12 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_char, c_uint64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
 
-from transduce_engine.library import EngineError, Options, library, told
+from transduce_engine.library import EngineError, Options, Sampling, library, told
 
 EOS = 2
 HIDDEN = (0, 1, EOS)  # padding, the beginning and the end are no text
@@ -86,10 +86,13 @@ class Engine:
         if wrong:
             raise EngineError(wrong)
         weakref.finalize(self, self._functions.transduce_engine_close, self._engine)
-        self.reads_text = self.description("source")["unit"] != "library"
-        self._encode = None if self.reads_text else _subwords(self.description("source"))
-        target = self.description("target")
-        self._decode = _decoder(target) if target["unit"] == "library" else None
+        source, target = self.description("source"), self.description("target")
+        self.reads_text = source["unit"] != "library"
+        self.generates = source["unit"] == "nothing"
+        self._encode = None if self.reads_text else _subwords(source)
+        subwords = target["unit"] == "library"
+        self._encode_target = _subwords(target) if subwords else None
+        self._decode = _decoder(target) if subwords else None
 
     def note(self, name: str) -> str:
         """A text of the file, such as "card" or "settings"; empty if it has none of this name."""
@@ -125,14 +128,7 @@ class Engine:
         texts = list(sources)
         if self._encode is not None:
             return self._answer_subwords(texts, beam, nbest, batch)
-        try:
-            encoded = [text.encode() for text in texts]
-        except UnicodeEncodeError as error:
-            number = next(n for n, text in enumerate(texts, 1) if not _is_whole(text))
-            raise EngineError(
-                f"input {number}: half of a surrogate pair; write both halves, or leave it out"
-            ) from error
-        return self._found("answer", *_joined(encoded), len(texts), Options(beam, nbest, batch))
+        return self._found("answer", *_joined(_utf8(texts)), len(texts), Options(beam, nbest, batch))
 
     def answer_ids(self, rows: Sequence[Ids], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
         """The same for rows of ids, which end with the end (2)."""
@@ -143,6 +139,48 @@ class Engine:
         if len(rows) != len(targets):
             raise EngineError(f"{len(targets)} outputs for {len(rows)} sources: one for each was expected")
         return self._found("score_ids", *_rows(rows), *_rows(targets), len(rows), Options(0, 0, batch))
+
+    def score(self, texts: Iterable[str], batch: int = 0) -> list[Answer]:
+        """The texts with a language model's log-probabilities of their tokens, each text alone. Raises EngineError for
+        a model with sources.
+        """
+        if not self.generates:
+            raise EngineError(
+                "this model has sources: score_ids scores given outputs, and a language model scores texts"
+            )
+        targets = self._target_ids(list(texts))
+        return self.score_ids([[EOS]] * len(targets), targets, batch)
+
+    def generate(
+        self,
+        prompt: str = "",
+        samples: int = 1,
+        length: int = 100,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 0.0,
+        seed: int = 1,
+    ) -> list[Output]:
+        """Samples of a language model: texts of one line that go on with the prompt, in the order in which they are
+        drawn, of at most ``length`` more tokens each. ``ids`` and log-probabilities are of what follows the prompt.
+
+        Each token is drawn from the distribution with logits divided by ``temperature``, of the ``top_k`` most probable
+        tokens, and of the most probable ones that have the probability ``top_p`` together; 0 stands for all. The same
+        ``seed`` gives the same samples. Raises EngineError for a model with sources, and for a number that is not
+        allowed.
+        """
+        (row,) = self._target_ids([prompt])
+        ids = array("q", row[:-1])
+        how = Sampling(samples, length, top_k, seed, temperature, top_p)
+        (answer,) = self._found("generate_ids", _address(ids), len(ids), how)
+        if self._decode is None:
+            return list(answer.outputs)
+        return [replace(each, text=self._decode([*ids, *each.ids])) for each in answer.outputs]
+
+    def _target_ids(self, texts: list[str]) -> list[Ids]:
+        if self._encode_target is not None:
+            return [self._encode_target(text) for text in texts]
+        return [answer.best.ids for answer in self._found("encode", *_joined(_utf8(texts)), len(texts))]
 
     def _answer_subwords(self, texts: list[str], beam: int, nbest: int, batch: int) -> list[Answer]:
         assert self._encode is not None
@@ -230,6 +268,14 @@ def _address(memory: Any) -> Any:
     with memoryview(memory) as view:
         size = view.nbytes
     return (c_char * size).from_buffer(memory) if size else None
+
+
+def _utf8(texts: Sequence[str]) -> list[bytes]:
+    try:
+        return [text.encode() for text in texts]
+    except UnicodeEncodeError as error:
+        number = next(n for n, text in enumerate(texts, 1) if not _is_whole(text))
+        raise EngineError(f"input {number}: half of a surrogate pair; write both halves, or leave it out") from error
 
 
 def _is_whole(text: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 1  # of the interface; engine.h has the same number
+VERSION = 2  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -28,6 +28,14 @@ class MissingLibraryError(RuntimeError):
 
 class Options(Structure):
     _fields_ = (("beam", c_int64), ("nbest", c_int64), ("batch", c_int64))
+
+
+class Sampling(Structure):
+    _fields_ = (
+        *((name, c_int64) for name in ("samples", "length", "top_k", "seed")),
+        ("temperature", c_double),
+        ("top_p", c_double),
+    )
 
 
 class Answers(Structure):
@@ -83,6 +91,8 @@ def open_library(path: Path) -> Any:
         "answer": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
         "answer_ids": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
         "score_ids": (POINTER(Answers), [c_void_p, *rows, *rows, c_int64, Options, *message]),
+        "encode": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
+        "generate_ids": (POINTER(Answers), [c_void_p, c_void_p, c_int64, Sampling, *message]),
         "free": (None, [POINTER(Answers)]),
     }
     for name, (result, arguments) in signatures.items():

@@ -103,6 +103,16 @@ SEARCHES: dict[str, config.Table] = {
         "max_length": 8,
         "ranking": {"type": "brevity", "length_ratio": 0.8},
     },
+    "samples": {"type": "sampling", "size": 3, "max_length": 9, "temperature": 0.7, "seed": 12345678901},
+    "samples, cut, long": {
+        "type": "sampling",
+        "size": 4,
+        "nbest": 2,
+        "max_length": 7,
+        "truncations": [{"type": "top-k", "k": 4}, {"type": "nucleus", "p": 0.9}, {"type": "epsilon", "epsilon": 0.01}],
+        "filters": [{"type": "length", "minimum": 3}],
+        "seed": -7,
+    },
     "beam 12, reward": {"type": "beam", "size": 12, "nbest": 3, "max_length": 5, "ranking": "bounded-reward"},
 }
 
@@ -268,7 +278,7 @@ def test_a_text_beyond_learned_positions_is_told_by_its_number() -> None:
     [
         ({"type": "instant"}, r"type"),
         (
-            {"type": "ensemble", "models": [{"type": "language-model"}]},
+            {"type": "ensemble", "models": [{"type": "ctc"}]},
             r"models\[0\]\.type",
         ),
         ({"type": "joint-ctc"}, r"type"),
@@ -290,7 +300,10 @@ def test_models_that_the_engine_does_not_have_are_refused_with_the_setting(table
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        ({"type": "sampling"}, r"^search\.type = 'sampling': the engine in one file has greedy and beam for the model"),
+        (
+            {"type": "exact"},
+            r"^search\.type = 'exact': the engine in one file has greedy and beam and sampling for the",
+        ),
         (
             {"type": "greedy", "filters": [{"type": "no-repeat"}]},
             r"^search\.filters = \['no-repeat'\]: .* one filter, leng",

@@ -12,6 +12,7 @@ import pytest
 import torch
 from test_engine_file import content, needs_engine, resolved, rows_of
 from test_engine_strangers import TRIES, WAYS, tried
+from test_formats import FORMAT, SOURCES
 
 import transduce_engine
 from families import CHAINS, FACTS, FAMILIES, PARALLEL, convs2s, ctc, recurrent, sources, transformer
@@ -21,7 +22,7 @@ from transduce.core.protocols import Search
 from transduce.core.registry import NAMES
 from transduce.core.types import EOS, Padded
 from transduce.wings.engines.engine_files import open_file
-from transduce.wings.engines.export.engine import SEARCHES, check_model, check_search, tokenizer_notes
+from transduce.wings.engines.export.engine import NO_SOURCE, SEARCHES, check_model, check_search, tokenizer_notes
 from transduce.wings.engines.native.conversion.converting import MODELS
 from transduce.wings.labels.tokenizer import Labels
 
@@ -88,14 +89,25 @@ def test_no_number_depends_on_the_company(name: str, precision: str) -> None:
     assert engine.answer_ids([rows[n] for n in order], batch=3) == [alone[n] for n in order]
 
 
+STRANGE: dict[str, tuple[config.Table, config.Table, dict[str, str]]] = {
+    "classifier, lstm, max": (TABLES["classifier, lstm, max"], {"type": "labels", "nbest": 3}, {}),
+    "two chains": (TABLES["two chains"], {"type": "viterbi", "nbest": 3}, {}),
+    "ctc, transformer, stretched": (TABLES["ctc, transformer, stretched"], {"type": "prefix-beam", "size": 3}, {}),
+    "language model, transformer": (
+        FAMILIES["language model, transformer, no attention"],
+        {"type": "sampling", "max_length": 6, "truncations": [{"type": "top-k", "k": 3}]},
+        {"source": json.dumps(NO_SOURCE)},
+    ),
+}
+
+
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["classifier, lstm, max", "two chains", "ctc, transformer, stretched"])
+@pytest.mark.parametrize("name", STRANGE)
 @pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=pytest.mark.slow)])
 def test_a_wrong_file_is_refused_in_a_line_or_answers(speed: str, name: str, way: Any) -> None:
     numbers = random.Random(f"{name} {way.__name__} {speed}")
-    _, file = content(
-        TABLES[name], next(search for case, search in CASES if case == name), numbers.choice(["float32", "int8"])
-    )
+    table, search, notes = STRANGE[name]
+    _, file = content(table, search, numbers.choice(["float32", "int8"]), **notes)
     for _ in range(TRIES[speed]):
         tried(way(file, numbers))
 
@@ -150,3 +162,16 @@ def test_the_page_lists_each_kind_of_model_and_its_searches() -> None:
             ]
         else:
             assert told[name].strip().startswith("refused: ")
+
+
+@pytest.mark.parametrize("name", ["ctc", "mixture", "language"])
+def test_a_committed_run_says_from_its_file_what_it_said(name: str, tmp_path: Path, call: Any) -> None:
+    file = tmp_path / "some.engine"
+    sample = ("--sample", FORMAT / "sources.txt")
+    code, out, _ = call("export", FORMAT / f"{name}.zip", "--to", "engine", "--out", file, *sample)
+    assert (code, re.findall(r"\d of \d outputs are equal", out)) == (0, ["3 of 3 outputs are equal"])
+    engine, expected = transduce_engine.load(file), json.loads((FORMAT / "expected.json").read_text("utf-8"))[name]
+    texts = [text for text, _ in expected]
+    found = engine.score(texts) if engine.generates else engine.answer(SOURCES[name])
+    assert [answer.best.text for answer in found] == texts
+    assert [answer.best.log_prob for answer in found] == pytest.approx([value for _, value in expected], rel=1e-4)

@@ -109,6 +109,10 @@ def tried(file: bytes) -> None:
     """Opens a file and lets it answer. It may answer, or refuse in a line."""
     try:
         engine = transduce_engine.load(file)
+        if engine.generates:
+            engine.score(["abc", ""])
+            engine.generate("ab", 2, 5)
+            return
         for beam in (0, 2):
             engine.answer_ids(ROWS, beam=beam)
         if engine.reads_text:

@@ -61,6 +61,11 @@ class EngineModel:
         )
         return answers
 
+    def score_texts(self, texts: Sequence[str]) -> list[transduce_engine.Answer]:
+        """The texts with a language model's log-probabilities of their tokens."""
+        answers: list[transduce_engine.Answer] = _told(lambda: self.engine.score(texts))
+        return answers
+
     def force(self, rows: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
         found = _told(lambda: self.engine.score_ids(rows, targets))
@@ -101,7 +106,8 @@ def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
     engine: transduce_engine.Engine = _told(lambda: transduce_engine.load(file, threads))
     settings = _told(lambda: engine.description("settings"))
     try:
-        source, target = (from_record(engine.description(side)["record"]) for side in ("source", "target"))
+        target = from_record(engine.description("target")["record"])
+        source = target if engine.generates else from_record(engine.description("source")["record"])
         if not isinstance(settings.get("data", {}), dict):
             raise TypeError("settings.data is no table")
     except (ValueError, AttributeError, KeyError, TypeError) as error:

@@ -21,14 +21,14 @@ from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.core.files import is_engine_file, write_file
 from transduce.core.protocols import Model, Search
-from transduce.core.types import Example, Hypothesis, Prediction
+from transduce.core.types import SPECIALS, Example, Hypothesis, Prediction
 from transduce.data.tokenizers.storage import TEXT, record_of
 from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
 from transduce.metrics.base import evaluate, metric
 from transduce.runs.layout import Checkpoint
 from transduce.runs.run import Run
 from transduce.search.base import ends_freely
-from transduce.wings.engines.engine_files import open_file
+from transduce.wings.engines.engine_files import EngineModel, open_file
 from transduce.wings.engines.export.counted import packed
 from transduce.wings.engines.export.parity import Parity, Quality, check
 from transduce.wings.engines.native.conversion.converting import MODELS as KINDS
@@ -37,9 +37,9 @@ from transduce.wings.engines.transformers import UnsupportedError, check_value, 
 
 ENGINE = "the engine in one file"
 VERSION = "1"  # of the file; engine/src/file.h has the same
-BY_TOKENS = ("encoder-decoder", "ensemble", "fusion", "joint-ngram", "seeds", "with-counts")
+BY_TOKENS = ("encoder-decoder", "ensemble", "fusion", "joint-ngram", "language-model", "seeds", "with-counts")
 SEARCHES = {
-    **dict.fromkeys(BY_TOKENS, ("greedy", "beam")),
+    **dict.fromkeys(BY_TOKENS, ("greedy", "beam", "sampling")),
     **dict.fromkeys(("classifier", "tagger"), ("labels",)),
     **dict.fromkeys(("chain-fusion", "crf"), ("viterbi", "posterior")),
     "ctc": ("best-path", "prefix-beam"),
@@ -54,6 +54,8 @@ UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": 
 FORMS = ("none", "NFC", "NFD", "NFKC")
 TYPES = {torch.float32: "F32", torch.int8: "I8", torch.int64: "I64", torch.uint8: "U8", torch.uint16: "U16"}
 LABELS = "labelled"  # the kind of tokenizers of labels
+NO_SOURCE = {"unit": "nothing", "form": "none", "lowercase": False, "size": len(SPECIALS)}
+LARGEST_SEED = 2**53
 CLOSE = 1e-3  # the largest difference of a score, as in parity.py
 ALIGNED = 64  # bytes: where the numbers of tensors begin
 
@@ -87,13 +89,12 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
     check_model(model)
     check_search(search, model["type"])
     tokenizers = run.tokenizers
-    if not tokenizers.conditional:
-        raise UserError(f"this run is a language model: {ENGINE} answers sources only; predict with the run")
-    sides = {"source": tokenizers.source, "target": tokenizers.target}
+    source = tokenizer_notes(tokenizers.source, "source") if tokenizers.conditional else NO_SOURCE
     keeps_empty = transducer.keeps_empty or not ends_freely(transducer.search)
     limits = {"max_source_length": transducer.max_source_length, "keeps_empty": keeps_empty}
     return {
-        **{side: json.dumps(tokenizer_notes(tokenizer, side), ensure_ascii=False) for side, tokenizer in sides.items()},
+        "source": json.dumps(source, ensure_ascii=False),
+        "target": json.dumps(tokenizer_notes(tokenizers.target, "target"), ensure_ascii=False),
         "search": json.dumps(search),
         "limits": json.dumps(limits),
         "settings": json.dumps(run.settings, default=str, ensure_ascii=False),
@@ -136,6 +137,8 @@ def check_search(search: Mapping[str, Any], model: str = "encoder-decoder") -> N
         refuse("allocation", kind(search["allocation"]), "top-k")
     if kind(search) == "beam" and kind(search["ranking"]) not in RANKINGS:
         refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
+    if not -LARGEST_SEED <= search.get("seed", 0) <= LARGEST_SEED:
+        refuse("seed", search["seed"], "seeds of at most 53 bits")
     for key in ("penalties", "language_model"):
         if search.get(key):
             refuse(key, search[key], "none")
@@ -218,6 +221,8 @@ def _compared(
     UserError if outputs differ (``parity.check``).
     """
     opened = open_file(content)
+    if not transducer.conditional:
+        return _compared_texts(transducer, opened, sample, precision)
     sources = [each.source for each in sample]
     ours = [found[0] for found in transducer.predict(sources)]
     theirs = [answer.best for answer in opened.answer_texts(sources)]
@@ -227,12 +232,7 @@ def _compared(
         return Quality(len(sample), sum(same), {name: (score, scores[1][name]) for name, score in scores[0].items()})
     rows = [source.row for source in transducer.read(sources)]
     forced: list[Hypothesis] = opened.force(rows, [one.ids for one in ours])
-    pairs = [
-        (a, b)
-        for one, two in zip(ours, forced, strict=True)
-        for a, b in zip(one.token_log_probs, two.token_log_probs, strict=True)
-    ]
-    largest = max((abs(a - b) for a, b in pairs), default=0.0)
+    largest = _largest_difference(ours, forced)
     ties = sum(
         not equal and abs((one.score or 0.0) - two.score) <= CLOSE
         for equal, one, two in zip(same, ours, theirs, strict=True)
@@ -240,6 +240,33 @@ def _compared(
     parity = Parity(len(sample), sum(same), ties, largest)
     check(parity, "the engine")
     return parity
+
+
+def _compared_texts(
+    transducer: Transducer, opened: EngineModel, sample: Sequence[Example], precision: str
+) -> Parity | Quality:
+    """The same for a language model, by its log-probabilities of the sample's texts."""
+    texts = [each.references[0] if each.references else each.source for each in sample]
+    ours = list(transducer.score([("", text) for text in texts]))
+    theirs = [answer.best for answer in opened.score_texts(texts)]
+    if precision != "float32":
+        tokens = sum(len(each.token_log_probs) for each in ours) or 1
+        means = [sum(each.log_prob or 0.0 for each in outputs) / tokens for outputs in (ours, theirs)]
+        return Quality(len(texts), None, {"log-probability of a token": (means[0], means[1])})
+    same = sum(tuple(one.ids) == two.ids for one, two in zip(ours, theirs, strict=True))
+    parity = Parity(len(texts), same, 0, _largest_difference(ours, theirs))
+    check(parity, "the engine")
+    return parity
+
+
+def _largest_difference(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
+    """Of the log-probability of a token."""
+    pairs = [
+        (a, b)
+        for one, two in zip(ours, theirs, strict=True)
+        for a, b in zip(one.token_log_probs, two.token_log_probs, strict=True)
+    ]
+    return max((abs(a - b) for a, b in pairs), default=0.0)
 
 
 def _scores(outputs: Sequence[Any], sample: Sequence[Example], metrics: Sequence[str]) -> dict[str, float]:

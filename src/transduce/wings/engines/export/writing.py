@@ -72,7 +72,7 @@ def export_run(
     run = Run.open(path)
     transducer = run.transducer(checkpoint)
     count = SAMPLE if precision == "float32" else MEASURED
-    sample = (_sample(run, count) if sources is None else [Example(source) for source in sources])[:count]
+    sample = (_sample(run, count, to) if sources is None else [Example(source) for source in sources])[:count]
     if not sample:
         raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
     if to == ONE_FILE:
@@ -150,11 +150,11 @@ def example(transducer: Transducer, sources: Sequence[str]) -> Padded:
     return Padded(torch.nn.functional.pad(batch.values, padding), batch.lengths)
 
 
-def _sample(run: Run, count: int) -> list[Example]:
+def _sample(run: Run, count: int, to: str) -> list[Example]:
     """The first ``count`` examples with different sources of the validation split. A language model has no sources: for
-    the sample of float32, one empty source; otherwise the first examples.
+    the sample of float32, one empty source; otherwise the first examples. One file is compared by these, too.
     """
-    if not run.tokenizers.conditional and count == SAMPLE:
+    if not run.tokenizers.conditional and count == SAMPLE and to != ONE_FILE:
         return [Example("")]
     try:
         examples = run.examples("valid")
