@@ -22,8 +22,12 @@ class NgramTables {
         log_prob = parts.likelihoods("ngrams.log_prob", count);
         back_off = parts.likelihoods("ngrams.back_off", count);
         for (float& each : back_off) each = std::max(each, -1e30f);
+        keys.reserve(count - 1);
+        for (auto* table : {&suffix, &after}) table->reserve(count);
         place_children(count);
         find_suffixes(count);
+        for (auto* table : {&last_, &children_}) std::vector<uint16_t>().swap(*table);  // only these two functions read them
+        std::vector<int32_t>().swap(first_);
     }
 
     std::vector<int64_t> keys, suffix, after;
@@ -31,7 +35,8 @@ class NgramTables {
 
   private:
     int64_t words_;
-    std::vector<int64_t> last_, children_, first_;  // `first_`: the first n-gram that goes on from each
+    std::vector<uint16_t> last_, children_;
+    std::vector<int32_t> first_;  // the first n-gram that goes on from each
 
     void place_children(int64_t count) {
         int64_t next = 1, level = 1, levels = 0;  // `level` is the first n-gram of the next level
@@ -40,7 +45,7 @@ class NgramTables {
                 level = next;
                 if (++levels > MOST_LEVELS) throw Refusal("ngrams.children has more than " + std::to_string(MOST_LEVELS) + " levels");
             }
-            first_.push_back(next);
+            first_.push_back(static_cast<int32_t>(next));
             if (parent >= next || children_[parent] > count - next) throw Refusal("ngrams.children does not fit the number of n-grams");
             for (const int64_t end = next + children_[parent]; next < end; ++next) {
                 const int64_t word = last_[next - 1];

@@ -60,10 +60,10 @@ std::vector<int64_t> Parts::whole_numbers(const std::string& name, const std::ve
     return numbers;
 }
 
-std::vector<int64_t> Parts::small_numbers(const std::string& name, int64_t count) const {
+std::vector<uint16_t> Parts::small_numbers(const std::string& name, int64_t count) const {
     const Tensor& list = tensor(name, {count}, "U16");
-    std::vector<int64_t> found(static_cast<size_t>(list.count));
-    for (size_t i = 0; i < found.size(); ++i) found[i] = list.bytes[2 * i] | list.bytes[2 * i + 1] << 8;
+    std::vector<uint16_t> found(static_cast<size_t>(list.count));
+    for (size_t i = 0; i < found.size(); ++i) found[i] = static_cast<uint16_t>(list.bytes[2 * i] | list.bytes[2 * i + 1] << 8);
     return found;
 }
 

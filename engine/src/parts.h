@@ -52,7 +52,7 @@ class Parts {
     std::vector<int64_t> whole_numbers(const std::string& name, const std::vector<int64_t>& shape = {ANY}) const;
 
     // The whole numbers of a tensor of the type U16.
-    std::vector<int64_t> small_numbers(const std::string& name, int64_t count) const;
+    std::vector<uint16_t> small_numbers(const std::string& name, int64_t count) const;
 
     // Log-probabilities [count] of a counted model: float32, or 8-bit places in a table NAME.values of 256. They may be
     // minus infinity.
