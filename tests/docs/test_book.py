@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ import pytest
 from book import chapter, grading, notebooks, parts, slides, touch
 from book.exercise import exercises, judge, same
 from book.source import found, source
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 CHAPTERS = chapter.chapters()
 SCRATCH = ("02-cells", "05-attention", "12-search", "14-ctc", "15-edit-distance")
@@ -145,3 +151,14 @@ def test_a_page_becomes_slides() -> None:
     deck = slides.deck(page)
     assert deck.count('class="slide"') == 4
     assert "http" not in deck.replace("http://www.w3.org", "")
+
+
+def test_the_questions_have_the_answers_of_the_pictures() -> None:
+    every = tomllib.loads((chapter.FOLDER / "questions.toml").read_text("utf-8"))["question"]
+    assert {len([each for each in every if each["chapter"] == name]) for name in {q["chapter"] for q in every}} == {10}
+    assert len(every) == 50
+    for question in every:
+        found: Any = json.loads((chapter.FOLDER / "figures" / f"{question['chapter']}.1.json").read_text("utf-8"))
+        for key in question["data"].split("."):
+            found = found[int(key) if isinstance(found, list) else key]
+        assert found == pytest.approx(question["answer"], rel=0.02, abs=0.01), question
