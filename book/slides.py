@@ -1,8 +1,8 @@
 """The chapters as slides: `python -m book.slides FOLDER`, or `bash scripts/book --slides`. Each chapter is a file that
 needs no network: the arrow keys turn its slides.
 
-A slide is a paragraph of the idea, the formula, a figure with what it shows, a thing to touch, or an exercise. They are
-taken from the page that the site has of the chapter, so numbers and pictures are those of the page.
+A slide is a paragraph of the idea, the formula, code, a picture, a thing to touch, or an exercise. They are taken from
+the page that the site has of the chapter, so numbers and pictures are those of the page, without what is folded away.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from pathlib import Path
 from book import chapter
 
 SITE = chapter.FOLDER.parent / "build" / "site" / "book"
+PIECE = re.compile(
+    r'<p>.*?</p>|<ul class="simple">.*?</ul>|<figure class="picture".*?</figure>|<div class="formula".*?</div>|'
+    r'<div class="touch".*?</script></div>|<div class="highlight-i?python3? .*?</pre></div>\s*</div>',
+    re.DOTALL,
+)
 STYLE = """
 :root { color-scheme: light dark; font: 1.35rem/1.45 system-ui, sans-serif; }
 body { margin: 0; }
 .slide { display: none; box-sizing: border-box; min-height: 100vh; padding: 4vh 7vw; }
 .slide:target, body:not(:has(.slide:target)) .slide:first-of-type { display: block; }
-.slide h2 { margin-top: 0; color: light-dark(#1a5fb4, #8ab8f5); }
-pre { overflow-x: auto; font-size: 0.95rem; padding: 0.6rem; background: light-dark(#f1f4f8, #22262c); }
-svg { max-width: 100%; height: auto; max-height: 65vh; }
+.slide h1 { font-size: 1.6em; margin-top: 0; color: light-dark(#1a5fb4, #8ab8f5); }
+pre { overflow: auto; max-height: 68vh; font-size: 0.85rem; padding: 0.6rem; background: light-dark(#f1f4f8, #22262c); }
+figure svg { width: 100%; height: auto; max-height: 72vh; }
 svg text { fill: currentColor; }
 .foot { position: fixed; bottom: 0.5rem; right: 1rem; font-size: 0.9rem; }
 @media print { .slide { display: block; break-after: page; } .foot { display: none; } }
@@ -43,18 +48,16 @@ def slides(page: str) -> list[tuple[str, str]]:
     title = re.sub(r"<[^>]+>|#|¶", "", re.search(r"<h1>(.*?)</h1>", page, re.DOTALL)[1])  # type: ignore[index]
     found = [(title, "")]
     body = page[page.index("<h1>") : page.index("</article>")]
-    for part in re.split(r"(?=<h2>)", body):
+    for part in re.split(r"(?=<h2>)", re.sub(r"<details.*?</details>", "", body, flags=re.DOTALL)):
         heading = re.match(r"<h2>(.*?)</h2>", part, re.DOTALL)
         name = re.sub(r"<[^>]+>|#|¶", "", heading[1]) if heading else "The idea"
         if name == "Read on":
             continue
-        for piece in re.findall(
-            r'<p>.*?</p>|<ul class="simple">.*?</ul>|<figure class="picture".*?</figure>|<div class="formula".*?</div>|'
-            r'<div class="touch".*?</script></div>|<div class="highlight-python.*?</pre></div>\s*</div>',
-            part,
-            re.DOTALL,
-        ):
-            found.append((name, piece))
+        for piece in PIECE.findall(part):
+            if found[-1][0] == name and found[-1][1].endswith((":</p>", "</code></p>")):
+                found[-1] = (name, found[-1][1] + piece)  # what a paragraph announces stands below it
+            else:
+                found.append((name, piece))
     return found
 
 
@@ -64,7 +67,7 @@ def deck(page: str) -> str:
     title = found[0][0]
     style = STYLE + (static / "touch.css").read_text("utf-8")
     parts = [
-        f'<section class="slide" id="s{number}" aria-label="{escape(heading, quote=True)}"><h2>{escape(heading)}</h2>'
+        f'<section class="slide" id="s{number}" aria-label="{escape(heading, quote=True)}"><h1>{escape(heading)}</h1>'
         f"{contents}</section>"
         for number, (heading, contents) in enumerate(found, 1)
     ]
