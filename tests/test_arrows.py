@@ -45,6 +45,7 @@ WINGS: dict[str, set[str]] = {
     "terminal": set(),
     "robustness": {"recipes"},
     "filtering": {"counted"},
+    "correction": {"counted"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
     "fitting": {"lab", "pages"},

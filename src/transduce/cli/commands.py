@@ -25,6 +25,7 @@ PANELS = {
         "complete": "Write the most probable next words of each prefix with their probabilities, best first.",
         "chat": "Talk with a model: each line is a turn, and the model replies to the last turns.",
         "embed": "Write one vector for each line as a NumPy file: a matrix of float32, a row for each line.",
+        "correct": "Correct the spelling of running text, in which most words are right.",
         "music": "Write chords as a MIDI file, and draw their piano roll.",
         "back-translate": "Write synthetic training pairs, by translating targets into sources.",
     },

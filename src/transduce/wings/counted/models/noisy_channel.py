@@ -100,12 +100,42 @@ class NoisyChannel(nn.Module):
     def start(self, source: Padded) -> CandidateState:
         if not len(self.tokens):
             raise UserError("this noisy channel has no counts yet: train it first")
-        channel = Channel(self.first.double(), self.more.double(), self.contexts, self.short_contexts)
-        tree = PrefixTree(self.edges.long(), self.tokens.long(), self.shares.double())
-        search = _WordSearch(channel, tree, tree.parents(), self.weight, self.width, self.keep)
+        search = self._word_search()
         rows = zip(source.values, source.lengths.tolist(), strict=True)
         found = [search(ids_S[: length - 1]) for ids_S, length in rows]
         return begin([(token_CL, chance_C.to(self.first.dtype)) for token_CL, chance_C in found])
+
+    def words_for(self, ids_S: Tensor, most: int) -> list[tuple[tuple[int, ...], float, float]]:
+        """The ``most`` words y of the list with the highest p(x | y) p(y)^weight, for one source x [S] without EOS: the
+        tokens of y, log p(x | y) and log p(y). There are fewer if the channel cannot write x from ``most`` words.
+        """
+        search = self._word_search()
+        edge_C, score_C, prior_C = search.ended(ids_S)
+        score_C, place_C = score_C.topk(min(most, len(score_C)))
+        shares_C = prior_C[place_C] / self.weight if self.weight else torch.zeros_like(score_C)
+        rows = zip(search.tokens(edge_C[place_C]).tolist(), score_C - prior_C[place_C], shares_C, strict=True)
+        return [
+            (tuple(token for token in word if token not in (PAD, EOS)), float(channel), float(share))
+            for word, channel, share in rows
+            if channel.isfinite()
+        ]
+
+    def listed(self) -> list[tuple[tuple[int, ...], float]]:
+        """The words of the list, each with the logarithm of its share: the tokens without EOS, and log p(y)."""
+        search = self._word_search()
+        share_E = torch.zeros_like(search.tree.share_E)
+        above_E = torch.arange(len(share_E), device=share_E.device)
+        while bool((above_E >= 0).any()):
+            share_E += torch.where(above_E >= 0, search.tree.share_E[above_E], 0.0)
+            above_E = torch.where(above_E >= 0, search.parent_E[above_E] - 1, above_E)
+        end_C = (search.tree.token_E == EOS).nonzero()[:, 0]
+        rows = zip(search.tokens(end_C).tolist(), share_E[end_C].tolist(), strict=True)
+        return [(tuple(token for token in word if token not in (PAD, EOS)), share) for word, share in rows]
+
+    def _word_search(self) -> _WordSearch:
+        channel = Channel(self.first.double(), self.more.double(), self.contexts, self.short_contexts)
+        tree = PrefixTree(self.edges.long(), self.tokens.long(), self.shares.double())
+        return _WordSearch(channel, tree, tree.parents(), self.weight, self.width, self.keep)
 
     def extend(self, tokens_NT: Tensor, state: CandidateState) -> tuple[Tensor, CandidateState]:
         return extend(tokens_NT, state, len(self.entries), self.escape)
@@ -132,12 +162,13 @@ class _WordSearch:
         """The candidate words [C, L] of the source, PAD at their end, and their probabilities [C] in double precision,
         the most probable word first.
         """
-        edge_C, score_C = self._ended(x_S)
+        edge_C, score_C, prior_C = self.ended(x_S)
+        score_C = score_C if bool(score_C.isfinite().any()) else prior_C
         score_C, place_C = score_C.topk(min(self.keep, len(score_C)))
-        return self._tokens(edge_C[place_C]), score_C.softmax(0)
+        return self.tokens(edge_C[place_C]), score_C.softmax(0)
 
-    def _ended(self, x_S: Tensor) -> tuple[Tensor, Tensor]:
-        """The edges of EOS that the search reaches, and for each the log-probability of its word, up to a constant."""
+    def ended(self, x_S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The edges of EOS that the search reaches, and for each log p(x | y) p(y)^weight and log p(y)^weight."""
         edge_N, _ = self.tree.edges(torch.zeros_like(self.tree.first_Q[:1]))
         prior_N = self.weight * self.tree.share_E[edge_N]
         before_N = torch.full_like(edge_N, BOS)
@@ -159,10 +190,9 @@ class _WordSearch:
             kept_M = open_M[hope_M.topk(min(self.width, len(open_M)), sorted=False).indices]
             edge_N, before_N, at_NS, prior_N = after_M[kept_M], token_M[kept_M], at_NS[kept_M], prior_N[kept_M]
         edge_C, chance_C, prior_C = (torch.cat(each) for each in zip(*ended, strict=True))
-        score_C = chance_C.log() + prior_C
-        return edge_C, score_C if bool(score_C.isfinite().any()) else prior_C
+        return edge_C, chance_C.log() + prior_C, prior_C
 
-    def _tokens(self, edge_C: Tensor) -> Tensor:
+    def tokens(self, edge_C: Tensor) -> Tensor:
         """[C, L]: the words whose EOS these edges are, with EOS, and PAD after it."""
         columns = []
         while bool((edge_C >= 0).any()):

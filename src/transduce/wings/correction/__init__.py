@@ -1,0 +1,1 @@
+"""Correction of running text, in which most words are right."""
