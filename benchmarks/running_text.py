@@ -2,7 +2,7 @@
 
     pip install -e '.[benchmarks,recipes]' symspellpy
     python benchmarks/running_text.py FOLDER --runs RUNS [--texts 400] [--share 0.5] [--tune]
-                                  [--errors 0.02] [--unlisted 1e-8] [--out FILE.md] [--record FILE.json]
+                                  [--errors 0.01] [--unlisted 1e-9] [--out FILE.md] [--record FILE.json]
 
 FOLDER has the folders ``spelling``, ``gum``, ``multi30k``, ``text_publicdomain`` and ``lm_warpeace`` of the shared
 data. The text has real misspellings in made places: a word for which the test part of Birkbeck's misspellings has one
@@ -187,8 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--share", type=float, default=0.5)
     parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--errors", type=float, default=0.02)
-    parser.add_argument("--unlisted", type=float, default=1e-8)
+    parser.add_argument("--errors", type=float, default=0.01)
+    parser.add_argument("--unlisted", type=float, default=1e-9)
     parser.add_argument("--threads", type=int, default=1)
     given = parse(parser, arguments)
     torch.set_num_threads(given.threads)

@@ -45,6 +45,7 @@ COMMANDS = [
     "chat",
     "music",
     "complete",
+    "correct",
     "fit",
     "generate",
     "align",

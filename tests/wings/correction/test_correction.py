@@ -77,7 +77,7 @@ def probability(
         log_prob, state = language.model.step(state, torch.tensor([token]))
         total += float(log_prob)
         if token == UNK:
-            total += math.log(WORDS[word] / sum(WORDS.values())) if word in WORDS else math.log(1e-8)
+            total += math.log(WORDS[word] / sum(WORDS.values())) if word in WORDS else math.log(1e-9)
         if word == old:
             total += math.log(1 - errors)
         else:

@@ -51,8 +51,8 @@ class Corrector:
 
     speller: Transducer
     language: Transducer
-    errors: float = 0.02
-    unlisted: float = 1e-8
+    errors: float = 0.01
+    unlisted: float = 1e-9
     candidates: int = 10
     beam: int = 5
 

@@ -14,10 +14,10 @@ from transduce.cli.options import Plugins
 def correct(
     speller: Annotated[Path, typer.Argument(help="A run of the recipe spelling-channel.", metavar="SPELLER")],
     language: Annotated[Path, typer.Argument(help="A run of n-grams of words in small letters.", metavar="LANGUAGE")],
-    errors: Annotated[float, typer.Option(help="The share of words that are wrong.")] = 0.02,
+    errors: Annotated[float, typer.Option(help="The share of words that are wrong.")] = 0.01,
     unlisted: Annotated[
         float, typer.Option(help="The share of a word that neither run knows, such as a name; more keeps more of them.")
-    ] = 1e-8,
+    ] = 1e-9,
     candidates: Annotated[int, typer.Option(help="Other words to try for each word.")] = 10,
     beam: Annotated[int, typer.Option(help="Beginnings of a line that the search keeps.")] = 5,
     plugin: Plugins = None,
@@ -28,7 +28,7 @@ def correct(
 
     \b
     Examples:
-      transduce correct runs/speller runs/words < text.txt
+      echo "He recieved a lettre." | transduce correct runs/speller runs/words
     """
     from transduce.core.plugins import load_plugins
     from transduce.runs.loading import load
