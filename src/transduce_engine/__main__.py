@@ -12,6 +12,7 @@ from transduce_engine.engine import Answer, Engine, Output, load
 from transduce_engine.library import EngineError, MissingLibraryError
 
 FORMATS = ("text", "tsv", "jsonl")
+GENERATION = ("samples", "length", "temperature", "top_k", "top_p", "seed")
 WINDOW = 512  # batches whose lines are sorted by length
 
 
@@ -24,12 +25,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--threads", type=int, default=1, help="threads that share large products [default: 1]")
     found.add_argument("--format", choices=FORMATS, default="text", help="tsv: source, score, text [default: text]")
     found.add_argument("--generate", action="store_true", help="go on with each line, by a language model")
-    found.add_argument("--samples", type=int, default=1, help="of --generate: texts for each line [default: 1]")
-    found.add_argument("--length", type=int, default=100, help="of --generate: most tokens [default: 100]")
-    found.add_argument("--temperature", type=float, default=1.0, help="of --generate [default: 1]")
-    found.add_argument("--top-k", type=int, default=0, help="of --generate: only the most probable [default: all]")
-    found.add_argument("--top-p", type=float, default=0.0, help="of --generate: their probability [default: all]")
-    found.add_argument("--seed", type=int, default=1, help="of --generate [default: 1]")
+    found.add_argument("--samples", type=int, help="of --generate: texts for each line [default: 1]")
+    found.add_argument("--length", type=int, help="of --generate: most tokens [default: 100]")
+    found.add_argument("--temperature", type=float, help="of --generate [default: 1]")
+    found.add_argument("--top-k", type=int, help="of --generate: draw among so many probable tokens [default: all]")
+    found.add_argument("--top-p", type=float, help="of --generate: draw among tokens so probable [default: all]")
+    found.add_argument("--seed", type=int, help="of --generate [default: 1]")
     found.add_argument("--card", action="store_true", help="print what the file says about its model, and end")
     return found
 
@@ -66,10 +67,15 @@ def answer_lines(engine: Engine, options: argparse.Namespace) -> int:
 
 
 def answered(engine: Engine, lines: list[str], options: argparse.Namespace) -> list[Answer]:
-    """An answer to each line. A language model scores it, or goes on with it."""
+    """An answer to each line. A language model scores it, or goes on with it. Raises EngineError for an option that is
+    for another model.
+    """
+    how = {name: getattr(options, name) for name in GENERATION if getattr(options, name) is not None}
+    if how and not options.generate:
+        raise EngineError(f"--{next(iter(how)).replace('_', '-')} is an option of --generate, which was not given")
+    if (engine.generates or options.generate) and (options.beam or options.nbest):
+        raise EngineError("--beam and --nbest are for models with sources, and this is a language model")
     if options.generate:
-        names = ("samples", "length", "temperature", "top_k", "top_p", "seed")
-        how = {name: getattr(options, name) for name in names}
         return [Answer(tuple(engine.generate(line, **how)), 1, 1, 0) for line in lines]
     if engine.generates:
         return engine.score(lines, options.batch_size)

@@ -14,9 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, overload
 
-from transduce_engine.library import EngineError, Options, Sampling, library, told
+from transduce_engine.library import EngineError, Options, Sampling, library, told, whole
 
 EOS = 2
+UNK = 3
 HIDDEN = (0, 1, EOS)  # padding, the beginning and the end are no text
 Ids = Sequence[int]
 
@@ -128,17 +129,19 @@ class Engine:
         texts = list(sources)
         if self._encode is not None:
             return self._answer_subwords(texts, beam, nbest, batch)
-        return self._found("answer", *_joined(_utf8(texts)), len(texts), Options(beam, nbest, batch))
+        return self._found(
+            "answer", *_joined(_utf8(texts)), len(texts), Options(*whole(beam=beam, nbest=nbest, batch=batch))
+        )
 
     def answer_ids(self, rows: Sequence[Ids], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
         """The same for rows of ids, which end with the end (2)."""
-        return self._found("answer_ids", *_rows(rows), len(rows), Options(beam, nbest, batch))
+        return self._found("answer_ids", *_rows(rows), len(rows), Options(*whole(beam=beam, nbest=nbest, batch=batch)))
 
     def score_ids(self, rows: Sequence[Ids], targets: Sequence[Ids], batch: int = 0) -> list[Answer]:
         """The given outputs with the model's log-probabilities of their tokens. Rows and outputs end with the end."""
         if len(rows) != len(targets):
             raise EngineError(f"{len(targets)} outputs for {len(rows)} sources: one for each was expected")
-        return self._found("score_ids", *_rows(rows), *_rows(targets), len(rows), Options(0, 0, batch))
+        return self._found("score_ids", *_rows(rows), *_rows(targets), len(rows), Options(0, 0, *whole(batch=batch)))
 
     def score(self, texts: Iterable[str], batch: int = 0) -> list[Answer]:
         """The texts with a language model's log-probabilities of their tokens, each text alone. Raises EngineError for
@@ -149,7 +152,10 @@ class Engine:
                 "this model has sources: score_ids scores given outputs, and a language model scores texts"
             )
         targets = self._target_ids(list(texts))
-        return self.score_ids([[EOS]] * len(targets), targets, batch)
+        found = self.score_ids([[EOS]] * len(targets), targets, batch)
+        return [
+            Answer(each.outputs, len(ids), len(ids), ids.count(UNK)) for each, ids in zip(found, targets, strict=True)
+        ]
 
     def generate(
         self,
@@ -166,20 +172,25 @@ class Engine:
 
         Each token is drawn from the distribution with logits divided by ``temperature``, of the ``top_k`` most probable
         tokens, and of the most probable ones that have the probability ``top_p`` together; 0 stands for all. The same
-        ``seed`` gives the same samples. Raises EngineError for a model with sources, and for a number that is not
-        allowed.
+        ``seed`` gives the same samples. Raises EngineError for a model with sources, for a prompt of several lines, and
+        for a number that is not allowed.
         """
+        if not self.generates:
+            raise EngineError("this model has sources: a language model was expected")
+        if "\n" in prompt:
+            raise EngineError(f"prompt = {prompt[:60]!r}: one line was expected")
         (row,) = self._target_ids([prompt])
         ids = array("q", row[:-1])
-        how = Sampling(samples, length, top_k, seed, temperature, top_p)
+        numbers = whole(samples=samples, length=length, top_k=top_k, seed=seed)
+        how = Sampling(*numbers, temperature, top_p)
         (answer,) = self._found("generate_ids", _address(ids), len(ids), how)
         if self._decode is None:
             return list(answer.outputs)
         return [replace(each, text=self._decode([*ids, *each.ids])) for each in answer.outputs]
 
-    def _target_ids(self, texts: list[str]) -> list[Ids]:
+    def _target_ids(self, texts: list[str]) -> list[tuple[int, ...]]:
         if self._encode_target is not None:
-            return [self._encode_target(text) for text in texts]
+            return [tuple(self._encode_target(text)) for text in texts]
         return [answer.best.ids for answer in self._found("encode", *_joined(_utf8(texts)), len(texts))]
 
     def _answer_subwords(self, texts: list[str], beam: int, nbest: int, batch: int) -> list[Answer]:

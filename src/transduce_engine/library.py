@@ -103,6 +103,14 @@ def open_library(path: Path) -> Any:
     return functions
 
 
+def whole(**numbers: int) -> tuple[int, ...]:
+    """The numbers, which a structure would silently cut to 64 bits. Raises EngineError for a larger one."""
+    for name, number in numbers.items():
+        if not -(2**63) <= number < 2**63:
+            raise EngineError(f"{name} = {number}: a number of at most 64 bits was expected")
+    return tuple(numbers.values())
+
+
 def told(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of a function that writes a message. Raises EngineError with the message if the result is null."""
     message = ctypes.create_string_buffer(ROOM)

@@ -39,6 +39,7 @@ def test_texts_have_the_log_probabilities_of_pytorch(name: str) -> None:
     ):
         assert two.best.token_log_probs == pytest.approx(one.token_log_probs, abs=2e-5)
     texts = [tokenizer(FACTS.target_vocabulary).decode(target) for target in TARGETS[:2]]
+    assert engine.score(["aZ"])[0].warnings(3) == ["input 3: 1 of 2 tokens are unknown to the model"]
     assert [answer.best for answer in engine.score(texts)] == [
         each.best for each in engine.score_ids([[EOS]] * 2, TARGETS[:2])
     ]
@@ -70,9 +71,12 @@ def test_what_a_language_model_has_not_is_told() -> None:
         ({"temperature": float("nan")}, "^temperature = nan: a number above 0"),
         ({"top_k": -1}, "^top_k = -1"),
         ({"top_p": 1.5}, r"^top_p = 1\.5"),
+        ({"seed": 2**64 + 1}, r"^seed = 18446744073709551617: a number of at most 64 bits"),
     ):
         with pytest.raises(transduce_engine.EngineError, match=message):
             engine.generate("ab", **how)  # type: ignore[arg-type]
+    with pytest.raises(transduce_engine.EngineError, match=r"^prompt = 'a.nb': one line was expected"):
+        engine.generate("a\nb")
     _, other = content(FAMILIES["luong, dot"], {"type": "greedy", "max_length": 9})
     with pytest.raises(transduce_engine.EngineError, match="this model has sources"):
         transduce_engine.load(other).generate("ab")
@@ -92,3 +96,18 @@ def test_the_command_scores_lines_and_goes_on_with_them(tmp_path: Path) -> None:
     assert printed("--format", "tsv") == [f"ab\t{engine.score(['ab'])[0].best.score:.4f}\tab"]
     expected = [each.text for each in engine.generate("ab", 2, 5, seed=4)]
     assert printed("--generate", "--samples", "2", "--length", "5", "--seed", "4") == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seed", "3"], "--seed is an option of --generate, which was not given"),
+        (["--beam", "3"], "--beam and --nbest are for models with sources, and this is a language model"),
+        (["--generate", "--top-p", "7"], "top_p = 7.000000: a probability was expected, or 0 for all tokens"),
+    ],
+)
+def test_options_of_another_model_end_in_a_line(options: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "some.engine").write_bytes(language_model(NAMES[0])[1])
+    command = [sys.executable, "-m", "transduce_engine", tmp_path / "some.engine", *options]
+    done = subprocess.run(command, input=b"ab\n", capture_output=True, text=False)
+    assert (done.returncode, done.stderr.decode()) == (2, f"transduce-engine: {message}\n")
