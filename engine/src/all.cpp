@@ -28,6 +28,7 @@
 #include "labels_model.cpp"
 #include "chains_model.cpp"
 #include "frames_model.cpp"
+#include "instant_model.cpp"
 #include "families.cpp"
 #include "texts.cpp"
 #include "engine.cpp"

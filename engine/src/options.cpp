@@ -13,7 +13,7 @@ namespace transduce {
 const double ROUNDED_TOKENS = 1e-9;  // because 1.4 * 45 gives 62.99999999999999
 const int64_t LARGEST_SIZE = 1000;   // of a beam
 const int64_t LONGEST = 100000;      // tokens of an output
-static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam", "sampling"};  // as in Options::Kind
+static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam", "sampling", "length-beam"};  // as in Options::Kind
 
 double Ranking::operator()(double log_prob, int64_t length, int64_t source_length) const {
     const double y = static_cast<double>(length), expected = ratio * static_cast<double>(source_length);
@@ -106,7 +106,7 @@ Options Options::read(const Json& search) {
         found.max_length = search.number_in("max_length", 1, LONGEST);
         if (search.find("filters") != nullptr) found.limit = read_limit(search.at("filters"));
     }
-    if (found.kind == BEAM) found.ranking = read_ranking(search);
+    if (found.kind == BEAM || found.kind == LENGTH_BEAM) found.ranking = read_ranking(search);
     if (found.kind == PREFIX_BEAM) found.bonus = search.real_in("bonus", -1e6, 1e6);
     if (found.kind == SAMPLING) read_sampling(search, found);
     if (found.sized()) found.size = search.number_in("size", 1, LARGEST_SIZE);

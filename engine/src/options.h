@@ -34,7 +34,7 @@ struct Truncation {
 };
 
 struct Options {
-    enum Kind { GREEDY, BEAM, LABELS, VITERBI, POSTERIOR, BEST_PATH, PREFIX_BEAM, SAMPLING } kind = GREEDY;
+    enum Kind { GREEDY, BEAM, LABELS, VITERBI, POSTERIOR, BEST_PATH, PREFIX_BEAM, SAMPLING, LENGTH_BEAM } kind = GREEDY;
     int64_t size = 1, nbest = 1, max_length = 0;  // `max_length` is 0 if the search has no limit
     bool unknown = false;                         // whether outputs may have UNK
     double bonus = 0;                             // of a prefix beam, for each token
@@ -54,7 +54,7 @@ struct Options {
     Options resized(int64_t beam, int64_t outputs) const;
 
     // True for a search with a beam or several samples.
-    bool sized() const { return kind == BEAM || kind == PREFIX_BEAM || kind == SAMPLING; }
+    bool sized() const { return kind == BEAM || kind == PREFIX_BEAM || kind == SAMPLING || kind == LENGTH_BEAM; }
 
     // The greatest number of tokens of an output for this source.
     int64_t longest(int64_t source_length) const;

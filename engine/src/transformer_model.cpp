@@ -160,6 +160,15 @@ class TransformerState : public State {
     }
 };
 
+// The keys and values [B, S, L * 2 * W] of all layers of a decoder.
+static std::vector<float> keys_and_values(const Matrix& matrix, const Memory& memory, size_t W) {
+    std::vector<float> read = of_real(matrix, memory.states.data(), memory.lengths, memory.longest);
+    if (memory.values.empty()) return read;
+    const std::vector<float> other = of_real(matrix, memory.values.data(), memory.lengths, memory.longest);  // an encoder whose values are not its keys
+    for (size_t at = W; at < read.size(); at += 2 * W) std::copy(other.begin() + at, other.begin() + at + W, read.begin() + at);
+    return read;
+}
+
 class TransformerDecoder : public Decoder {
   public:
     TransformerDecoder(Parts& parts, const Json& notes, const Encoded& encoded)
@@ -171,13 +180,7 @@ class TransformerDecoder : public Decoder {
     int64_t most_positions() const override { return stack_.embedding.most_positions; }
 
     std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const override {
-        std::vector<float> read;
-        if (read_ != nullptr) read = of_real(*read_, memory.states.data(), memory.lengths, memory.longest);
-        if (!memory.values.empty()) {  // an encoder whose values are not its keys
-            const std::vector<float> other = of_real(*read_, memory.values.data(), memory.lengths, memory.longest);
-            const size_t W = stack_.embedding.width;
-            for (size_t at = W; at < read.size(); at += 2 * W) std::copy(other.begin() + at, other.begin() + at + W, read.begin() + at);
-        }
+        std::vector<float> read = read_ == nullptr ? std::vector<float>() : keys_and_values(*read_, memory, stack_.embedding.width);
         return std::make_unique<TransformerState>(stack_, memory.lengths, memory.longest, std::move(read), hypotheses);
     }
 

@@ -276,7 +276,7 @@ def test_a_text_beyond_learned_positions_is_told_by_its_number() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"type": "instant"}, r"type"),
+        ({"type": "hmm"}, r"type"),
         (
             {"type": "ensemble", "models": [{"type": "ctc"}]},
             r"models\[0\]\.type",

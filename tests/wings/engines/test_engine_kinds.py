@@ -37,11 +37,18 @@ TABLES: dict[str, config.Table] = {
     "crf, lstm": CHAINS["crf, lstm"],
     "two chains": CHAINS["two chains"],
     "ctc, lstm": FAMILIES["ctc, lstm, no attention"],
+    "instant, transformer, tied": PARALLEL["instant, transformer, tied"],
+    "instant, gru to mixed layers": PARALLEL["instant, gru to mixed layers, post-norm"],
     "ctc, transformer, stretched": ctc(transformer()["encoder"], stretch=4),
 }
 SEARCHED: dict[str, list[config.Table]] = {
     "labels": [{"type": "labels"}, {"type": "labels", "nbest": 5}],
     "chains": [{"type": "viterbi"}, {"type": "viterbi", "nbest": 6}, {"type": "posterior"}],
+    "lengths": [
+        {"type": "length-beam"},
+        {"type": "length-beam", "size": 3, "nbest": 2},
+        {"type": "length-beam", "size": 4, "nbest": 4, "ranking": "average"},
+    ],
     "frames": [
         {"type": "best-path"},
         {"type": "best-path", "unknown": True},
@@ -49,12 +56,9 @@ SEARCHED: dict[str, list[config.Table]] = {
         {"type": "prefix-beam", "size": 6, "nbest": 2, "bonus": 0.7},
     ],
 }
+OF_TYPE = {"ctc": "frames", "crf": "chains", "chain-fusion": "chains", "instant": "lengths"}
 CASES = [
-    (name, search)
-    for name, table in TABLES.items()
-    for search in SEARCHED[
-        "frames" if table["type"] == "ctc" else "chains" if table["type"] in ("crf", "chain-fusion") else "labels"
-    ]
+    (name, search) for name, table in TABLES.items() for search in SEARCHED[OF_TYPE.get(str(table["type"]), "labels")]
 ]
 
 
@@ -93,6 +97,7 @@ STRANGE: dict[str, tuple[config.Table, config.Table, dict[str, str]]] = {
     "classifier, lstm, max": (TABLES["classifier, lstm, max"], {"type": "labels", "nbest": 3}, {}),
     "two chains": (TABLES["two chains"], {"type": "viterbi", "nbest": 3}, {}),
     "ctc, transformer, stretched": (TABLES["ctc, transformer, stretched"], {"type": "prefix-beam", "size": 3}, {}),
+    "instant": (TABLES["instant, gru to mixed layers"], {"type": "length-beam", "size": 3, "nbest": 2}, {}),
     "language model, transformer": (
         FAMILIES["language model, transformer, no attention"],
         {"type": "sampling", "max_length": 6, "truncations": [{"type": "top-k", "k": 3}]},

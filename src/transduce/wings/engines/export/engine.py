@@ -43,6 +43,7 @@ SEARCHES = {
     **dict.fromkeys(("classifier", "tagger"), ("labels",)),
     **dict.fromkeys(("chain-fusion", "crf"), ("viterbi", "posterior")),
     "ctc": ("best-path", "prefix-beam"),
+    "instant": ("length-beam",),
 }
 """The searches that the engine has, by the type of the model."""
 PARTS = {
@@ -135,7 +136,7 @@ def check_search(search: Mapping[str, Any], model: str = "encoder-decoder") -> N
         refuse("filters", [kind(each) for each in filters], "one filter, length")
     if kind(search.get("allocation") or "top-k") != "top-k":
         refuse("allocation", kind(search["allocation"]), "top-k")
-    if kind(search) == "beam" and kind(search["ranking"]) not in RANKINGS:
+    if kind(search) in ("beam", "length-beam") and kind(search["ranking"]) not in RANKINGS:
         refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
     if not -LARGEST_SEED <= search.get("seed", 0) <= LARGEST_SEED:
         refuse("seed", search["seed"], "seeds of at most 53 bits")
