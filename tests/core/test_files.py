@@ -19,7 +19,7 @@ from transduce.models.weights import save_tensors
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of files and folders that are synced to disk, in order. A renamed one is marked with "->"."""
     told: list[str] = []
-    rename, replace, sync = Path.rename, Path.replace, files._sync
+    rename, replace, sync = Path.rename, Path.replace, files.sync
 
     def renamed(path: Path, target: Path) -> Path:
         told.append(f"-> {target.name}")
@@ -35,7 +35,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Path, "rename", renamed)
     monkeypatch.setattr(Path, "replace", replaced)
-    monkeypatch.setattr(files, "_sync", syncing)
+    monkeypatch.setattr(files, "sync", syncing)
     return told
 
 

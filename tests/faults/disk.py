@@ -251,8 +251,10 @@ def _every(tape: Tape) -> Iterator[Crash]:
                 chosen = [each for each, keep in zip(recent, kept, strict=True) if keep]
                 yield Crash(base.with_all(chosen).tree(), after, promised)
         if isinstance(operation, Write):  # the disk may have a part, or the size alone
-            length = len(operation.content)
-            for torn in (operation.content[: length // 2], bytes(length)):
+            content, before = operation.content, durable.contents.get(operation.node) or b""
+            kept = len(before) if content.startswith(before) else 0  # an append does not touch what is there
+            half = kept + (len(content) - kept) // 2
+            for torn in (content[:half], content[:kept] + bytes(len(content) - kept)):
                 yield Crash(base.with_all([*recent[:-1], Write(operation.node, torn)]).tree(), after, promised)
 
 

@@ -17,7 +17,7 @@ from transduce import api
 from transduce.core.files import current_folder
 from transduce.runs.checkpoints import read_tensors
 from transduce.runs.layout import CHECKPOINTS, MODEL, OPTIMIZER
-from transduce.runs.training_state import read_state
+from transduce.runs.training_state import State, read_state
 from transduce.training.callbacks import Callback, Saved
 
 Call = Callable[..., tuple[int, str, str]]
@@ -49,7 +49,8 @@ def training(tiny: dict[str, Any], trained: Path, tmp_path_factory: pytest.TempP
 def test_a_checkpoint_that_was_told_is_never_lost(training: list[Crash], tmp_path: Path) -> None:
     checked = set()
     for crash in training:
-        there = {path: content for path, content in crash.visible.items() if f"{CHECKPOINTS}/last" in path}
+        read = (f"{CHECKPOINTS}/last", "metrics.jsonl")
+        there = {path: content for path, content in crash.visible.items() if any(name in path for name in read)}
         if (key := (crash.promised, frozenset(there.items()))) in checked:
             continue
         checked.add(key)
@@ -58,8 +59,10 @@ def test_a_checkpoint_that_was_told_is_never_lost(training: list[Crash], tmp_pat
         if last.exists():
             read_tensors(last / MODEL)
             read_tensors(last / OPTIMIZER)
-        step = read_state(last).step if last.exists() else 0
-        assert step >= int(crash.promised or 0), crash.after
+        state = read_state(last) if last.exists() else State()
+        assert state.step >= int(crash.promised or 0), crash.after
+        metrics = crash.tree.get("runs/run/metrics.jsonl") or b""
+        assert metrics.count(b"\n") >= (state.events or 0), "what was measured before the checkpoint is lost"
     assert len(checked) > 4
 
 

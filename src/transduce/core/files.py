@@ -57,9 +57,9 @@ def replace_file(path: Path, scratch: Path) -> None:
     """Gives the complete file ``scratch`` the name ``path``, and the rights of the file that it replaces."""
     if path.exists():
         shutil.copymode(path, scratch)
-    _sync(scratch)
+    sync(scratch)
     scratch.replace(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def check_replaceable(path: Path) -> None:
@@ -123,7 +123,7 @@ def ensure_folder(folder: Path) -> None:
         return
     ensure_folder(folder.parent)
     folder.mkdir(exist_ok=True)
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -140,7 +140,7 @@ def make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
         except OSError:
             if not folder.exists():
                 raise
-        _sync(folder.parent)
+        sync(folder.parent)
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -161,7 +161,7 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
             if earlier.exists():
                 earlier.rename(folder)
             raise
-        _sync(folder.parent)
+        sync(folder.parent)
         shutil.rmtree(earlier, ignore_errors=True)
 
 
@@ -210,9 +210,9 @@ def _sync_all(folder: Path) -> None:
     Many waits at a time are fast: the disk then writes thousands of small files together, and not one by one.
     """
     with ThreadPoolExecutor(SYNCS_AT_A_TIME) as pool:
-        for _ in pool.map(_sync, folder.rglob("*")):
+        for _ in pool.map(sync, folder.rglob("*")):
             pass
-    _sync(folder)
+    sync(folder)
 
 
 def _earlier(folder: Path) -> Path:
@@ -259,7 +259,7 @@ def _scratch(path: Path) -> Path:
     return path.with_name(f".{path.name}-{secrets.token_hex(4)}")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Waits until a file, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

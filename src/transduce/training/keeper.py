@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from transduce.core.files import sync
 from transduce.runs.checkpoints import Rank, save_weights_alone, saved_step
-from transduce.runs.layout import CHECKPOINTS, Checkpoint
+from transduce.runs.layout import CHECKPOINTS, METRICS, Checkpoint
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import save_training
 from transduce.training.callbacks import Finished
@@ -38,6 +39,8 @@ class Keeper:
         with self.updater.whole() as moments:
             if not self.crew.first:
                 return
+            if (self.run / METRICS).exists():  # what was measured until here must not be lost before the weights
+                sync(self.run / METRICS)
             save_training(self.checkpoints / "last", self.model, moments, course.state, self.texts, self.updater.carry)
             course.saved("last")
             forget_recent(self.checkpoints, course.state.recent)
