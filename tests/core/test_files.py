@@ -140,3 +140,10 @@ def test_everyone_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert [stat.S_IMODE(path.stat().st_mode) for path in sorted(tmp_path.iterdir())] == [0o644, 0o644]
+
+
+def test_the_file_of_an_engine_has_its_ending_and_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder.engine").mkdir()
+    assert files.is_engine_file(tmp_path / "g2p.engine")
+    assert not files.is_engine_file(tmp_path / "g2p.zip")
+    assert not files.is_engine_file(tmp_path / "folder.engine")
