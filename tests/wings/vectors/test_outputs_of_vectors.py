@@ -16,7 +16,8 @@ def test_every_path_that_a_command_writes_is_known() -> None:
     read |= {"constraints", "system", "systems", "also", "paths", "gold", "like", "occupations", "conllu", "key_file"}
     read |= {"init", "teacher", "sample", "folder", "train", "valid", "test", "file", "vectors", "questions", "other"}
     read |= {"weat", "similarity", "analogies", "sentences", "specific", "equalise", "recipe", "opened", "models"}
-    read |= {"after", "config", "baseline", "glossary", "protect_patterns", "learn_into", "rules"}
+    read |= {"after", "config", "baseline", "glossary", "protect_patterns", "learn_into", "rules", "speller"}
+    read |= {"language"}
     functions = [with_option_groups(commands.function(name)) for name in commands.SUMMARIES if name != "vectors"]
     functions += [each.callback for each in vectors.registered_commands if each.callback is not None]
     unknown = {
