@@ -87,6 +87,8 @@ class Format:
                 self.read(content)
         except self.expected as error:
             return None if str(error).strip() else f"an error without a message: {type(error).__name__}"
+        except KeyboardInterrupt:
+            raise
         except HangError:
             return f"it takes more than {SLOWEST} seconds"
         except BaseException as error:
