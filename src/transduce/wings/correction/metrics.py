@@ -25,8 +25,8 @@ def edits(before: str, after: str) -> set[Edit]:
 
 
 class EditMetric:
-    """Base class of metrics of corrections. The source has errors, and its first reference has none; further references
-    are ignored. An edit is right if the reference makes the same edit of the source.
+    """Base class of metrics of corrections. The source has errors, and a reference has none. An edit is right if the
+    reference makes the same edit of the source. Of several references, the one with the best F0.5 counts.
 
     A row of statistics has the numbers of right edits, of edits of the output, and of edits of the reference. Raises
     UserError for an example without a source.
@@ -41,8 +41,9 @@ class EditMetric:
         if example.source is None:
             raise UserError(f"{self.name} compares an output with its source, and an example has no source")
         found = edits(example.source, prediction.text)
-        wanted = edits(example.source, references(example)[0])
-        return float(len(found & wanted)), float(len(found)), float(len(wanted))
+        every = [edits(example.source, reference) for reference in references(example)]
+        rows = [(float(len(found & wanted)), float(len(found)), float(len(wanted))) for wanted in every]
+        return max(rows, key=lambda row: _f05(row, nothing=100.0))
 
 
 class EditPrecision(EditMetric):
@@ -73,7 +74,10 @@ class EditF05(EditMetric):
     name = "edit_f05"
 
     def score(self, total: Sequence[float]) -> float:
-        right, found, wanted = total
-        if not found and not wanted:
-            return math.nan
-        return 125.0 * right / (found + 0.25 * wanted)
+        return _f05(total, nothing=math.nan)
+
+
+def _f05(counts: Sequence[float], nothing: float) -> float:
+    """F0.5 in percent of the numbers of right edits, of edits, and of edits that were wanted; ``nothing`` without any."""
+    right, found, wanted = counts
+    return 125.0 * right / (found + 0.25 * wanted) if found or wanted else nothing
