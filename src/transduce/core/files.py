@@ -263,7 +263,8 @@ def sync(path: Path) -> None:
     """Waits until a file, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        with named_errors(path):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
