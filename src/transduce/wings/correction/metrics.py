@@ -78,6 +78,6 @@ class EditF05(EditMetric):
 
 
 def _f05(counts: Sequence[float], nothing: float) -> float:
-    """F0.5 in percent of the numbers of right edits, of edits, and of edits that were wanted; ``nothing`` without any."""
+    """F0.5 in percent, of the numbers of right edits, edits, and edits that were wanted; ``nothing`` without any."""
     right, found, wanted = counts
     return 125.0 * right / (found + 0.25 * wanted) if found or wanted else nothing
