@@ -60,6 +60,19 @@ def axes(width: float = 7, height: float = 3, **options: Any) -> tuple[Any, Any]
     return plt.subplots(figsize=(width, height), layout="constrained", **options)
 
 
+def percents(rows: dict[str, Any], columns: list[str]) -> Any:
+    """A figure of percentages [rows, columns], each on a colour as strong as it is. Good in light and dark."""
+    from matplotlib.colors import to_rgba
+
+    figure, axis = axes(height=0.5 * len(rows) + 0.7)
+    axis.imshow([[to_rgba(COLOURS[0], each / 160) for each in row] for row in rows.values()], aspect="auto")
+    for place, row in enumerate(rows.values()):
+        for column, each in enumerate(row):
+            axis.text(column, place, f"{each:.1f}", ha="center", va="center")
+    axis.set(xticks=range(len(columns)), xticklabels=columns, yticks=range(len(rows)), yticklabels=list(rows))
+    return figure
+
+
 def _svg(figure: Any, salt: str) -> str:
     """The figure as SVG without a ground, whose black is the colour of the page's text."""
     import matplotlib

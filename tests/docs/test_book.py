@@ -157,7 +157,8 @@ def test_the_questions_have_the_answers_of_the_pictures() -> None:
     assert {len([each for each in every if each["chapter"] == name]) for name in {q["chapter"] for q in every}} == {10}
     assert len(every) == 50
     for question in every:
-        found: Any = json.loads((chapter.FOLDER / "figures" / f"{question['chapter']}.1.json").read_text("utf-8"))
+        name = f"{question['chapter']}.{question['picture']}.json"
+        found: Any = json.loads((chapter.FOLDER / "figures" / name).read_text("utf-8"))
         for key in question["data"].split("."):
             found = found[int(key) if isinstance(found, list) else key]
         assert found == pytest.approx(question["answer"], rel=0.02, abs=0.01), question
