@@ -33,8 +33,8 @@ import transduce
 from transduce.core.types import Example
 from transduce.runs.layout import members
 from transduce.runs.run import Run
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import estimate
+from transduce.wings.counted.ngram_lookup import NgramLookup
 
 SPOKEN = re.compile(r"(?=.*[aeiouy])[a-z][a-z']{3,}")
 FREQUENT = 120_000  # listed words that the n-grams of letters learn from
@@ -56,7 +56,7 @@ def listed() -> Iterator[str]:
 def invented(like: Sequence[str]) -> Iterator[str]:
     letters = sorted(set("".join(like)))
     number = {letter: place for place, letter in enumerate(letters)}
-    ngrams = BackOff()
+    ngrams = NgramLookup()
     ngrams.learn(estimate([np.array([number[letter] for letter in word]) for word in like], len(letters), ORDER))
     random = torch.Generator().manual_seed(SEED)
     for _ in range(BATCHES):
@@ -65,7 +65,7 @@ def invented(like: Sequence[str]) -> Iterator[str]:
                 yield "".join(letters[letter] for letter in drawn[: drawn.index(ngrams.end)])
 
 
-def draw(ngrams: BackOff, random: torch.Generator) -> Tensor:
+def draw(ngrams: NgramLookup, random: torch.Generator) -> Tensor:
     """Draws words: ids [N, T] of letters, padded with the end. A row without an end is a word that is longer than T."""
     choice_W = torch.arange(ngrams.end + 1)  # a letter or the end
     ids_NT = torch.full((DRAWN, LONGEST + 1), ngrams.end)

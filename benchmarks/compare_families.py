@@ -19,7 +19,7 @@ from pathlib import Path
 
 from transduce import api
 from transduce.core import config
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 MODELS = Path(__file__).parent / "families"
 BASES = {"pronunciation": "g2p-attention", "inflection": "inflection"}
@@ -53,7 +53,9 @@ def main() -> None:
         file = files / f"{family}.toml"
         file.write_text(config.write(recipe(given.task, family, given.minutes)), encoding="utf-8")
         settings = [*given.set, "training.clock=processor"]
-        api.train_run(Order(file, given.runs / family, settings, resume=True), device="cpu", threads=given.threads)
+        api.train_run(
+            TrainingRequest(file, given.runs / family, settings, resume=True), device="cpu", threads=given.threads
+        )
     both = f"{given.runs}/lstm-attention+{given.runs}/joint-ngram"
     print(f"transduce compare {given.runs}/* {both} --record families-{given.task}.json")
 

@@ -46,7 +46,7 @@ from transduce.search.beam import Beam
 from transduce.search.forcing import force, shifted
 from transduce.search.greedy import Greedy
 from transduce.training.callbacks import Callback, Update
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.training.settings import Training
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
@@ -102,7 +102,10 @@ def trained(given: argparse.Namespace, precision: Precision, folder: Path) -> Tr
     if given.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     run = api.train_run(
-        Order(given.recipe, folder / precision, settings), callbacks=[pace], device=str(given.device), progress=False
+        TrainingRequest(given.recipe, folder / precision, settings),
+        callbacks=[pace],
+        device=str(given.device),
+        progress=False,
     )
     return Trial(run, precision, given.device, pace.median, peak(given.device))
 

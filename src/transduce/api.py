@@ -16,7 +16,7 @@ from transduce.training import begin
 from transduce.training.callbacks import Callback
 from transduce.training.interruption import raise_again
 from transduce.training.job import Resume
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 EVENTS = "events for TensorBoard"  # the name of the service
 
@@ -58,13 +58,13 @@ def train(
     end the program. ``init`` is a run to start from, and ``teacher`` one to learn from (``[init]`` and
     ``[distillation]`` in docs/configuration.md).
     """
-    order = Order(recipe, out, settings, pairs, resume, overwrite, init, teacher)
-    run = train_run(order, callbacks, device, threads, progress)
+    request = TrainingRequest(recipe, out, settings, pairs, resume, overwrite, init, teacher)
+    run = train_run(request, callbacks, device, threads, progress)
     return trained(run, device)
 
 
 def train_run(
-    order: Order,
+    request: TrainingRequest,
     callbacks: Sequence[Callback] = (),
     device: str = "auto",
     threads: int | None = None,
@@ -76,7 +76,7 @@ def train_run(
     use_threads(threads)
     crew = join()
     try:
-        job = order.job(crew.first)
+        job = request.job(crew.first)
         boards = registry.service(EVENTS)(job.run) if registry.has(registry.SERVICES[EVENTS]) else []
         every = [*callbacks, *([ProgressBar()] if progress else []), *boards]
         finished = begin.train(job, every, device, crew)
@@ -86,13 +86,13 @@ def train_run(
     return job.run
 
 
-def dry_run(order: Order, device: str = "auto", threads: int | None = None) -> list[str]:
+def dry_run(request: TrainingRequest, device: str = "auto", threads: int | None = None) -> list[str]:
     """Measures what a training would cost. Returns lines for people: seconds and memory of an update, updates of the
     budget, and the largest token budget that fits into memory.
 
     Prepares the data in the cache of the run directory, and writes no run.
     """
     use_threads(threads)
-    job = order.new()
+    job = request.new()
     lines: list[str] = registry.service("dry run")(job, device).lines()
     return [*job.merged.notes, *lines]

@@ -16,7 +16,7 @@ from filelock import FileLock
 from transduce import api
 from transduce.answers.output_folder import CLAIMS, write_shards
 from transduce.core.errors import UserError
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 
 def answer(shard: Path) -> Iterable[str]:
@@ -81,7 +81,7 @@ def test_after_a_kill_the_folder_has_the_bytes_of_predict(tmp_path: Path) -> Non
         "training.steps": 20,
         "training.validation.times": 0,
     }
-    api.train_run(Order("reverse", run, settings), device="cpu", progress=False)
+    api.train_run(TrainingRequest("reverse", run, settings), device="cpu", progress=False)
     every, out = shards(tmp_path / "in"), tmp_path / "out"
     for each in every:
         each.write_text("".join("".join(draw.choices("abcdef", k=5)) + "\n" for _ in range(500)))

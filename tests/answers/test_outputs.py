@@ -11,7 +11,7 @@ import pytest
 from test_cli import told
 
 from installed import runs
-from transduce.cli.outputs import check_outputs
+from transduce.cli.output_check import check_outputs
 from transduce.core.errors import UserError
 
 Call = Callable[..., tuple[int, str, str]]

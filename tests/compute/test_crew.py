@@ -25,7 +25,7 @@ from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
 from transduce.data.sharding import cut, shard
 from transduce.models.weights import load_tensors
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=7)
 PLAIN: dict[str, Any] = {"device": "cpu", "progress": False}
@@ -140,7 +140,7 @@ def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
     one, several = tmp_path / "one", tmp_path / "several"
     options = [f"{key}={value}" for key, value in settings(one).items()]
     alone = [
-        api.train_run(Order("reverse", one, [*options, steps], resume=resume), **PLAIN) and events(one)
+        api.train_run(TrainingRequest("reverse", one, [*options, steps], resume=resume), **PLAIN) and events(one)
         for steps, resume in (("training.steps=12", False), ("training.steps=20", True))
     ]
     check_alike(alone[0], run_all(command(4, several, "--set=training.steps=12"), several))
@@ -158,13 +158,15 @@ def test_divided_parameters_learn_alike(tmp_path: Path) -> None:
     one, several = tmp_path / "one", tmp_path / "several"
     options = [f"{key}={value}" for key, value in settings(one).items()]
     alone = [
-        api.train_run(Order("reverse", one, [*options, steps], resume=resume), **PLAIN) and events(one)
+        api.train_run(TrainingRequest("reverse", one, [*options, steps], resume=resume), **PLAIN) and events(one)
         for steps, resume in (("training.steps=12", False), ("training.steps=20", True), ("training.steps=24", True))
     ]
     divided = '--set=training.parallel="fsdp"'
     check_alike(alone[0], run_all(command(2, several, "--set=training.steps=12", divided), several))
     check_alike(alone[1], run_all(command(2, several, "--set=training.steps=20", divided, "--resume"), several))
-    api.train_run(Order("reverse", several, ["training.steps=24"], resume=True), **PLAIN)  # one process goes on
+    api.train_run(
+        TrainingRequest("reverse", several, ["training.steps=24"], resume=True), **PLAIN
+    )  # one process goes on
     check_alike(alone[2], events(several))
     check_weights(one, several)
 
@@ -173,8 +175,8 @@ THREADS_AT_THE_END = """
 import sys
 from pathlib import Path
 from transduce import api
-from transduce.training.order import Order
-api.train_run(Order("reverse", Path(sys.argv[1]), sys.argv[2:]), device="cpu", progress=False)
+from transduce.training.request import TrainingRequest
+api.train_run(TrainingRequest("reverse", Path(sys.argv[1]), sys.argv[2:]), device="cpu", progress=False)
 print(*(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
 """
 

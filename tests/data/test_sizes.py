@@ -10,7 +10,7 @@ import pytest
 from transduce import api
 from transduce.core import config, recipes
 from transduce.core.config import ConfigError
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.training.sizes import Alternative, choose_settings
 
 TABLE: config.Table = {"data": {"cache": "here"}, "model": "large", "init": {"run": "before"}, "metrics": ["exact"]}
@@ -39,12 +39,16 @@ def test_a_run_of_few_pairs_has_the_settings_for_few(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"training.batching.tokens": 77, "training.validation.times": 0}
     for number, width in ((20, 12), (40, recipes.read("reverse")["model"]["encoder"]["width"])):
         budget = {} if width == 12 else {"training.steps": 2}
-        run = api.train_run(Order(mine, tmp_path / str(number), settings | budget, pairs[:number]), progress=False)
+        run = api.train_run(
+            TrainingRequest(mine, tmp_path / str(number), settings | budget, pairs[:number]), progress=False
+        )
         written = config.read(run / "config.toml")
         assert written["model"]["encoder"]["width"] == width
         assert written["training"]["batching"]["tokens"] == 77  # --set applies to each
         assert "sizes" not in written
-    assert api.train_run(Order(mine, tmp_path / "20", resume=True), progress=False)  # its settings are its own now
+    assert api.train_run(
+        TrainingRequest(mine, tmp_path / "20", resume=True), progress=False
+    )  # its settings are its own now
 
 
 def test_sizes_are_no_settings_and_not_inherited(tmp_path: Path) -> None:

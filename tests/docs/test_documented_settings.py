@@ -14,7 +14,7 @@ from test_recipes import facts
 
 from transduce.cli.commands import SUMMARIES, imported
 from transduce.core import config, recipes
-from transduce.training.order import AUTO
+from transduce.training.request import AUTO
 from transduce.training.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from transduce.layers.modules.cells.gru import GRU
 from transduce.runs.layout import CONFIG, LOCK, foreign_files
 from transduce.runs.lock import locked
 from transduce.runs.run import Run
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 PAIRS = [(text, text[::-1]) for text in ("ab", "cde", "fg", "h", "ijk", "lm", "nop", "q", "rst", "uv")] * 4
 
@@ -210,9 +210,9 @@ def test_two_trainings_in_one_directory_are_refused(option: str, tiny: dict[str,
 
 
 def test_runs_are_named_by_their_recipe() -> None:
-    assert Order("g2p").run == Path("runs/g2p")
-    assert Order("some/where/mine.toml").run == Path("runs/mine")
-    assert Order("g2p", "there").run == Path("there")
+    assert TrainingRequest("g2p").run == Path("runs/g2p")
+    assert TrainingRequest("some/where/mine.toml").run == Path("runs/mine")
+    assert TrainingRequest("g2p", "there").run == Path("there")
 
 
 # -------------------------------------------------------------- classes of one's own

@@ -35,14 +35,14 @@ from transduce.runs.lock import locked
 from transduce.runs.recent_weights import keep_recent
 from transduce.runs.run import Run
 from transduce.training.callbacks import Callback, Saved, Validated
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.training.settings import Validation
 
 Call = Callable[..., tuple[int, str, str]]
 
 
 def train(run: Path, settings: Any, *callbacks: Callback, **options: Any) -> None:
-    api.train_run(Order("reverse", run, settings, **options), callbacks, device="cpu", progress=False)
+    api.train_run(TrainingRequest("reverse", run, settings, **options), callbacks, device="cpu", progress=False)
 
 
 class AtCheckpoint(Callback):

@@ -15,7 +15,7 @@ from transduce.core.types import Batch, Chunk, Padded
 from transduce.models.weights import load_tensors
 from transduce.objectives.base import Trainable
 from transduce.training.callbacks import Callback, Notice
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.training.splitting import Splitting, padded_tokens
 
 SETTINGS = {
@@ -42,7 +42,7 @@ class Notices(Callback):
 def trained(run: Path, **changes: Any) -> tuple[dict[str, torch.Tensor], list[str]]:
     notices = Notices()
     settings = SETTINGS | changes | {"data.cache": str(run.parent / "cache")}
-    api.train_run(Order("reverse", run, settings), callbacks=[notices], device="cpu", progress=False)
+    api.train_run(TrainingRequest("reverse", run, settings), callbacks=[notices], device="cpu", progress=False)
     return load_tensors(run / "checkpoints" / "last" / "model.safetensors"), notices.told
 
 
@@ -119,4 +119,4 @@ def test_other_errors_are_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def rehearse(tmp_path: Path, **changes: Any) -> list[str]:
     settings = SETTINGS | changes | {"data.cache": str(tmp_path / "cache")}
-    return api.dry_run(Order("reverse", tmp_path / "run", settings), device="cpu")
+    return api.dry_run(TrainingRequest("reverse", tmp_path / "run", settings), device="cpu")

@@ -47,7 +47,7 @@ from transduce.training.optimization import ConstantRate, CosineDecay, InverseSq
 from transduce.training.settings import Training, Validation
 from transduce.training.updating import Updater
 from transduce.training.validation import Judge, Judgement, TooSlowError, spread
-from transduce.training.validations import Validations
+from transduce.training.validation_schedule import Validations
 
 CPU = torch.device("cpu")
 

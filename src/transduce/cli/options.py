@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.cli.outputs import check_outputs
+from transduce.cli.output_check import check_outputs
 from transduce.core.errors import UserError
 from transduce.core.files import is_engine_file
 from transduce.core.finite import check_options, finite_number

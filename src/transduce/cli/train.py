@@ -57,7 +57,7 @@ def train(
     from transduce import api
     from transduce.compute.threads import check_number
     from transduce.training.job import NEW_DATA
-    from transduce.training.order import Order
+    from transduce.training.request import TrainingRequest
 
     if (
         check_number("processes", processes) > 1 and "WORLD_SIZE" not in os.environ
@@ -74,7 +74,7 @@ def train(
         changes.append(f"init.keep_old={keep_old}")
     if freeze is not None:
         changes.append(f"training.freeze={json.dumps(freeze.split(','))}")
-    order = Order(
+    request = TrainingRequest(
         recipe,
         out,
         settings=changes,
@@ -84,11 +84,11 @@ def train(
         teacher=teacher,
     )
     if dry_run:
-        for line in api.dry_run(order, device, threads):
+        for line in api.dry_run(request, device, threads):
             print(line)
         return
     try:
-        run = api.train_run(order, device=device, threads=threads)
+        run = api.train_run(request, device=device, threads=threads)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     if os.environ.get("RANK", "0") == "0":  # torchrun starts several processes, and one of them reports

@@ -461,7 +461,7 @@ SERVICES: dict[str, str] = {
     "robust units": "transduce.wings.robustness.robust:lowercased",
     "varied texts": "transduce.wings.robustness.feed:varied_texts",
     "check varied texts": "transduce.wings.robustness.feed:check_texts",
-    "order for data": "transduce.wings.fitting.auto:chosen_order",
+    "request for data": "transduce.wings.fitting.auto:chosen_request",
     "record of systems": "transduce.wings.lab.recording:record_systems",
     "committed code": "transduce.wings.records.provenance:check_committed",
     "command line": "transduce.wings.records.provenance:command_line",

@@ -46,7 +46,7 @@ from transduce.training.plan import Plan, plan_run
 from transduce.training.settings import Settings, read_settings
 from transduce.training.updating import Updater
 from transduce.training.validation import judge_of
-from transduce.training.validations import Validations
+from transduce.training.validation_schedule import Validations
 
 
 class RunExistsError(FileExistsError):

@@ -15,7 +15,7 @@ from transduce.training.interruption import Interruption
 from transduce.training.keeper import Keeper
 from transduce.training.reports import Reports
 from transduce.training.updating import Updater
-from transduce.training.validations import Validations
+from transduce.training.validation_schedule import Validations
 
 SAVES = 10  # checkpoints in a budget, if training does not validate before its end
 ENDS = ("budget", "patience")  # reasons after which training does not go on

@@ -18,7 +18,7 @@ from test_pruning import model_of
 
 import transduce
 from transduce.wings.counted import arpa
-from transduce.wings.counted.back_off import BackOff
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.ngram_run import NgramModel
 from transduce.wings.counted.ngrams import NGrams
 
@@ -80,7 +80,7 @@ def read(path: Path, text: str | bytes = TEXT) -> arpa.Arpa:
     return arpa.read(path)
 
 
-def every_answer(model: BackOff, names: list[str], longest: int) -> dict[tuple[str, ...], float]:
+def every_answer(model: NgramLookup, names: list[str], longest: int) -> dict[tuple[str, ...], float]:
     """log10 p of the last word for all beginnings of sentences of up to ``longest`` words."""
     answers = {}
     for n in range(longest):

@@ -11,7 +11,7 @@ from test_cluster import PARTS, Fake, Future, counted, run  # noqa: F401
 
 from transduce import api
 from transduce.training.callbacks import Callback, Started
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 
 class Workers(Fake):
@@ -69,5 +69,7 @@ def test_a_model_that_is_not_counted_in_parts_says_where_it_is_counted(
     splits = [f"data.{split}.path='{tmp_path / 'pairs.tsv'}'" for split in ("train", "valid", "test")]
     more = ["data.cluster='tcp://there:1'", f"data.cache='{tmp_path / 'cache'}'"]
     reports = Reports()
-    api.train_run(Order(recipe, tmp_path / "run", [*splits, *more]), device="cpu", progress=False, callbacks=[reports])
+    api.train_run(
+        TrainingRequest(recipe, tmp_path / "run", [*splits, *more]), device="cpu", progress=False, callbacks=[reports]
+    )
     assert "counted on this machine: tcp://there:1 only encodes the data" in reports.lines

@@ -26,9 +26,9 @@ from transduce.core.types import BOS, EOS, UNK, Facts, Padded
 from transduce.data.tokenizers.text import Characters, Symbols, TextTokenizer
 from transduce.training.begin import train
 from transduce.training.job import Job
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.hidden_markov.words import WordEmissions
 from transduce.wings.counted.kneser_ney import estimate
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.labels.spelled import Spelled, SpelledTokenizer
 from transduce.wings.looking.inspection.label_posteriors import label_posteriors, places_of
 from transduce.wings.signals.tokenizers.numbers import Numbers
@@ -177,7 +177,7 @@ def test_labels_follow_each_other_as_n_grams_do(order: int) -> None:
     source, target = tokenizers()
     model = counted(source, target, TEXTS, order, suffix=2)
     V = len(target)
-    ngrams = BackOff().double()
+    ngrams = NgramLookup().double()
     ngrams.learn(estimate([np.array(ids[:-1]) for ids in target.encode(LABELS)], V, order + 1))
 
     def log_prob(after: int, label: int) -> float:

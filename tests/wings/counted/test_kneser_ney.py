@@ -18,9 +18,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from transduce.models.weights import load_weights, save_weights
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.ngram_counts import Sequences, count, merged
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.ngrams import NGrams
 
 Word = int | str
@@ -42,8 +42,8 @@ class Corpus:
         """All words that can follow, and the end. The begin cannot follow."""
         return [*range(self.words), END]
 
-    def model(self, order: int) -> BackOff:
-        model = BackOff().double()
+    def model(self, order: int) -> NgramLookup:
+        model = NgramLookup().double()
         model.learn(self.ngrams(order))
         return model
 
@@ -125,7 +125,7 @@ class Slow:
 # ------------------------------------------------------------------ asking word by word
 
 
-def walked(model: BackOff, corpus: Corpus, sequences: Sequence[Words]) -> Tensor:
+def walked(model: NgramLookup, corpus: Corpus, sequences: Sequence[Words]) -> Tensor:
     """The states [E] after each sequence, read from its begin."""
     history_E = torch.full((len(sequences),), model.begun)
     for place in range(max(map(len, sequences))):
@@ -135,7 +135,7 @@ def walked(model: BackOff, corpus: Corpus, sequences: Sequence[Words]) -> Tensor
     return history_E
 
 
-def answers(model: BackOff, corpus: Corpus, history_E: Tensor) -> Tensor:
+def answers(model: NgramLookup, corpus: Corpus, history_E: Tensor) -> Tensor:
     """log p [E, words + 1] of every word that can follow."""
     word_W = torch.tensor([corpus.number(word) for word in corpus.follow])
     log_prob: Tensor = model(history_E.repeat_interleave(len(word_W)), word_W.repeat(len(history_E)))[0]
@@ -198,7 +198,7 @@ def test_counts_that_tell_the_discounts(order: int) -> None:
 
 
 def test_single_precision_is_enough() -> None:
-    double, single = LARGE.model(3), BackOff()
+    double, single = LARGE.model(3), NgramLookup()
     single.learn(LARGE.ngrams(3))
     history_E = walked(double, LARGE, some_sequences(LARGE, 40))
     assert torch.equal(walked(single, LARGE, some_sequences(LARGE, 40)), history_E)
@@ -265,7 +265,7 @@ def test_nothing_is_asked() -> None:
 
 
 def test_what_was_saved_answers_the_same(tmp_path: Path) -> None:
-    model, other = BackOff(), BackOff()
+    model, other = NgramLookup(), NgramLookup()
     model.learn(LARGE.ngrams(3))
     assert not any(parameter.requires_grad for parameter in model.parameters())
     save_weights(model, tmp_path / "model.safetensors")

@@ -21,9 +21,9 @@ from transduce.core.types import BOS, EOS, UNK, Padded
 from transduce.models.weights import set_weights, weights
 from transduce.training.begin import train
 from transduce.training.job import Job
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.models.ngram import Ngram
+from transduce.wings.counted.ngram_lookup import NgramLookup
 
 Call = Callable[..., tuple[int, str, str]]
 LINES = [[4, 5, 6], [4, 5], [7, 5, 6, 6], [], [4, 5, 6, 9]]
@@ -43,7 +43,7 @@ def model() -> Any:
 def test_a_line_is_as_probable_as_its_n_grams(model: Any) -> None:
     """Every token that could stand there, the end among them, after every beginning of some lines; together they are
     certain."""
-    ngrams = BackOff().double()
+    ngrams = NgramLookup().double()
     words = FACTS.target_vocabulary - UNK
     ngrams.learn(estimate([np.array(line, np.int64) - UNK for line in LINES], words, 3))
     for line in [[4, 5, 6, 9, 8], [7, 5, 5], [], [UNK, 4, 5]]:

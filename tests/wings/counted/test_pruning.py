@@ -12,8 +12,8 @@ import torch
 from test_kneser_ney import BEGIN, END, LARGE, ORDERS, SMALL, Corpus, Slow, Word, Words, drawn
 
 from transduce.wings.counted import ngram_counts
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import estimate
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.ngrams import NGrams
 from transduce.wings.counted.pruning import normalised, prune
 
@@ -21,13 +21,13 @@ SOME = [corpus for corpus in SMALL if corpus.words > 1]
 SPARSE = [drawn(seed, rows=9, words=6, longest=6) for seed in range(3)]
 
 
-def model_of(ngrams: NGrams) -> BackOff:
-    model = BackOff().double()
+def model_of(ngrams: NGrams) -> NgramLookup:
+    model = NgramLookup().double()
     model.learn(ngrams)
     return model
 
 
-def asked(model: BackOff, corpus: Corpus, history: Words) -> dict[Word, float]:
+def asked(model: NgramLookup, corpus: Corpus, history: Words) -> dict[Word, float]:
     """p(word | history) of each word, from the beginning of nothing: the history need not begin a sequence."""
     state = torch.zeros(1, dtype=torch.long)
     for word in history:

@@ -15,7 +15,7 @@ from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.objectives.members import Members
 from transduce.runs.loading import load
 from transduce.training.callbacks import Callback, Started
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 FAMILY = "edits with counts"
 TINY = {
@@ -63,7 +63,7 @@ def test_members_learn_without_the_counts() -> None:
 def test_without_counts_it_is_the_trained_model_alone(tmp_path: Path) -> None:
     run, lines = tmp_path / "run", list[str]()
     pairs = [(source, target * 5) for source, target in PAIRS]
-    api.train_run(Order("g2p-small", run, TINY, pairs), progress=False, callbacks=[Report(lines)])
+    api.train_run(TrainingRequest("g2p-small", run, TINY, pairs), progress=False, callbacks=[Report(lines)])
     assert "joint-ngram is left out: 24 of 24 pairs cannot be cut" in " ".join(lines)
     model = load(run).model
     source, tokens = Padded(torch.tensor([[4, 5, EOS]]), torch.tensor([3])), torch.tensor([[BOS, 4]])

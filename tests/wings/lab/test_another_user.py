@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from transduce import api
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.wings.engines.sharing.packing import pack
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +67,7 @@ def machine() -> Iterator[Machine]:
         interpreter, environment = _interpreter(place)
         paths = os.pathsep.join([str(place / "src"), sysconfig.get_path("purelib")])
         environment |= {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PATH": os.defpath}
-        run = api.train_run(Order("reverse", place / "run", SETTINGS), device="cpu", progress=False)
+        run = api.train_run(TrainingRequest("reverse", place / "run", SETTINGS), device="cpu", progress=False)
         for out in ("given", "given.zip"):
             pack(run, place / "shared" / out)
         shutil.rmtree(run)

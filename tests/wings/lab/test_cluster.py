@@ -23,7 +23,7 @@ from transduce.cli.app import main
 from transduce.compute.cluster import _call
 from transduce.core.errors import StoppedError, UserError
 from transduce.core.types import Example, Prediction
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.wings.lab import shards_on_cluster
 from transduce.wings.lab.evaluated_shards import measured_together
 from transduce.wings.lab.shards_on_cluster import ShardJob, answer_on, run_command, without_option
@@ -40,7 +40,7 @@ TINY = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cluster") / "run"
-    return api.train_run(Order("reverse", folder, TINY), device="cpu", progress=False)
+    return api.train_run(TrainingRequest("reverse", folder, TINY), device="cpu", progress=False)
 
 
 def shards(folder: Path, count: int, lines: int = 5) -> Path:
@@ -233,7 +233,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def counted(recipe: str, folder: Path, *more: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Counts a model. Returns the files of the prepared data and the files of the checkpoint."""
     settings = text(recipe, folder)
-    run = api.train_run(Order(recipe, folder / "run", [*settings, *more]), device="cpu", progress=False)
+    run = api.train_run(TrainingRequest(recipe, folder / "run", [*settings, *more]), device="cpu", progress=False)
     return files(folder / "cache"), files(run / "checkpoints" / "best") | {"state.json": b"times"}
 
 

@@ -11,7 +11,7 @@ from test_splitting import rehearse, small_memory
 
 from transduce import api
 from transduce.core.errors import UserError
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.training.splitting import padded_tokens
 from transduce.wings.lab import dry_run
 
@@ -50,7 +50,7 @@ def test_a_dry_run_measures_and_writes_no_run(tmp_path: Path) -> None:
     assert int(found[1]) <= 80
     assert "a batch has all pairs" in told[-1]
     with pytest.raises(UserError, match="a counted model"):
-        api.dry_run(Order("g2p-joint", tmp_path / "run"))
+        api.dry_run(TrainingRequest("g2p-joint", tmp_path / "run"))
 
 
 def test_a_budget_that_does_not_fit_is_halved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

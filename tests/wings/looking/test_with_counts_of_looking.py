@@ -9,14 +9,14 @@ from test_with_counts import PAIRS, TINY, Report
 
 from transduce import api
 from transduce.runs.loading import load
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.wings.looking.inspection.sentence import read_sentence
 from transduce.wings.looking.reports.sentence import sentence_page
 
 
 def test_a_run_counts_first_and_keeps_its_counts(tmp_path: Path) -> None:
     run, lines = tmp_path / "run", list[str]()
-    api.train_run(Order("g2p-small", run, TINY, PAIRS), progress=False, callbacks=[Report(lines)])
+    api.train_run(TrainingRequest("g2p-small", run, TINY, PAIRS), progress=False, callbacks=[Report(lines)])
     assert "joint-ngram is counted, in " in lines[-1]
     counted = load(run).model.models[1]
     assert len(counted.units)
@@ -27,5 +27,5 @@ def test_a_run_counts_first_and_keeps_its_counts(tmp_path: Path) -> None:
     page = sentence_page([found])
     assert "<h2>Models</h2>" in page
     assert "<h2>Units</h2>" in page
-    api.train_run(Order("g2p-small", run, {**TINY, "training.steps": 6}, PAIRS, resume=True), progress=False)
+    api.train_run(TrainingRequest("g2p-small", run, {**TINY, "training.steps": 6}, PAIRS, resume=True), progress=False)
     assert torch.equal(load(run).model.models[1].units, counted.units)

@@ -12,7 +12,7 @@ import transduce
 from transduce.core.errors import UserError
 from transduce.core.types import Example
 from transduce.data.corpora import DataError
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.wings.combining.reranking.loglinear import LogLinear, Own
 from transduce.wings.combining.reranking.ranks import ranks
 from transduce.wings.language.dialogue import Conversation, history
@@ -76,7 +76,7 @@ def chatting(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = [f"music\td\t{n}\tsay {n}\tanswer {n}" for n in range(30)]
         (folder / f"{split}.tsv").write_text("\n".join(rows))
     settings = {"data.origin.folder": str(folder), "data.origin.checked": False, "data.origin.turns": 2, **TINY}
-    return transduce.api.train_run(Order("replies", folder / "run", settings), device="cpu", progress=False)
+    return transduce.api.train_run(TrainingRequest("replies", folder / "run", settings), device="cpu", progress=False)
 
 
 def test_each_line_is_answered_with_its_history(call: Call, chatting: Path) -> None:

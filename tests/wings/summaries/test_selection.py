@@ -26,7 +26,7 @@ from transduce.metrics.base import evaluate, metric
 from transduce.search.base import with_run
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.wings.labels.spans import parts, sentence_marks, word_marks
 from transduce.wings.labels.spelled import Sentences, Spelled
 from transduce.wings.summaries.search import KEPT_ID, LEFT_OUT_ID, SelectionSearch
@@ -207,7 +207,7 @@ def test_a_run_drops_the_words_that_it_saw_dropped(tmp_path: Path) -> None:
     pairs = [(text, " ".join(word for word in text.split() if word not in ("so", "very"))) for text in texts]
     settings = {"training.steps": 60, "training.validation.times": 1, "model.encoder.width": 16}
     settings |= {"search.threshold": 0.5}
-    run = api.train_run(Order("compression", tmp_path / "run", settings, pairs), progress=False)
+    run = api.train_run(TrainingRequest("compression", tmp_path / "run", settings, pairs), progress=False)
     model = load(run)
     assert model("we now very eat") == "we now eat"
     (scored,) = model.score([("we very eat now", "we eat now")])
@@ -224,5 +224,5 @@ def test_a_run_finds_the_sentence_that_says_what_is_done(tmp_path: Path) -> None
             pairs.append((" ".join([*others[:place], claim, *others[place:]]), claim.lower()))
     settings = {"training.steps": 80, "training.validation.times": 1, "metrics": ["chrf"]}
     settings |= {"training.validation.metrics": ["chrf"], "data.units.source.pieces": "words"}
-    run = api.train_run(Order("summaries-extractive", tmp_path / "run", settings, pairs), progress=False)
+    run = api.train_run(TrainingRequest("summaries-extractive", tmp_path / "run", settings, pairs), progress=False)
     assert load(run)("It is hard. Much is known. We propose nets. Results are good.") == "We propose nets."

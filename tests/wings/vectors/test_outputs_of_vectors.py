@@ -6,7 +6,7 @@ import inspect
 
 from transduce.cli import commands
 from transduce.cli.options import with_option_groups
-from transduce.cli.outputs import OUTPUTS
+from transduce.cli.output_check import OUTPUTS
 from transduce.wings.vectors.commands.app import vectors
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transduce.wings.counted.back_off import BackOff
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.readings.reader import LEFT_OUT
 
 Piece = tuple[int, ...]
@@ -28,7 +28,9 @@ class Cut:
     log_probs: tuple[float, ...] = ()
 
 
-def cut(units: Tensor, source_tokens: int, ngrams: BackOff, source: Sequence[int], target: Sequence[int]) -> Cut | None:
+def cut(
+    units: Tensor, source_tokens: int, ngrams: NgramLookup, source: Sequence[int], target: Sequence[int]
+) -> Cut | None:
     """The most probable segmentation of a pair; None if the units cannot make up both sides.
 
     ``units`` [U, W] are the words of ``ngrams``. The first ``source_tokens`` columns are a unit's source tokens and the
@@ -75,7 +77,7 @@ def _keep(
         reached[at] = Cut((*way.pieces, side), way.log_prob + log_prob, (*way.log_probs, log_prob))
 
 
-def _asked(ngrams: BackOff, questions: list[tuple[int, int]]) -> tuple[list[float], list[int]]:
+def _asked(ngrams: NgramLookup, questions: list[tuple[int, int]]) -> tuple[list[float], list[int]]:
     asked = torch.tensor(questions, dtype=torch.long, device=ngrams.keys.device).view(-1, 2)
     log_probs, after = ngrams(asked[:, 0], asked[:, 1])
     return log_probs.tolist(), after.tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from transduce.core.errors import UserError
-from transduce.wings.counted.back_off import BackOff
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.ngrams import NGrams, Numbers, with_parents
 
 
@@ -84,13 +84,13 @@ def _log_totals(ngrams: NGrams) -> Numbers:
     return total
 
 
-def _queries(ngrams: NGrams) -> BackOff:
-    model = BackOff().double()
+def _queries(ngrams: NGrams) -> NgramLookup:
+    model = NgramLookup().double()
     model.learn(ngrams)
     return model
 
 
-def _after_suffix(model: BackOff, ngrams: NGrams, first: int, stop: int) -> Numbers:
+def _after_suffix(model: NgramLookup, ngrams: NGrams, first: int, stop: int) -> Numbers:
     """p(w | h') of the n-grams h w from ``first`` to ``stop`` (exclusive)."""
     parent, word = np.divmod(ngrams.keys[first - 1 : stop - 1], ngrams.words)
     log_prob, _ = model(torch.from_numpy(ngrams.suffix[parent]), torch.from_numpy(word))

@@ -9,7 +9,7 @@ from typing import Any
 
 from transduce.core import config, recipes
 from transduce.core.errors import UserError
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.wings.fitting.candidates import task
 from transduce.wings.fitting.given import Given, given
 from transduce.wings.fitting.survey import survey
@@ -17,14 +17,14 @@ from transduce.wings.fitting.survey import survey
 log = logging.getLogger("transduce")
 
 
-def chosen_order(order: Order) -> Order:
-    """The order with the recipe that the rules of ``fit`` put first for its training pairs. The user's settings win.
+def chosen_request(request: TrainingRequest) -> TrainingRequest:
+    """The request with the recipe that the rules of ``fit`` put first for its training pairs. The user's settings win.
 
-    Raises UserError if the order names no training pairs in one table or two files.
+    Raises UserError if the request names no training pairs in one table or two files.
     """
-    changes = recipes.change({}, order.changes)
+    changes = recipes.change({}, request.changes)
     data: Mapping[str, Any] = changes.get("data", {})
-    pairs = None if order.pairs is None else list(order.pairs)
+    pairs = None if request.pairs is None else list(request.pairs)
     found = Given(pairs) if pairs is not None else given(_paths(data.get("train", {})))
     about = survey(found)
     asked = task(about.task, about.pairs)
@@ -34,7 +34,7 @@ def chosen_order(order: Order) -> Order:
         settings["data.columns"] = found.columns
     log.warning("auto: %s, so the settings of %s", asked.title, first.name)
     mine = config.flatten(changes)
-    return replace(order, recipe=first.recipe, out=order.run, pairs=pairs, settings={**settings, **mine})
+    return replace(request, recipe=first.recipe, out=request.run, pairs=pairs, settings={**settings, **mine})
 
 
 def _paths(train: Mapping[str, Any]) -> list[str]:

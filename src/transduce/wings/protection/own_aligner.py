@@ -29,7 +29,7 @@ from transduce.runs.loading import load
 from transduce.runs.run import Run, cache_folder
 from transduce.training import begin
 from transduce.training.callbacks import Callback, Finished, Notice
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 from transduce.training.settings import Settings
 from transduce.wings.alignment.alignments import pair_alignments
 from transduce.wings.alignment.readings import Reading
@@ -80,7 +80,7 @@ def learn(run: Path) -> str:
         if not count:
             raise UserError(f"{run}: there are no training pairs that a word aligner could learn from")
         changes = {"data.train.path": str(file), "data.cache": str(Path(folder) / "cache")}
-        begin.train(Order(RECIPE, run / ALIGNER, changes, overwrite=True).job(), device="cpu")
+        begin.train(TrainingRequest(RECIPE, run / ALIGNER, changes, overwrite=True).job(), device="cpu")
     return f"a word aligner, learned from {count:,} training pairs for protected spans, is in {run / ALIGNER}"
 
 

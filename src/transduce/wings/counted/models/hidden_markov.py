@@ -23,11 +23,11 @@ from transduce.core.types import BOS, UNK, Batch, Factory, Padded, real_mask
 from transduce.data.pairs import Pairs
 from transduce.models.tables import check_rows
 from transduce.training.counted import OnePass, check_tokens, empty
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.hidden_markov.base import CountedEmissions, Emissions, Estimation
 from transduce.wings.counted.hidden_markov.estimation import BaumWelch, Weigh, batches_of, weighted
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.ngram_counts import Counts, Sequences, count, count_by
+from transduce.wings.counted.ngram_lookup import NgramLookup
 
 LARGEST = 2**24  # most transitions of a table
 PART = 64  # batches that a worker counts at a time
@@ -197,7 +197,7 @@ class LabelCounts(OnePass):
         """Probabilities [1 + H, L + 1] of each label, and of the end in the last column: at the begin (row 0) and after
         each history. They come from the targets whose labels are all known; all are equal if there is none.
         """
-        L, ngrams = self.model.labels, BackOff().double()
+        L, ngrams = self.model.labels, NgramLookup().double()
         rows = [row for row, complete in zip(self.pairs.target.unclosed(), self.complete_N, strict=True) if complete]
         if not rows:
             return uniform(L, L**self.model.order)

@@ -17,10 +17,10 @@ from transduce.core.types import Padded
 from transduce.data.pairs import Pairs
 from transduce.models.tables import check, check_range
 from transduce.training.counted import check_tokens, empty
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.cosegmentation import Cosegmentation
 from transduce.wings.counted.cut import Cut, cut
 from transduce.wings.counted.kneser_ney import estimate
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.readings import compiled
 from transduce.wings.counted.readings.lattice import JointState, begin, log_probs, written
 from transduce.wings.counted.readings.reader import Reader
@@ -80,7 +80,7 @@ class JointNgram(nn.Module):
         self.longest, self.uncut = (source_tokens, target_tokens), uncut
         self.source_vocabulary, self.target_vocabulary = source_vocabulary, target_vocabulary
         self.units = empty(torch.long, source_tokens + target_tokens)
-        self.ngrams = BackOff()
+        self.ngrams = NgramLookup()
 
     def counts(self, pairs: Pairs) -> JointCounts:
         return JointCounts(self, pairs)

@@ -16,9 +16,9 @@ from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, UNK, Padded
 from transduce.data.pairs import Pairs
 from transduce.training.counted import OnePass, check_tokens
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import check_cutoffs, estimate
 from transduce.wings.counted.ngram_counts import Sequences, count, count_by
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.pruning import check_threshold, prune
 
 ROWS = 1024  # lines per chunk of a measurement
@@ -47,7 +47,7 @@ class Ngram(nn.Module):
         check_threshold(prune)
         self.order, self.vocabulary = order, target_vocabulary
         self.cutoffs, self.prune = cutoffs, prune
-        self.ngrams = BackOff()
+        self.ngrams = NgramLookup()
 
     def counts(self, pairs: Pairs) -> NgramCounts:
         return NgramCounts(self, pairs)

@@ -23,9 +23,9 @@ from transduce.models.tables import check, check_ascending, check_offsets, check
 from transduce.training.counted import OnePass, check_tokens, empty
 from transduce.wings.alignment.links import Heuristic
 from transduce.wings.counted.alignment.corpus import align_corpus
-from transduce.wings.counted.back_off import BackOff
 from transduce.wings.counted.kneser_ney import estimate as estimate_language
 from transduce.wings.counted.ngram_counts import count, count_by
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.phrases.discounting import Discount
 from transduce.wings.counted.phrases.extraction import Corpus
 from transduce.wings.counted.phrases.reordering import Orientation
@@ -84,7 +84,7 @@ class PhraseBased(nn.Module):
         self.targets, self.lengths = empty(torch.int32, longest), empty(torch.int32)
         self.links = empty(torch.int8, longest)
         self.scores, self.orientations = empty(torch.float32, len(SCORES)), empty(torch.float32, 6)
-        self.language = BackOff()
+        self.language = NgramLookup()
         self.weights = nn.Parameter(torch.tensor(WEIGHTS), requires_grad=False)
 
     def counts(self, pairs: Pairs) -> PhraseCounts:

@@ -17,7 +17,7 @@ from torch import Tensor
 from transduce.compute.library import declare, optional_library
 from transduce.core import tree
 from transduce.core.types import BOS, EOS
-from transduce.wings.counted.back_off import BackOff
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.readings.lattice import JointState, Readings
 
 FAR = 1e30  # in place of an infinite beam, which the library does not know
@@ -53,7 +53,13 @@ def fits(numbers: Tensor) -> bool:
 
 
 def read_sources(
-    units_UW: Tensor, source_tokens: int, ngrams: BackOff, beam: float, width: int, source_BI: Tensor, lengths_B: Tensor
+    units_UW: Tensor,
+    source_tokens: int,
+    ngrams: NgramLookup,
+    beam: float,
+    width: int,
+    source_BI: Tensor,
+    lengths_B: Tensor,
 ) -> Readings:
     """The readings of a ``Reader`` with these settings. ``lengths_B`` do not count EOS."""
     functions = _functions()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.types import PAD, Padded
-from transduce.wings.counted.back_off import BackOff
+from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.readings import compiled
 from transduce.wings.counted.readings.lattice import Readings
 
@@ -72,7 +72,7 @@ class Reader:
 
     units: Tensor
     source_tokens: int
-    ngrams: BackOff
+    ngrams: NgramLookup
     beam: float
     width: int
 

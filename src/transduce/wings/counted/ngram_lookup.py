@@ -12,7 +12,7 @@ from transduce.training.counted import empty
 from transduce.wings.counted.ngrams import NGrams
 
 
-class BackOff(nn.Module):
+class NgramLookup(nn.Module):
     """A call returns log p(w | h) (natural logarithm) and the next history, both [E], for histories h and words w [E].
 
     If h w was counted, p is its own probability; otherwise it is the back-off weight of h times p(w | suffix of h).

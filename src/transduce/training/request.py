@@ -26,7 +26,7 @@ HELD_OUT = 20  # one pair in this number is kept for validation
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainingRequest:
     """The training of a recipe as a user asks for it: ``transduce.train`` describes the fields. Raises UserError if
     both ``resume`` and ``overwrite`` are set.
     """
@@ -80,7 +80,7 @@ class Order:
     def new(self) -> Job:
         """The job of a run that begins, also if there is a run already."""
         if self.recipe == AUTO:
-            chosen: Order = service("order for data")(self)
+            chosen: TrainingRequest = service("request for data")(self)
             return chosen.new()
         run, recipe = self.run, Recipe.of(self.recipe)
         own = None if self.pairs is None else self._divided(self.pairs, recipe)

@@ -10,7 +10,7 @@ import pytest
 
 from transduce.core import config
 from transduce.core.errors import UserError
-from transduce.training.order import Order
+from transduce.training.request import TrainingRequest
 
 PAIRS = [("ab", "ba"), ("abc", "cba")] * 20
 
@@ -26,7 +26,7 @@ def test_each_file_of_a_recipe_is_read_once(tmp_path: Path, monkeypatch: pytest.
         return read(path)
 
     monkeypatch.setattr(config, "read", counted)
-    job = Order(tmp_path / "mine.toml", tmp_path / "run", pairs=PAIRS).job()
+    job = TrainingRequest(tmp_path / "mine.toml", tmp_path / "run", pairs=PAIRS).job()
     assert times == {"mine.toml": 1, "few.toml": 1}
     assert [size.table["training"]["steps"] for size in job.sizes] == [3]
     assert job.pairs is not None
@@ -35,7 +35,7 @@ def test_each_file_of_a_recipe_is_read_once(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("settings", [["training.steps=7"], {"training.steps": 7}, "training.steps=7"], ids=str)
 def test_the_run_to_start_from_is_one_more_setting(settings: Any, tmp_path: Path) -> None:
-    job = Order("reverse", tmp_path / "run", settings, init=tmp_path / 'a "b"', teacher="runs/c").job()
+    job = TrainingRequest("reverse", tmp_path / "run", settings, init=tmp_path / 'a "b"', teacher="runs/c").job()
     assert job.table["init"] == {"run": str(tmp_path / 'a "b"')}
     assert job.table["distillation"] == {"teacher": "runs/c"}
     assert job.table["training"]["steps"] == 7
@@ -43,4 +43,4 @@ def test_the_run_to_start_from_is_one_more_setting(settings: Any, tmp_path: Path
 
 def test_going_on_and_overwriting_at_once_is_refused() -> None:
     with pytest.raises(UserError, match="give one of them"):
-        Order("reverse", resume=True, overwrite=True)
+        TrainingRequest("reverse", resume=True, overwrite=True)
