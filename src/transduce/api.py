@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.answers.transducer import Transducer
-from transduce.cli.progress import ProgressBar
+from transduce.cli.training_bar import ProgressBar
 from transduce.compute.crew import join
 from transduce.compute.threads import use_threads
 from transduce.core import registry

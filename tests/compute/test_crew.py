@@ -23,7 +23,7 @@ from transduce import api
 from transduce.compute.crew import ALONE, Crew, join
 from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
-from transduce.data.sharding import cut, shard
+from transduce.data.batch_shares import cut, shard
 from transduce.models.weights import load_tensors
 from transduce.training.request import TrainingRequest
 

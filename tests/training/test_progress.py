@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from transduce.cli.progress import ProgressBar
+from transduce.cli.training_bar import ProgressBar
 from transduce.training.callbacks import Finished, Notice, Started, Validated
 
 

@@ -454,7 +454,7 @@ SERVICES: dict[str, str] = {
     "parts to start from": "transduce.wings.adaptation.parts:Parts",
     "with old pairs": "transduce.wings.adaptation.old_pairs:with_old_pairs",
     "loss of old data": "transduce.wings.adaptation.old_pairs:OldLoss",
-    "sharded training": "transduce.wings.sharding.sharded:ShardedTrainable",
+    "sharded training": "transduce.wings.sharding.fully_sharded:ShardedTrainable",
     "grown pieces": "transduce.wings.adaptation.pieces:grown",
     "parts of tokens": "transduce.wings.adaptation.pieces:parts",
     "robust augmentation": "transduce.wings.robustness.robust:Robust",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from transduce.data.sharding import shard
+from transduce.data.batch_shares import shard
 from transduce.training.augmentation import augmented
 from transduce.training.callbacks import Finished
 from transduce.training.course import Course

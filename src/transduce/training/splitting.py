@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from transduce.core.errors import StoppedError
 from transduce.core.types import Batch
-from transduce.data.sharding import rows_of
+from transduce.data.batch_shares import rows_of
 
 
 def padded_tokens(batch: Batch) -> int:

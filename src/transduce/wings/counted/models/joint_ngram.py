@@ -17,13 +17,13 @@ from transduce.core.types import Padded
 from transduce.data.pairs import Pairs
 from transduce.models.tables import check, check_range
 from transduce.training.counted import check_tokens, empty
-from transduce.wings.counted.cosegmentation import Cosegmentation
-from transduce.wings.counted.cut import Cut, cut
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.ngram_lookup import NgramLookup
 from transduce.wings.counted.readings import compiled
 from transduce.wings.counted.readings.lattice import JointState, begin, log_probs, written
 from transduce.wings.counted.readings.reader import Reader
+from transduce.wings.counted.segmentation import Cut, cut
+from transduce.wings.counted.unit_learning import Cosegmentation
 
 
 class JointNgram(nn.Module):

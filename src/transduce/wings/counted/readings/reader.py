@@ -62,7 +62,7 @@ class _Arcs:
 
 @dataclass(frozen=True)
 class Reader:
-    """Segments sources into ``units`` [U, W] (cosegmentation.py), which are the words of ``ngrams``.
+    """Segments sources into ``units`` [U, W] (unit_learning.py), which are the words of ``ngrams``.
 
     The first ``source_tokens`` columns of a unit are its source tokens, the others its target tokens. At each place the
     reader prunes nodes that are more than ``beam`` (natural logarithm) below the best one, and nodes that are not among

@@ -13,7 +13,7 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Mixed, Model, can
 from transduce.core.registry import model_name
 from transduce.metrics.units import columns, padded
-from transduce.wings.counted.cut import Cut
+from transduce.wings.counted.segmentation import Cut
 
 NOTHING = "-"  # shown for an empty output piece
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from transduce.core.types import EOS, PAD
 from transduce.data.pairs import Pairs, Ragged
-from transduce.wings.counted.cosegmentation import Cosegmentation
+from transduce.wings.counted.unit_learning import Cosegmentation
 
 Side = tuple[int, ...]
 Pair = tuple[Side, Side]
