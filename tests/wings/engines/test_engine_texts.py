@@ -39,10 +39,14 @@ UNITS = {
 
 def engine_with(tokenizer: TextTokenizer) -> transduce_engine.Engine:
     """An engine whose source and target are read by this tokenizer."""
+    return transduce_engine.load(file_with(tokenizer))
+
+
+def file_with(tokenizer: TextTokenizer) -> bytes:
     from families import transformer
 
     notes = json.dumps(tokenizer_notes(tokenizer, "source"), ensure_ascii=False)
-    return transduce_engine.load(_file(len(tokenizer), notes, transformer()))
+    return _file(len(tokenizer), notes, transformer())
 
 
 def _file(size: int, notes: str, table: Any) -> bytes:

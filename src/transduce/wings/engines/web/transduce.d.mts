@@ -1,0 +1,85 @@
+/** Something is wrong with the file, the input or an option. The message is one line. */
+export class EngineError extends Error {}
+
+/** One output: its text, the ids of its tokens (with the end), and their log-probabilities. */
+export interface Output {
+  text: string;
+  ids: number[];
+  tokenLogProbs: number[];
+  /** The sum of `tokenLogProbs`. */
+  logProb: number;
+  /** e to the power of `logProb`. */
+  probability: number;
+  /** What the search ranked by. */
+  score: number;
+  /** The number of tokens at which the search ended the output; 0 if the model ended it. */
+  cut: number;
+}
+
+/** The outputs for one source, best first. */
+export interface Answer {
+  outputs: Output[];
+  /** The length of the source in tokens, of which the model read the first `readTokens`. */
+  sourceTokens: number;
+  readTokens: number;
+  /** How many of the tokens that were read are not in the model's vocabulary. */
+  unknown: number;
+}
+
+/** `beam` and `nbest` replace those of the run's own search. `batch` sources are searched together; it changes no result. */
+export interface Options {
+  beam?: number;
+  nbest?: number;
+  batch?: number;
+}
+
+/** How a language model draws its samples; 0 stands for all tokens. A seed gives the same samples again. */
+export interface Sampling {
+  samples?: number;
+  length?: number;
+  temperature?: number;
+  topK?: number;
+  topP?: number;
+  seed?: number;
+}
+
+export interface Model {
+  /** The best output. */
+  (source: string): string;
+  (sources: string[]): string[];
+  answer(sources: Iterable<string>, options?: Options): Answer[];
+  /** The same for rows of ids, which end with the end (2). */
+  answerIds(rows: number[][], options?: Options): Answer[];
+  /** The given outputs with the log-probabilities of their tokens. Rows and outputs end with the end (2). */
+  scoreIds(rows: number[][], targets: number[][], options?: { batch?: number }): Answer[];
+  /** The texts with a language model's log-probabilities of their tokens, each text alone. */
+  score(texts: Iterable<string>, options?: { batch?: number }): Answer[];
+  /** Samples of a language model that go on with a prompt of one line. */
+  generate(prompt?: string, options?: Sampling): Output[];
+  /** A text of the file, such as "settings"; empty if it has none of this name. */
+  note(name: string): string;
+  /** A note that is JSON: "model", "source", "target", "search", "limits", "settings". */
+  description(name: string): any;
+  /** A few lines about the model, for people. */
+  readonly card: string;
+  /** True for a language model, which has no sources. */
+  readonly generates: boolean;
+  /** Gives the model's memory back. */
+  close(): void;
+}
+
+/** What makes a tokenizer of the record of the library `tokenizers`. */
+export type Subwords = (record: any) => Tokenizer | Promise<Tokenizer>;
+export interface Tokenizer {
+  encode(text: string, options: { add_special_tokens: boolean }): { ids: Iterable<number> };
+  decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
+}
+
+/**
+ * The model of an engine's file: its address, a path in Node, or its bytes. Throws an EngineError for another file.
+ * `wasm` is engine.wasm, by default beside the module; `subwords` by default uses tokenizers.mjs beside it.
+ */
+export function load(
+  file: string | URL | ArrayBuffer | ArrayBufferView,
+  options?: { wasm?: string | URL | ArrayBuffer | ArrayBufferView; subwords?: Subwords },
+): Promise<Model>;

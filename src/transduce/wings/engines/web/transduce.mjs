@@ -1,0 +1,335 @@
+// A model from the file of `transduce export RUN --to engine`, in a page, a Web Worker or Node. transduce.d.mts has the
+// types, and docs/engine.md explains the file.
+//
+//     import { load } from "./transduce.mjs";
+//     const model = await load("model.engine");
+//     model("knowledge");
+//
+// The search runs in C++, compiled to engine.wasm. Here are its memory and its errors.
+
+const VERSION = 2;  // of engine/src/engine.h
+const EOS = 2, UNK = 3;
+const HIDDEN = [0, 1, EOS];  // padding, the beginning and the end are no text
+const ROOM = 4096;  // bytes of a message
+const OLD = "this browser or Node has no WebAssembly with SIMD and exceptions: Chrome 95, Firefox 100, Safari 16.4 or Node 18 was expected";
+
+// Something is wrong with the file, the input or an option. The message is one line.
+export class EngineError extends Error {
+  name = "EngineError";
+}
+
+// The model of an engine's file: its address, a path in Node, or its bytes. `options.wasm` is the same for engine.wasm,
+// by default beside this module. `options.subwords` makes a tokenizer of its record, by default with tokenizers.mjs.
+export async function load(file, options = {}) {
+  const content = await bytesOf(file);
+  const library = await instantiate(await bytesOf(options.wasm ?? new URL("engine.wasm", import.meta.url)));
+  const engine = new Engine(library, content);
+  const subwords = {};
+  for (const side of ["source", "target"]) {
+    const described = engine.description(side);
+    if (described.unit === "library") subwords[side] = await tokenizer(described.record, options.subwords);
+  }
+  engine.use(subwords);
+  const model = (source) => engine.best(source);
+  for (const name of ["answer", "answerIds", "scoreIds", "score", "generate", "note", "description", "close"])
+    Object.defineProperty(model, name, { value: engine[name].bind(engine) });
+  return Object.defineProperties(model, { generates: { value: engine.generates }, card: { value: engine.note("card") } });
+}
+
+async function bytesOf(given) {
+  if (given instanceof ArrayBuffer) return new Uint8Array(given);
+  if (ArrayBuffer.isView(given)) return new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
+  const isNode = typeof process === "object" && process.versions?.node;
+  if (isNode && !/^(https?|data|blob):/.test(String(given))) {
+    const { readFile } = await import("node:fs/promises");
+    return readFile(given).catch((error) => { throw new EngineError(`${given} cannot be read: ${error.code ?? error.message}`); });
+  }
+  const response = await fetch(given).catch((error) => { throw new EngineError(`${given} cannot be read: ${error.message}`); });
+  if (!response.ok) throw new EngineError(`${given} cannot be read: status ${response.status}`);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+async function instantiate(wasm) {
+  const nothing = () => {};
+  const imports = {
+    env: { emscripten_notify_memory_growth: nothing },
+    wasi_snapshot_preview1: { proc_exit: () => { throw new EngineError("the engine stopped"); } },
+  };
+  let made;
+  try {
+    made = await WebAssembly.instantiate(wasm, imports);
+  } catch (error) {
+    throw new EngineError(`engine.wasm cannot be compiled: ${OLD} (${error.message})`);
+  }
+  const library = made.instance.exports;
+  library._initialize();
+  const version = library.transduce_engine_version();
+  if (version !== VERSION) throw new EngineError(`engine.wasm has the interface ${version}: ${VERSION} was expected; export the run again`);
+  return library;
+}
+
+// How a tokenizer of the library `tokenizers` makes ids of text, and text of ids.
+async function tokenizer(record, make) {
+  make ??= packaged;
+  try {
+    const made = await make({ ...record, added_tokens: [] });  // "</s>" in a text is text
+    return {
+      ids: (text) => [...[...made.encode(text, { add_special_tokens: false }).ids].map(Number), EOS],
+      text: (ids) => {
+        const shown = ids.filter((id) => !HIDDEN.includes(id));
+        return shown.length ? made.decode(shown, { skip_special_tokens: false, clean_up_tokenization_spaces: false }) : "";
+      },
+    };
+  } catch (error) {
+    throw new EngineError(`its subwords cannot be read: ${error.message}`);
+  }
+}
+
+// A tokenizer of the package @huggingface/tokenizers. Like the library, it joins unknown characters only inside a piece.
+async function packaged(record) {
+  const { Tokenizer } = await import("./tokenizers.mjs");
+  const made = new Tokenizer(record, {});
+  const cut = made.model._call;
+  made.model._call = (pieces) => pieces.flatMap((piece) => cut.call(made.model, [piece]));
+  return made;
+}
+
+class Engine {
+  constructor(library, content) {
+    this.library = library;
+    this.memory = new Memory(library);
+    this.utf8 = new TextDecoder();
+    const file = this.memory.copy(content);
+    try {
+      this.address = this.told("open", file, BigInt(content.byteLength));
+    } finally {
+      this.memory.free();
+    }
+    this.generates = this.description("source").unit === "nothing";
+    this.subwords = {};
+  }
+
+  use(subwords) {
+    this.subwords = subwords;
+  }
+
+  close() {
+    if (this.address) this.library.transduce_engine_close(this.address);
+    this.address = 0;
+  }
+
+  // The result of a function that writes a message. Throws an EngineError with the message if the result is null.
+  told(name, ...given) {
+    if (name !== "open" && !this.address) throw new EngineError("the model is closed: load it again");
+    const message = this.memory.room(ROOM);
+    let found;
+    try {
+      found = this.library[`transduce_engine_${name}`](...given, message, BigInt(ROOM));
+    } catch (error) {
+      this.address = 0;  // its memory may be in any state
+      throw new EngineError(`the engine stopped: ${error.message}; load the model again`);
+    }
+    if (found) return found;
+    const bytes = this.memory.bytes(message, ROOM);
+    throw new EngineError(this.utf8.decode(bytes.subarray(0, bytes.indexOf(0))));
+  }
+
+  note(name) {
+    try {
+      const size = this.memory.room(8);
+      const at = this.library.transduce_engine_note(this.address, this.memory.copy(utf8(`${name}\0`)), size);
+      return at ? this.utf8.decode(this.memory.bytes(at, this.memory.whole(size, 1)[0])) : "";
+    } finally {
+      this.memory.free();
+    }
+  }
+
+  description(name) {
+    try {
+      return JSON.parse(this.note(name));
+    } catch (error) {
+      throw new EngineError(`its ${name} is no JSON: ${error.message}`);
+    }
+  }
+
+  best(source) {
+    const texts = this.answer(typeof source === "string" ? [source] : source).map((each) => each.outputs[0].text);
+    return typeof source === "string" ? texts[0] : texts;
+  }
+
+  answer(sources, { beam = 0, nbest = 0, batch = 0 } = {}) {
+    const texts = textsOf(sources);
+    if (!this.subwords.source) return this.found("answer", ...this.joined(texts), BigInt(texts.length), this.options(beam, nbest, batch));
+    const rows = texts.map(this.subwords.source.ids);
+    const keeps = this.description("limits").keeps_empty;
+    const full = rows.filter((_, n) => keeps || texts[n].trim()), empty = rows.filter((_, n) => !keeps && !texts[n].trim());
+    const answers = this.answerIds(full, { beam, nbest, batch }), blank = this.scoreIds(empty, empty.map(() => [EOS]), { batch });
+    return texts.map((text) => (keeps || text.trim() ? answers : blank).shift());
+  }
+
+  answerIds(rows, { beam = 0, nbest = 0, batch = 0 } = {}) {
+    return this.found("answer_ids", ...this.rows(rows), BigInt(rows.length), this.options(beam, nbest, batch));
+  }
+
+  scoreIds(rows, targets, { batch = 0 } = {}) {
+    if (rows.length !== targets.length) throw new EngineError(`${targets.length} outputs for ${rows.length} sources: one for each was expected`);
+    return this.found("score_ids", ...this.rows(rows), ...this.rows(targets), BigInt(rows.length), this.options(0, 0, batch));
+  }
+
+  score(texts, { batch = 0 } = {}) {
+    if (!this.generates) throw new EngineError("this model has sources: scoreIds scores given outputs, and a language model scores texts");
+    const targets = this.targetIds(textsOf(texts));
+    const found = this.scoreIds(targets.map(() => [EOS]), targets, { batch });
+    return found.map(({ outputs }, b) => ({
+      outputs, sourceTokens: targets[b].length, readTokens: targets[b].length, unknown: targets[b].filter((id) => id === UNK).length,
+    }));
+  }
+
+  generate(prompt = "", { samples = 1, length = 100, temperature = 1, topK = 0, topP = 0, seed = 1 } = {}) {
+    if (!this.generates) throw new EngineError("this model has sources: a language model was expected");
+    if (prompt.includes("\n")) throw new EngineError("the prompt has several lines: one line was expected");
+    const ids = this.targetIds(textsOf([prompt]))[0].slice(0, -1);
+    const numbers = wholeNumbers({ samples, length, topK, seed });
+    for (const [name, value] of Object.entries({ temperature, topP }))
+      if (typeof value !== "number") throw new EngineError(`${name} = ${value}: a number was expected`);
+    const row = this.memory.integers(ids), how = this.memory.integers([...numbers, 0, 0]);
+    new Float64Array(this.library.memory.buffer, how + 32, 2).set([temperature, topP]);
+    const [answer] = this.found("generate_ids", row, BigInt(ids.length), how);
+    const text = this.subwords.target?.text;
+    return text ? answer.outputs.map((each) => ({ ...each, text: text([...ids, ...each.ids]) })) : answer.outputs;
+  }
+
+  targetIds(texts) {
+    if (this.subwords.target) return texts.map(this.subwords.target.ids);
+    return this.found("encode", ...this.joined(texts), BigInt(texts.length)).map((each) => each.outputs[0].ids);
+  }
+
+  options(beam, nbest, batch) {
+    return this.memory.integers(wholeNumbers({ beam, nbest, batch }));
+  }
+
+  joined(texts) {
+    const parts = texts.map(utf8), ends = [];
+    const all = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+    let end = 0;
+    for (const part of parts) {
+      all.set(part, end);
+      ends.push((end += part.length));
+    }
+    return [this.memory.copy(all), this.memory.integers(ends)];
+  }
+
+  rows(rows) {
+    let end = 0;
+    return [this.memory.integers(rows.flat()), this.memory.integers(rows.map((row) => (end += row.length)))];
+  }
+
+  // The answers of a function, whose memory and arguments are then free.
+  found(name, ...given) {
+    let answers = 0;
+    try {
+      answers = this.told(name, this.address, ...given);
+      return this.read(answers);
+    } finally {
+      if (answers) this.library.transduce_engine_free(answers);
+      this.memory.free();
+    }
+  }
+
+  read(answers) {
+    const { memory } = this;
+    const [sources, outputs] = memory.whole(answers, 2);
+    const [outputEnds, textEnds, tokenEnds, tokens, texts, tokenLogProbs, logProb, score, sourceTokens, readTokens, unknown, cut] =
+      memory.addresses(answers + 16, 12);
+    const lastToken = outputs ? memory.whole(tokenEnds, outputs)[outputs - 1] : 0;
+    const textsAt = [0, ...memory.whole(textEnds, outputs)], tokensAt = [0, ...memory.whole(tokenEnds, outputs)];
+    const ids = memory.whole(tokens, lastToken), probabilities = memory.reals(tokenLogProbs, lastToken);
+    const sums = memory.reals(logProb, outputs), scores = memory.reals(score, outputs), cuts = memory.whole(cut, outputs);
+    const decode = this.subwords.target?.text;
+    const all = Array.from({ length: outputs }, (_, i) => {
+      const own = ids.slice(tokensAt[i], tokensAt[i + 1]);
+      const written = () => this.utf8.decode(memory.bytes(texts + textsAt[i], textsAt[i + 1] - textsAt[i]));
+      return {
+        text: decode ? decode(own) : written(),
+        ids: own,
+        tokenLogProbs: probabilities.slice(tokensAt[i], tokensAt[i + 1]),
+        logProb: sums[i],
+        probability: Math.exp(sums[i]),
+        score: scores[i],
+        cut: cuts[i],
+      };
+    });
+    const ends = [0, ...memory.whole(outputEnds, sources)];
+    const lengths = [sourceTokens, readTokens, unknown].map((at) => memory.whole(at, sources));
+    return Array.from({ length: sources }, (_, b) => ({
+      outputs: all.slice(ends[b], ends[b + 1]), sourceTokens: lengths[0][b], readTokens: lengths[1][b], unknown: lengths[2][b],
+    }));
+  }
+}
+
+// The memory of the library. `room` and `copy` take some of it, and `free` gives all that they took back.
+class Memory {
+  constructor(library) {
+    this.library = library;
+    this.taken = [];
+  }
+
+  room(size) {
+    const at = this.library.malloc(Math.max(8, size)) >>> 0;
+    if (!at) throw new EngineError(`there is no memory for ${size} bytes: use a smaller model or fewer texts`);
+    this.taken.push(at);
+    return at;
+  }
+
+  copy(bytes) {
+    const at = this.room(bytes.byteLength);
+    this.bytes(at, bytes.byteLength).set(bytes);
+    return at;
+  }
+
+  integers(numbers) {
+    const at = this.room(8 * numbers.length);
+    new BigInt64Array(this.library.memory.buffer, at, numbers.length).set(numbers.map(BigInt));
+    return at;
+  }
+
+  free() {
+    for (const at of this.taken.splice(0)) this.library.free(at);
+  }
+
+  // The views end when the memory grows, so each use makes its own.
+  bytes(at, size) {
+    return new Uint8Array(this.library.memory.buffer, at, size);
+  }
+
+  whole(at, count) {
+    return Array.from(new BigInt64Array(this.library.memory.buffer, at, count), Number);
+  }
+
+  reals(at, count) {
+    return Array.from(new Float64Array(this.library.memory.buffer, at, count));
+  }
+
+  addresses(at, count) {
+    return Array.from(new Uint32Array(this.library.memory.buffer, at, count));
+  }
+}
+
+function utf8(text) {
+  return new TextEncoder().encode(text);
+}
+
+function textsOf(sources) {
+  const texts = [...sources];
+  texts.forEach((text, n) => {
+    if (typeof text !== "string") throw new EngineError(`input ${n + 1}: ${text} is no text`);
+    if (/\p{Surrogate}/u.test(text)) throw new EngineError(`input ${n + 1}: half of a surrogate pair; write both halves, or leave it out`);
+  });
+  return texts;
+}
+
+function wholeNumbers(named) {
+  for (const [name, number] of Object.entries(named))
+    if (!Number.isSafeInteger(number)) throw new EngineError(`${name} = ${number}: a whole number of at most 53 bits was expected`);
+  return Object.values(named);
+}
