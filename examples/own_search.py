@@ -12,10 +12,9 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import transduce
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import Hypothesis, Padded
 from transduce.search.forcing import force
 from transduce.search.sampling import Sampling
@@ -33,7 +32,9 @@ class MostFrequent:
     max_length: int = 200
     seed: int = 1
 
-    def __call__(self, model: Autoregressive[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
+    ) -> list[list[Hypothesis]]:
         drawn = Sampling(self.draws, max_length=self.max_length, seed=self.seed)(model, source, prefix)
         return [self._best(hypotheses) for hypotheses in drawn]
 
@@ -42,7 +43,7 @@ class MostFrequent:
         by_tokens = {each.tokens: each for each in hypotheses}
         return [replace(by_tokens[tokens], score=float(n)) for tokens, n in counts.most_common(self.nbest)]
 
-    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
         """The model's own log-probability of given targets: no search is needed."""
         return force(model, source, target)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any
 
 from transduce.answers.answer import Answer, Output
 from transduce.answers.batches import windows
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
 from transduce.answers.shares import Shares
-from transduce.core.protocols import Metric, Search
+from transduce.core.protocols import AnySearch, Metric
 from transduce.core.types import Example, Prediction
 from transduce.metrics.statistics import Statistics, references, statistics
 
@@ -50,7 +49,7 @@ def evaluate(
     examples: Sequence[Example],
     metrics: Sequence[Metric],
     clock: Callable[[], float],
-    search: Search[Any] | None = None,
+    search: AnySearch | None = None,
     batch_size: int = 64,
     forcing: bool = False,
 ) -> Evaluation:

@@ -22,7 +22,7 @@ from transduce.answers.text_model import SourceRow, TextModel
 from transduce.compute.workers import Workers
 from transduce.core import registry
 from transduce.core.errors import RequestError, UserError
-from transduce.core.protocols import Deriving, Search, Searching, TextContext
+from transduce.core.protocols import AnySearch, Deriving, Search, Searching, TextContext
 from transduce.core.types import EOS, Derivation, Hypothesis
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import encoded
@@ -54,7 +54,7 @@ class Pipeline(TextModel):
     def answer(
         self,
         requests: Iterable[Request],
-        search: Search[Any] | None = None,
+        search: AnySearch | None = None,
         batch_size: int = 64,
         window: int | None = None,
         first: int = 1,
@@ -84,7 +84,7 @@ class Pipeline(TextModel):
         requests: Sequence[Request],
         sources: Sequence[SourceRow],
         first: int = 1,
-        search: Search[Any] | None = None,
+        search: AnySearch | None = None,
         batch_size: int = 64,
     ) -> list[Answer]:
         """An answer to each request, in order. ``sources`` are the requests' sources, which ``read`` has read already.
@@ -106,7 +106,7 @@ class Pipeline(TextModel):
         sources: Sequence[SourceRow],
         hypotheses: Sequence[Found],
         batch_size: int = 64,
-        search: Search[Any] | None = None,
+        search: AnySearch | None = None,
     ) -> list[Answer]:
         """An answer to each request, in order, from the hypotheses that ``search`` (by default the own search) has
         found for it, with its extras. ``sources`` are the requests' sources, which ``read`` has read.
@@ -124,7 +124,7 @@ class Pipeline(TextModel):
         requests: Sequence[Request],
         sources: Sequence[SourceRow],
         first: int,
-        search: Search[Any],
+        search: AnySearch,
         batch_size: int,
     ) -> list[Found]:
         """The hypotheses for each request, in order. Requests share batches if all are scored, or all searched with one
@@ -146,7 +146,7 @@ class Pipeline(TextModel):
                 hypotheses[place] = each
         return hypotheses
 
-    def has_empty_output(self, request: Request, search: Search[Any]) -> bool:
+    def has_empty_output(self, request: Request, search: AnySearch) -> bool:
         """True if the request's output is empty because its source is empty. The model does not decide then. The search
         must be able to write an empty output, and the request must not ask for a target, a prefix or a phrase.
 
@@ -156,7 +156,7 @@ class Pipeline(TextModel):
         free = self.conditional and not self.keeps_empty and not asked and ends_freely(search)
         return free and is_empty(request.text, self.source_tokenizer)
 
-    def _empty(self, sources: Sequence[SourceRow], search: Search[Any]) -> list[Found]:
+    def _empty(self, sources: Sequence[SourceRow], search: AnySearch) -> list[Found]:
         """For each source, the empty output as its only hypothesis, with the model's log-probability of it."""
         if not sources:
             return []
@@ -178,7 +178,7 @@ class Pipeline(TextModel):
 
     # ------------------------------------------------------------- batches
 
-    def search_batch(self, batch: Sequence[Searched], search: Search[Any]) -> Sequence[Found]:
+    def search_batch(self, batch: Sequence[Searched], search: AnySearch) -> Sequence[Found]:
         """For each row of a batch, the hypotheses that the search finds, best first."""
         rows, prefixes, phrases = zip(*batch, strict=True)
         prefix = self.padded(prefixes, torch.long) if any(prefixes) else None
@@ -195,7 +195,7 @@ class Pipeline(TextModel):
             return [[found] for found in search.force(self.model, source, target)]
 
     def _search(
-        self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
+        self, numbered: Sequence[tuple[int, Request, SourceRow]], search: AnySearch, batch_size: int
     ) -> Sequence[Found]:
         rows = [
             (
@@ -209,7 +209,7 @@ class Pipeline(TextModel):
         )
 
     def _score(
-        self, numbered: Sequence[tuple[int, Request, SourceRow]], search: Search[Any], batch_size: int
+        self, numbered: Sequence[tuple[int, Request, SourceRow]], search: AnySearch, batch_size: int
     ) -> Sequence[Found]:
         texts, sources = [request.target or "" for _, request, _ in numbered], [each.source for _, each, _ in numbered]
         targets = encoded(self.target_tokenizer, texts, sources)
@@ -233,7 +233,7 @@ class Pipeline(TextModel):
         except UserError as error:
             raise RequestError(f"input {number}: {error}") from error
 
-    def _answer(self, request: Request, source: SourceRow, hypotheses: Found, search: Search[Any]) -> Answer:
+    def _answer(self, request: Request, source: SourceRow, hypotheses: Found, search: AnySearch) -> Answer:
         limit = None if request.target is not None else longest_output(search, len(source.row))
         outputs = [
             replace(self.output(hypothesis, request.text), cut_at=cut_at(hypothesis, limit))

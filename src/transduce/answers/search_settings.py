@@ -11,7 +11,7 @@ from torch import nn
 
 from transduce.core import config, registry
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Search, lacking_verbs
+from transduce.core.protocols import AnySearch, Autoregressive, Search, lacking_verbs
 from transduce.core.registry import model_name
 from transduce.data.preparation import Tokenizers
 from transduce.models.compatibility import check_fit
@@ -31,7 +31,7 @@ class OtherModel:
 LoadOther = Callable[[Path], OtherModel]
 
 
-def search_of_run(search: Search[Any], tokenizers: Tokenizers, load: LoadOther | None) -> Search[Any]:
+def search_of_run(search: AnySearch, tokenizers: Tokenizers, load: LoadOther | None) -> AnySearch:
     """The search with what it needs of runs: the language models of the runs that it names, and the vocabularies of the
     searched model, whose tokenizers are ``tokenizers``.
 
@@ -61,8 +61,8 @@ def search_of_run(search: Search[Any], tokenizers: Tokenizers, load: LoadOther |
 
 
 def changed_search(
-    settings: config.Table, search: Search[Any], model: type, changes: Changes, size: int | None
-) -> tuple[config.Table, Search[Any]]:
+    settings: config.Table, search: AnySearch, model: type, changes: Changes, size: int | None
+) -> tuple[config.Table, AnySearch]:
     """A run's ``settings`` with these ``changes``, and the search that they describe.
 
     ``search`` is the run's own, which stays unless there are changes. If ``size`` is given, the search is resized to
@@ -77,7 +77,7 @@ def changed_search(
     return settings, search
 
 
-def _built(settings: config.Table, model: type, changes: Changes, size: int | None) -> tuple[config.Table, Search[Any]]:
+def _built(settings: config.Table, model: type, changes: Changes, size: int | None) -> tuple[config.Table, AnySearch]:
     table = config.change(settings, changes)
     for key, value in table.items():
         if key != "search" and value != settings.get(key):
@@ -87,12 +87,12 @@ def _built(settings: config.Table, model: type, changes: Changes, size: int | No
     # Options such as nbest must fit the new size, and not the size in the run's settings.
     if size is not None and "size" in config.resolve(table.get("search", {}), Search, path="search"):
         table = config.assign(table, "search.size", size)
-    search: Search[Any] = config.build(table.get("search", {}), Search, path="search")
+    search: AnySearch = config.build(table.get("search", {}), Search, path="search")
     check_fit("search", "Search", type(search), model)
     return table, search
 
 
-def _with_numbers_of(search: Search[Any], settings: config.Table) -> config.Table:
+def _with_numbers_of(search: AnySearch, settings: config.Table) -> config.Table:
     """The settings with the type and the numbers of a search that was resized. Resizing turns greedy search into a
     beam.
     """

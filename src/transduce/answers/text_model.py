@@ -16,7 +16,7 @@ from transduce.answers.answer import Truncation
 from transduce.answers.batches import SIGNALS_AHEAD, WINDOW, window_size
 from transduce.compute.precision import Precision, autocast
 from transduce.core.errors import RequestError, UserError
-from transduce.core.protocols import Autoregressive, Deriving, Search, Searching, can
+from transduce.core.protocols import AnySearch, Autoregressive, Deriving, Search, Searching, can
 from transduce.core.registry import model_name
 from transduce.core.types import Derivation, Hypothesis, Padded
 from transduce.data.corpora import LineError
@@ -60,7 +60,7 @@ class TextModel:
     """
 
     model: nn.Module
-    search: Search[Any]
+    search: AnySearch
     tokenizers: Tokenizers
     max_source_length: int = field(default=1000, kw_only=True)
     token_for_token: bool = field(default=False, kw_only=True)

@@ -22,7 +22,7 @@ from transduce.answers.search_settings import Changes, LoadOther, changed_search
 from transduce.answers.text_model import UNFINISHED
 from transduce.core import config
 from transduce.core.errors import RequestError
-from transduce.core.protocols import Metric, Search
+from transduce.core.protocols import AnySearch, Metric, Search
 from transduce.core.registry import model_name, service
 from transduce.core.types import Example
 from transduce.search.base import stream
@@ -58,7 +58,7 @@ class Transducer(Pipeline):
         table, search = changed_search(self.settings, self.search, type(self.model), settings, size)
         return replace(self, settings=table).with_search(search)
 
-    def with_search(self, search: Search[Any]) -> Transducer:
+    def with_search(self, search: AnySearch) -> Transducer:
         """The same model with this search. The search gets the language models of the runs that it names, and the
         model's vocabularies if one of its filters needs them.
 
@@ -83,7 +83,7 @@ class Transducer(Pipeline):
     def predict(
         self,
         sources: Iterable[str],
-        search: Search[Any] | None = None,
+        search: AnySearch | None = None,
         batch_size: int = 64,
         prefix: str | Iterable[str] = "",
         constraints: Constraints | Iterable[Constraints | None] | None = None,
@@ -205,7 +205,7 @@ class Transducer(Pipeline):
         self,
         examples: Sequence[Example],
         metrics: Sequence[Metric],
-        search: Search[Any] | None = None,
+        search: AnySearch | None = None,
         batch_size: int = 64,
         clock: Callable[[], float] = time.perf_counter,
         forcing: bool = False,

@@ -92,7 +92,7 @@ class Memory:
 
     states: Padded
     summary: Any
-    source: Any
+    source: Padded
     values: Tensor | None = None
 
     @property

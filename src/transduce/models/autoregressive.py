@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 from torch import Tensor, nn
 
 from transduce.core import tree
-from transduce.core.protocols import Decoder, Encoder, empty_memory, memory_widths
-from transduce.core.types import Factory, Memory, MemoryWidths
+from transduce.core.protocols import Decoder, Encoder, S, empty_memory, memory_widths
+from transduce.core.types import Factory, Memory, MemoryWidths, Padded
 from transduce.layers.modules.attention.pruning import keep_heads
 from transduce.layers.modules.embedding import share
 
@@ -24,7 +24,7 @@ class AssembledEncoderDecoder(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def start(self, source: Any) -> Any:
+    def start(self, source: Padded) -> Any:
         return self.decoder.start(self.encoder(source))
 
     def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
@@ -49,7 +49,7 @@ class EncoderDecoder(AssembledEncoderDecoder):
     def __init__(
         self,
         encoder: Encoder,
-        decoder: Factory[Decoder[Any]],
+        decoder: Factory[Decoder[S]],
         tie: Literal["none", "target", "embeddings", "all"] = "none",
         kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class LanguageModel(nn.Module):
 
     def __init__(
         self,
-        decoder: Factory[Decoder[Any]],
+        decoder: Factory[Decoder[S]],
         tie: Literal["none", "target"] = "none",
         kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
@@ -81,7 +81,7 @@ class LanguageModel(nn.Module):
             share(self.decoder.projection, self.decoder.embedding, "the embedding with the readout")
         keep_heads(self, kept_heads or {})
 
-    def start(self, source: Any) -> Any:
+    def start(self, source: Padded) -> Any:
         rows, like = tree.rows(source), self.decoder.embedding.weight
         return self.decoder.start(empty_memory(rows, like, source))
 

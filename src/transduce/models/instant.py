@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, InstantDecoder, memory_widths
-from transduce.core.types import Emission, Factory, Memory, widened
+from transduce.core.protocols import Encoder, InstantDecoder, S, memory_widths
+from transduce.core.types import Emission, Factory, Memory, Padded, widened
 from transduce.layers.modules.embedding import share
 from transduce.layers.modules.linear import projection
 from transduce.layers.modules.positions import Sinusoidal
@@ -56,7 +56,7 @@ class AssembledInstant(nn.Module):
         super().__init__()
         self.encoder, self.decoder, self.length = encoder, decoder, length
 
-    def start(self, source: Any) -> InstantState:
+    def start(self, source: Padded) -> InstantState:
         memory = self.encoder(source)
         return InstantState(self.decoder.start(memory), self.length(memory))
 
@@ -90,7 +90,7 @@ class Instant(AssembledInstant):
     """
 
     def __init__(
-        self, encoder: Encoder, decoder: Factory[InstantDecoder[Any]], tie: Literal["none", "all"] = "none"
+        self, encoder: Encoder, decoder: Factory[InstantDecoder[S]], tie: Literal["none", "all"] = "none"
     ) -> None:
         own = decoder(memory=memory_widths(encoder))
         super().__init__(encoder, own, LengthClassifier(encoder.summary_widths, own.max_length))

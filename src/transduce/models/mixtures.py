@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, Model, Several, can, lacking_verbs
 from transduce.core.registry import model_name
-from transduce.core.types import PAD, Factory, widened
+from transduce.core.types import PAD, Factory, Memory, Padded, widened
 from transduce.layers.modules import module_list
 
 
@@ -46,7 +46,7 @@ class Together(nn.Module):
         """The models that are mixed, in the order of ``models``: outputs and states have one entry for each of them."""
         return tuple(self.models)
 
-    def start(self, source: Any) -> tuple[Any, ...]:
+    def start(self, source: Padded | Memory) -> tuple[Any, ...]:
         return tuple(model.start(source) for model in self.used())
 
     def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from transduce.core.protocols import Objective
+from transduce.core.protocols import Carry, Objective
 from transduce.core.types import Batch, Loss
 
 
@@ -25,5 +25,5 @@ class Trainable(nn.Module):
         self.model = model
         self.objective = objective
 
-    def forward(self, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def forward(self, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         return self.objective(self.model, batch, progress, carry)

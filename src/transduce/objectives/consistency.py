@@ -14,7 +14,7 @@ from torch import Tensor
 from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, Carry, S
 from transduce.core.types import Batch, Loss, widened
 from transduce.objectives.cross_entropy import CrossEntropy, check_smoothing
 from transduce.objectives.forcing import Forcing, TeacherForcing
@@ -46,8 +46,8 @@ class RDrop:
             raise UserError(f"weight = {self.weight}: the weight of the divergence was expected, 0 or more")
 
     def __call__(
-        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Autoregressive[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         cross_entropy = CrossEntropy(self.smoothing, self.forcing)
         if not model.training:
             return cross_entropy(model, batch, progress, carry)

@@ -10,7 +10,7 @@ from torch import Tensor
 from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Chain, Distribution, Parallel
+from transduce.core.protocols import Autoregressive, Carry, Chain, Distribution, Parallel, S
 from transduce.core.types import Batch, Chunk, Loss, Padded
 from transduce.objectives.forcing import Forcing, TeacherForcing
 from transduce.objectives.readout import sum_chunks
@@ -39,16 +39,16 @@ class CrossEntropy:
         check_smoothing(self.smoothing)
 
     def __call__(
-        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Autoregressive[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         state = model.start(batch.source)
         if batch.chunk is None:
             return self.of(model, state, batch.target, progress), carry
         return self._of_chunk(model, state, batch.target, batch.chunk, carry)
 
     def _of_chunk(
-        self, model: Autoregressive[Any], state: Any, target: Padded, chunk: Chunk, carry: tuple[Tensor, ...] | None
-    ) -> tuple[Loss, tuple[Tensor, ...] | None]:
+        self, model: Autoregressive[S], state: S, target: Padded, chunk: Chunk, carry: Carry
+    ) -> tuple[Loss, Carry]:
         """The loss of a part of a text, and the carry after it; None unless the chunk is ``carried``.
 
         Raises UserError if the carry has another number of rows, or if the state to carry grows with the text.
@@ -107,8 +107,8 @@ class ParallelCrossEntropy:
         check_smoothing(self.smoothing)
 
     def __call__(
-        self, model: Parallel[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Parallel[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         emission = model.emit(model.start(batch.source), batch.target.lengths - 1)
         mask_BT = emission.mask
         target_N = batch.target.values[:, : mask_BT.shape[1]][mask_BT]
@@ -130,14 +130,14 @@ class ChainLikelihood:
 
     measures_counted: ClassVar[bool] = True
 
-    def __call__(self, model: Chain, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(self, model: Chain, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         trellis = model.trellis(batch.source)
         labels_BT = trellis.own(batch.target.values, batch.target.lengths - 1)
         total = (trellis.log_normaliser - trellis.score(labels_BT)).sum()
         return Loss(total, int(batch.target.lengths.sum())), carry
 
 
-def _continued(state: Any, carry: tuple[Tensor, ...] | None) -> Any:
+def _continued(state: Any, carry: Carry) -> Any:
     """The state, with its tensors replaced by the carried ones. Raises UserError if their numbers of rows differ."""
     if carry is None:
         raise UserError("the checkpoint has no carried state: start the training again (--overwrite)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -16,14 +16,12 @@ from torch import Tensor
 from transduce.compute.precision import unrecorded
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.schedules import Probability
 from transduce.core.types import EOS, UNK, Padded, widened
 from transduce.objectives.readout import chunk_slices
 from transduce.search.forcing import shifted
 from transduce.search.reading import forbid_specials
-
-S = TypeVar("S")
 
 
 class Forcing(Protocol):

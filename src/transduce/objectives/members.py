@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from transduce.core.protocols import Objective, Several
+from transduce.core.protocols import Carry, Objective, Several
 from transduce.core.types import Batch, Loss
 from transduce.objectives.cross_entropy import CrossEntropy
 
@@ -23,7 +23,7 @@ class Members:
 
     objective: Objective[Any] = field(default_factory=CrossEntropy)
 
-    def __call__(self, model: Several, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(self, model: Several, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         if not model.training:
             return self.objective(model, batch, progress, carry)
         members = model.members()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transduce.compute.precision import unrecorded
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Search
+from transduce.core.protocols import AnySearch, Autoregressive, Carry, S, Search
 from transduce.core.types import Batch, Example, Loss, Padded, Prediction, widened
 from transduce.metrics.base import metric as named
 from transduce.metrics.statistics import check_compares_texts, sentence_score
@@ -45,7 +45,7 @@ class ExpectedRisk:
         self,
         metric: str,
         outputs: int = 4,
-        candidates: Search[Autoregressive[Any]] = Beam(size=4),  # noqa: B008 a frozen dataclass
+        candidates: Search[Autoregressive[S]] = Beam(size=4),  # noqa: B008 a frozen dataclass
         sharpness: float = 1.0,
         likelihood: float = 0.1,
     ) -> None:
@@ -61,8 +61,8 @@ class ExpectedRisk:
         return own
 
     def __call__(
-        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Autoregressive[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         if not model.training:
             return self.cross_entropy(model, batch)
         outputs = distinct_outputs(self.search, model, batch)
@@ -122,7 +122,7 @@ def check_options(outputs: int, sharpness: float, likelihood: float) -> None:
         raise UserError(f"likelihood = {likelihood}: 0, for the risk alone, or more was expected")
 
 
-def distinct_outputs(search: Search[Any], model: Any, batch: Batch) -> list[list[Tokens]]:
+def distinct_outputs(search: AnySearch, model: Any, batch: Batch) -> list[list[Tokens]]:
     """The distinct outputs that the search finds for each source, as ids that end with EOS. The model computes them
     without dropout.
     """
@@ -141,7 +141,7 @@ def expected_risk(log_prob_BK: Tensor, risk_BK: Tensor, sharpness: float) -> Ten
     return (q_BK * risk_BK.masked_fill(missing_BK, 0)).sum()
 
 
-def log_probs(model: Autoregressive[Any], state: Any, target: Padded) -> Tensor:
+def log_probs(model: Autoregressive[S], state: S, target: Padded) -> Tensor:
     """log p(y | x) [N], one for each row of ``target`` [N, T]. ``state`` has N rows, too. Differentiable."""
     output, _ = model.extend(shifted(target), state)
     mask_NT = target.mask

@@ -18,7 +18,7 @@ from transduce.core import config
 from transduce.core.config.user_data import borrowed
 from transduce.core.errors import UserError
 from transduce.core.files import current_folder, needs_writing, replace_folder, write_text
-from transduce.core.protocols import Model, Search, TextContext
+from transduce.core.protocols import AnySearch, Model, Search, TextContext
 from transduce.core.types import Example
 from transduce.data.addresses import matching
 from transduce.data.base import SPLITS
@@ -230,7 +230,7 @@ class Run:
 
     def around(self, model: Any, device: torch.device | str = "cpu") -> Transducer:
         """Text to text: a model on ``device``, such as an exported one, with the run's own search and tokenizers."""
-        search: Search[Any] = config.build(self.settings.get("search", {}), Search, path="search")
+        search: AnySearch = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")
         other = partial(language_model, run=self, device=device)
         context: TextContext | None = None

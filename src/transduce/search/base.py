@@ -16,10 +16,9 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Search
+from transduce.core.protocols import Autoregressive, S, Search
 from transduce.core.types import EOS, Hypothesis, Padded
 
-S = TypeVar("S")
 M = TypeVar("M")  # a model
 M_contra = TypeVar("M_contra", contravariant=True)
 R = TypeVar("R", bound=Any)  # a search: a dataclass with the fields size and nbest
@@ -33,7 +32,7 @@ class Follower(Protocol[S]):
     (tree.py). The search selects, repeats and reorders its rows together with the rows of the model's state.
     """
 
-    def start(self, source: object) -> S: ...
+    def start(self, source: Padded) -> S: ...
 
     def extend(self, tokens_NT: Tensor, state: S) -> S: ...
 
@@ -43,7 +42,7 @@ class Stateless:
 
     staggers = True
 
-    def start(self, source: object) -> None:
+    def start(self, source: Padded) -> None:
         return None
 
     def extend(self, tokens_NT: Tensor, state: None) -> None:
@@ -202,7 +201,7 @@ class Continuous(Protocol[G]):
     def staggered(self) -> bool: ...
 
     def enter(
-        self, model: Autoregressive[Any], source: object, keys: Sequence[int], prefix: Padded | None = None
+        self, model: Autoregressive[Any], source: Padded, keys: Sequence[int], prefix: Padded | None = None
     ) -> tuple[G, Finished]: ...
 
     def step(self, model: Autoregressive[Any], group: G) -> tuple[G, Finished]: ...
@@ -213,7 +212,7 @@ class Continuous(Protocol[G]):
 
 
 def to_the_end(
-    search: Continuous[G], model: Autoregressive[S], source: object, prefix: Padded | None
+    search: Continuous[G], model: Autoregressive[S], source: Padded, prefix: Padded | None
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, best first. The search enters all sources at once and steps to the end."""
     group, finished = search.enter(model, source, range(tree.rows(source)), prefix)
@@ -238,10 +237,10 @@ class Streaming(Protocol[M_contra]):
     change. Each tuple starts with the one before, and the last tuple is the whole output.
     """
 
-    def stream(self, model: M_contra, source: object, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]: ...
+    def stream(self, model: M_contra, source: Padded, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]: ...
 
 
-def stream(search: Search[M], model: M, source: object, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]:
+def stream(search: Search[M], model: M, source: Padded, prefix: Padded | None = None) -> Iterator[tuple[int, ...]]:
     """Yields the growing beginning of one source's best output that cannot change any more, like ``Streaming``. If the
     search cannot stream, yields the whole output once.
     """
@@ -310,7 +309,7 @@ EXCLUDED = -1e6
 are defined. So the search finds an output even if the language model excludes all outputs."""
 
 
-def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
+def loaded_model(model: Path | Autoregressive[S]) -> Autoregressive[S]:
     """The language model of a search: ``model`` itself. Raises UserError for a path, which ``Transducer.with_search``
     replaces.
     """
@@ -322,7 +321,7 @@ def loaded_model(model: Path | Autoregressive[Any]) -> Autoregressive[Any]:
     return model
 
 
-def with_run(part: R, load: Callable[[Path], Autoregressive[Any]], source: Decoding, target: Decoding) -> R:
+def with_run(part: R, load: Callable[[Path], Autoregressive[S]], source: Decoding, target: Decoding) -> R:
     """Connects a search, or a part of one, to a trained run. Returns a copy; ``part`` itself if nothing changes.
 
     The function replaces fields of ``part``, and of the dataclasses and tuples inside it. A field ``language_model``

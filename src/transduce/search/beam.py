@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ from transduce.compute import choice
 from transduce.compute.choice import Extension
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import Hypothesis, Padded
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import (
@@ -57,7 +57,6 @@ from transduce.search.next_tokens import Next, advance
 from transduce.search.ranking import Average, source_lengths
 
 NEVER = float("-inf")  # the total of an empty place of a beam
-S = TypeVar("S")  # a model's state
 
 
 class BeamSource(NamedTuple):
@@ -164,12 +163,12 @@ class Beam:
         self.allocation.check(self.size)
 
     def __call__(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         return to_the_end(self, model, source, prefix)
 
     def stream(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields for one source, after each step, the first tokens that are equal in all hypotheses that may still win.
         Yields the best output last.
@@ -184,7 +183,7 @@ class Beam:
 
     @torch.inference_mode()
     def enter(
-        self, model: Autoregressive[S], source: object, keys: Sequence[int], prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, keys: Sequence[int], prefix: Padded | None = None
     ) -> tuple[BeamState[S], Finished]:
         # The model reads the source and the tokens that all prefixes have. A source is still one row: N = B.
         front, begun = begin(model, source, prefix, self._followers, self.max_length)
@@ -277,7 +276,7 @@ class Beam:
 
     # ------------------------------------------------------------ other uses and other options
 
-    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Beam:

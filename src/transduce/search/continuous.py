@@ -6,14 +6,13 @@ In a fixed batch, a step costs almost as much for the last few sources as for al
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import Padded
 from transduce.search.base import Continuous, Finished, G
 
-S = TypeVar("S")  # a model's state
 SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
 
 
@@ -29,7 +28,7 @@ class ContinuousBatch(Generic[G]):
     of the length of the oldest source for all sources, and a beam copies its states at each step.
     """
 
-    def __init__(self, search: Continuous[G], model: Autoregressive[Any], size: int) -> None:
+    def __init__(self, search: Continuous[G], model: Autoregressive[S], size: int) -> None:
         if size < 1:
             raise UserError(f"batch_size = {size}: at least one sentence goes in a batch")
         if not search.staggered:
@@ -55,7 +54,7 @@ class ContinuousBatch(Generic[G]):
         """True if few sources are active, so that the entry of new sources is worth its cost."""
         return len(self.active) <= SHARE * self.size
 
-    def enter(self, source: object, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
+    def enter(self, source: Padded, keys: Sequence[int], prefix: Padded | None = None) -> Finished:
         """Adds new sources and does their first step. Returns the sources that have finished in this step.
 
         ``source`` has one row for each of ``keys``. ``prefix``, if given, has the tokens that its outputs begin with.

@@ -7,14 +7,14 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import EOS, PAD, Hypothesis, Padded
 from transduce.search.base import Filters
 from transduce.search.beam import Beam
@@ -23,8 +23,6 @@ from transduce.search.front import begin
 from transduce.search.limits import check_length
 from transduce.search.ranking import LogProbability
 from transduce.search.reading import capacity, forbid_specials, forbid_unknown, read
-
-S = TypeVar("S")  # a model's state
 
 log = logging.getLogger("transduce")
 
@@ -87,7 +85,7 @@ class Exact:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1 was expected")
 
     def __call__(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         explored = self.explore(model, source, prefix)
         if left := sum(not exploration.finished for exploration in explored):
@@ -100,7 +98,7 @@ class Exact:
         return [exploration.hypotheses for exploration in explored]
 
     @torch.inference_mode()
-    def explore(self, model: Autoregressive[S], source: object, prefix: Padded | None = None) -> list[Exploration]:
+    def explore(self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None) -> list[Exploration]:
         """Returns for each source, in order, its best hypotheses, the number of expansions, and whether the search was
         exhaustive. It logs no warning.
         """
@@ -115,7 +113,7 @@ class Exact:
                 return [explored[number] for number in sorted(explored)]
             _extend(model, [each for descent in active.values() for each in descent.following()])
 
-    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Exact:
@@ -126,7 +124,7 @@ class Exact:
         """None: this search has no filters."""
         return ()
 
-    def _descents(self, model: Autoregressive[S], source: object, prefix: Padded | None) -> Iterator[_Descent[S]]:
+    def _descents(self, model: Autoregressive[S], source: Padded, prefix: Padded | None) -> Iterator[_Descent[S]]:
         """Yields one descent per source, in order. Up to ``ROWS`` sources start together."""
         beam = Beam(max(self.beam, self.nbest), self.nbest, self.max_length, LogProbability(), unknown=self.unknown)
         device = tree.leaves(source)[0].device

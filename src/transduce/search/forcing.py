@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import torch
 from torch import Tensor
 
 from transduce.core import tree
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import BOS, EOS, Hypothesis, Padded
 from transduce.search.reading import log_probs
 
-S = TypeVar("S")  # a model's state
-
 
 @torch.inference_mode()
-def force(model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
+def force(model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
     """Scores given outputs by teacher forcing: log p(target | source). ``target`` are ids [B, T]; each row ends with
     EOS.
 

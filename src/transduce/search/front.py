@@ -16,12 +16,11 @@ from torch import Tensor
 from transduce.compute.memory import check_memory
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, Padded
 from transduce.search.base import Followers
 from transduce.search.reading import capacity, log_probs
 
-S = TypeVar("S")  # a model's state
 R = TypeVar("R")
 
 
@@ -76,7 +75,7 @@ class Begun:
 
 
 def begin(
-    model: Autoregressive[S], source: object, prefix: Padded | None, followers: Followers, max_length: int
+    model: Autoregressive[S], source: Padded, prefix: Padded | None, followers: Followers, max_length: int
 ) -> tuple[Front[S], Begun]:
     """Starts with one row per source, and writes the first T tokens of every prefix, where T is the length of the
     shortest one.

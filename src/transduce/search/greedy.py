@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_che
 import torch
 
 from transduce.core import tree
-from transduce.core.protocols import Autoregressive, Search
+from transduce.core.protocols import Autoregressive, S, Search
 from transduce.core.types import EOS, Hypothesis, Padded
 from transduce.search.base import Filters, Finished, staggers, to_the_end
 from transduce.search.beam import Beam
@@ -22,7 +22,6 @@ from transduce.search.limits import check_length
 from transduce.search.next_tokens import advance_highest
 from transduce.search.sampling import Sampling
 
-S = TypeVar("S")  # a model's state
 M = TypeVar("M")  # a model
 M_contra = TypeVar("M_contra", contravariant=True)
 
@@ -44,12 +43,12 @@ class Greedy:
         check_length(self.max_length)
 
     def __call__(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         return to_the_end(self, model, source, prefix)
 
     def stream(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields the output of one source so far, after each token. It also yields after each token of a prefix."""
         state, finished = self.enter(model, source, [0], prefix)
@@ -65,7 +64,7 @@ class Greedy:
 
     @torch.inference_mode()
     def enter(
-        self, model: Autoregressive[S], source: object, keys: Sequence[int], prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, keys: Sequence[int], prefix: Padded | None = None
     ) -> tuple[GreedyState[S], Finished]:
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         written = zip(keys, begun.tokens_BT.tolist(), begun.log_probs_BT.tolist(), strict=True)
@@ -94,7 +93,7 @@ class Greedy:
         T = max(written for state in states for written in state.written)
         return GreedyState(sources, join_fronts([state.front for state in states], T))
 
-    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Greedy | Beam:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Parallel
+from transduce.core.protocols import Parallel, S
 from transduce.core.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 from transduce.search.base import Ranking, resized
 from transduce.search.largest import highest_log_probs
 from transduce.search.ranking import LogProbability, source_lengths
 from transduce.search.reading import POSITIONS, forbid_specials
-
-S = TypeVar("S")  # a model's state
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class LengthBeam:
             raise UserError(f"nbest = {self.nbest}, size = {self.size}: of n lengths come 1 to n hypotheses")
 
     @torch.inference_mode()
-    def __call__(self, model: Parallel[S], source: object, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Parallel[S], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         if prefix is not None:
             raise UserError(
                 "a length-beam writes all tokens at once and cannot go on from a prefix: use a model that writes one "
@@ -59,7 +57,7 @@ class LengthBeam:
         return [sorted(hypotheses, key=lambda h: -h.score)[: self.nbest] for hypotheses in found]
 
     @torch.inference_mode()
-    def force(self, model: Parallel[S], source: object, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Parallel[S], source: Padded, target: Padded) -> list[Hypothesis]:
         emission = model.emit(model.start(source), target.lengths - 1)
         mask_BT = emission.mask
         words_N = target.values[:, : mask_BT.shape[1]][mask_BT]

@@ -43,13 +43,13 @@ class Refusing(Protocol):
     vocabulary.
     """
 
-    def refused(self, source: object, target: Padded, vocabulary: int) -> list[str]: ...
+    def refused(self, source: Padded, target: Padded, vocabulary: int) -> list[str]: ...
 
 
 # ---------------------------------------------------------------- targets
 
 
-def refused(search: object, source: object, target: Padded, vocabulary: int) -> list[str]:
+def refused(search: object, source: Padded, target: Padded, vocabulary: int) -> list[str]:
     """For each of the targets, the option of ``search`` that forbids it, as ``Refusing`` describes. A search without
     known limits forbids nothing.
     """
@@ -60,7 +60,7 @@ def refused(search: object, source: object, target: Padded, vocabulary: int) -> 
     return [""] * len(target.lengths)
 
 
-def _forced(search: Limited, source: object, target: Padded, vocabulary: int) -> list[str]:
+def _forced(search: Limited, source: Padded, target: Padded, vocabulary: int) -> list[str]:
     """Forces the targets through the filters. As in the search itself, token number ``max_length`` may always be EOS,
     and EOS stays if the filters together forbid every token. It is no fault of a filter if it forbids an id that stands
     for unknown text: <unk>, or one of the filter's ``unknowns``.

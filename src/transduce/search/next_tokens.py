@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import EOS, PAD, UNK, Padded
 from transduce.search.base import Filters
 from transduce.search.front import Front
 from transduce.search.largest import highest, highest_log_probs
 from transduce.search.reading import allowed_log_softmax, capacity, forbid_unknown, read_logits
-
-S = TypeVar("S")  # a model's state
 
 STUCK = 1e6  # penalty of an end if filters forbid every token, so that this output ranks behind any other one
 

@@ -91,6 +91,6 @@ def check_ratio(length_ratio: float) -> None:
         )
 
 
-def source_lengths(source: object) -> list[int]:
+def source_lengths(source: Padded) -> list[int]:
     """The length of each source in tokens (EOS included) or steps; 0 for a source that is not ``Padded``."""
     return source.lengths.tolist() if isinstance(source, Padded) else [0] * tree.rows(source)

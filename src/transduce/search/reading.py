@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import torch
 from torch import Tensor
 
 from transduce.compute import choice
 from transduce.core import tree
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import BOS, PAD, UNK, widened
 from transduce.search.largest import highest
-
-S = TypeVar("S")  # a model's state
 
 POSITIONS = 1024  # positions whose logits are in memory at a time, if only the logit of one token is needed for each
 SMALLEST = 8  # the smallest capacity of a state's buffers, in positions

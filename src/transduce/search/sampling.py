@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import EOS, Hypothesis, Padded
 from transduce.search import random_numbers
 from transduce.search.base import Filters, Truncation, resized
@@ -21,8 +21,6 @@ from transduce.search.forcing import force
 from transduce.search.front import Begun, batch_size, begin, remaining, repeated
 from transduce.search.limits import check_length
 from transduce.search.next_tokens import advance
-
-S = TypeVar("S")  # a model's state
 
 COLDEST, HOTTEST = 1e-30, 1e30  # beyond them, q is greedy or flat, and numbers come close to the limits of float32
 
@@ -59,13 +57,13 @@ class Sampling:
             )
 
     def __call__(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         *_, written = self._steps(model, source, prefix)
         return [sorted(found, key=lambda h: -h.score)[: self.nbest] for found in written.hypotheses()]
 
     def stream(
-        self, model: Autoregressive[S], source: object, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields the output of one source so far, after each token that is drawn. If ``size`` > 1, it yields only the
         best sample, when all samples have ended.
@@ -76,7 +74,7 @@ class Sampling:
             yield from (written.hypotheses()[0][0].tokens for written in self._steps(model, source, prefix))
 
     @torch.inference_mode()
-    def _steps(self, model: Autoregressive[S], source: object, prefix: Padded | None) -> Iterator[_Written]:
+    def _steps(self, model: Autoregressive[S], source: Padded, prefix: Padded | None) -> Iterator[_Written]:
         """Yields the samples so far after each step. It is always the same object, which grows."""
         front, begun = begin(model, source, prefix, self.filters, self.max_length)
         place = begun.tokens_BT.shape[1]
@@ -109,7 +107,7 @@ class Sampling:
             q_NV = q_NV / q_NV.sum(1, keepdim=True)
         return q_NV
 
-    def force(self, model: Autoregressive[S], source: object, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def constrained(self, constraints: BatchConstraints) -> Sampling:

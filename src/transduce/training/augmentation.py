@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.core.types import Batch
+from transduce.core.types import Batch, Padded
 
 
 class Augmentation(Protocol):
@@ -24,7 +24,7 @@ class Augmentation(Protocol):
     values at padding are arbitrary, both in the batch and in the result.
     """
 
-    def __call__(self, source: Any, ids_B: Any, epoch: int, seed: int) -> Any: ...
+    def __call__(self, source: Padded, ids_B: Tensor, epoch: int, seed: int) -> Padded: ...
 
 
 MOST = 1000  # largest number of augmentations in a run

@@ -18,7 +18,7 @@ from transduce.compute.device import choose_device
 from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import autocast, bound_kernel_cache
 from transduce.core.errors import UserError
-from transduce.core.protocols import ChecksPairs, TakesVectors, can
+from transduce.core.protocols import Carry, ChecksPairs, TakesVectors, can
 from transduce.core.registry import model_name, service
 from transduce.core.text_files import read_json
 from transduce.data.batching import Place
@@ -185,7 +185,7 @@ class Start:
     """
 
     state: State = field(default_factory=State)
-    carry: Any = None
+    carry: Carry = None
     best: Rank | None = None
     report: tuple[str, ...] = ()
 

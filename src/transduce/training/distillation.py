@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import config, tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, lacking_verbs
+from transduce.core.protocols import Autoregressive, Carry, S, lacking_verbs
 from transduce.core.types import Batch, Loss, widened
 from transduce.data.batching import Batches, Batching
 from transduce.data.pairs import Pairs
@@ -134,7 +134,7 @@ class StoredDistributions:
     batches. Other batches could change the last bits, so that a resumed run would learn from other numbers.
     """
 
-    def __init__(self, teacher: Autoregressive[Any], pairs: Pairs, vocabulary: int, device: torch.device) -> None:
+    def __init__(self, teacher: Autoregressive[S], pairs: Pairs, vocabulary: int, device: torch.device) -> None:
         self.teacher, self.pairs, self.vocabulary, self.device = teacher, pairs, vocabulary, device
         self.offsets_N = torch.tensor(pairs.target.offsets)
 
@@ -182,7 +182,7 @@ class Distilled:
     teacher: TeacherDistributions
     share: float
 
-    def __call__(self, model: Any, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(self, model: Any, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         if not model.training:
             return self.objective(model, batch, progress, carry)
         state, mask_BT = model.start(batch.source), batch.target.mask

@@ -14,7 +14,7 @@ from transduce.core import config
 from transduce.core.config.user_data import borrowed
 from transduce.core.errors import UserError
 from transduce.core.files import current_folder
-from transduce.core.protocols import ComparesTexts, Objective
+from transduce.core.protocols import AnyObjective, ComparesTexts
 from transduce.core.registry import service
 from transduce.data.base import Feed
 from transduce.data.batching import Batches
@@ -83,7 +83,7 @@ class Plan:
         return (f"{self.chosen.precision} was chosen: {self.chosen.reason}",) if self.chosen.reason else ()
 
     @property
-    def objective(self) -> Objective[Any]:
+    def objective(self) -> AnyObjective:
         """The objective of the settings. If it compares texts, it gets the target's decoder. If there is a teacher, it
         becomes a part of a ``Distilled``.
         """

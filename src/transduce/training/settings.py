@@ -9,7 +9,15 @@ from transduce.compute.precision import PrecisionSetting
 from transduce.core import config
 from transduce.core.config.checking import UNKNOWN
 from transduce.core.errors import UserError
-from transduce.core.protocols import Deriving, Measuring, Model, Objective, Search, TextContext, can
+from transduce.core.protocols import (
+    AnyObjective,
+    AnySearch,
+    Deriving,
+    Measuring,
+    Model,
+    TextContext,
+    can,
+)
 from transduce.core.registry import service
 from transduce.core.types import Factory, Facts
 from transduce.data.batching import Batching
@@ -56,7 +64,7 @@ class Validation:
     every: int | None = None
     share: float = 0.1
     metrics: tuple[str, ...] = ()
-    search: Search[Any] | None = None
+    search: AnySearch | None = None
     examples: int | None = None
     patience: int | None = None
 
@@ -160,8 +168,8 @@ class Settings:
     training: Training
     init: Init | None = None
     distillation: Distillation | None = None
-    objective: Objective[Any] = field(default_factory=CrossEntropy)
-    search: Search[Any] = field(default_factory=Beam)
+    objective: AnyObjective = field(default_factory=CrossEntropy)
+    search: AnySearch = field(default_factory=Beam)
     metrics: tuple[str, ...] = ("exact",)
     tuning: Tuning | None = None
     context: TextContext | None = None
@@ -194,7 +202,7 @@ class Settings:
             check_fit("training.validation.search", "Search", type(self.validation_search), model)
 
     @property
-    def validation_search(self) -> Search[Any]:
+    def validation_search(self) -> AnySearch:
         """The search of validations: the one that the settings name, otherwise the quickest with the limits of
         ``search``.
         """
@@ -234,7 +242,7 @@ class Settings:
             raise config.ConfigError(key, f"{model} is counted, and not trained by gradients: leave {key} out")
 
 
-def _measures_counted(objective: Objective[Any]) -> bool:
+def _measures_counted(objective: AnyObjective) -> bool:
     own = "measures_counted" in vars(type(objective))  # a subclass measures something else
     return own and can(type(objective), Measuring) and objective == type(objective)()
 

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 
 from transduce.answers.search_settings import search_of_run
 from transduce.core import config
-from transduce.core.protocols import Search
+from transduce.core.protocols import AnySearch
 from transduce.core.registry import name_of
 from transduce.data.pairs import Pairs
 from transduce.data.preparation import Prepared
@@ -74,7 +73,7 @@ def fit_searches(
     if not prepared.tokenizers.conditional:
         return table, ()
     own, in_validation = SEARCHES
-    searches: dict[str, Search[Any]] = {own: settings.search}
+    searches: dict[str, AnySearch] = {own: settings.search}
     if settings.training.validation.metrics and settings.training.validation.search is not None:
         searches[in_validation] = settings.training.validation.search
     splits = {"training": prepared.train} | ({} if prepared.valid is None else {"validation": prepared.valid})
@@ -91,7 +90,7 @@ def fit_searches(
     return table, tuple(lines)
 
 
-def _too_long(key: str, search: Search[Any], splits: Mapping[str, Pairs]) -> Iterator[Unwritable]:
+def _too_long(key: str, search: AnySearch, splits: Mapping[str, Pairs]) -> Iterator[Unwritable]:
     if not isinstance(search, Limited):
         return
     limit = search.max_length
@@ -110,7 +109,7 @@ def _too_long(key: str, search: Search[Any], splits: Mapping[str, Pairs]) -> Ite
 
 
 def _forbidden(
-    key: str, search: Search[Any], splits: Mapping[str, Pairs], prepared: Prepared, device: torch.device
+    key: str, search: AnySearch, splits: Mapping[str, Pairs], prepared: Prepared, device: torch.device
 ) -> Iterator[Unwritable]:
     """The targets of samples that filters forbid, or other options than ``max_length``."""
     if not isinstance(search, Refusing) and not (isinstance(search, Limited) and search.filters):

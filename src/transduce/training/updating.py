@@ -13,6 +13,7 @@ from torch import Tensor
 
 from transduce.compute.crew import ALONE, Crew
 from transduce.core.errors import out_of_memory
+from transduce.core.protocols import Carry
 from transduce.core.types import Batch, Loss
 from transduce.objectives.base import Trainable
 from transduce.runs.optimizer_state import Moments
@@ -53,7 +54,7 @@ class Updater:
     optimizer: torch.optim.Optimizer
     autocast: Callable[[], AbstractContextManager[Any]]
     clip: float
-    carry: Any = None
+    carry: Carry = None
     crew: Crew = ALONE
     sharded: Any = None
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NoReturn, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
 from transduce.core.chain import Trellis
-from transduce.core.protocols.parts import Decoder
+from transduce.core.protocols.parts import Decoder, S
 from transduce.core.types import (
     Batch,
     Derivation,
@@ -27,8 +27,9 @@ from transduce.core.types import (
     Prediction,
 )
 
-S = TypeVar("S")  # a decoder's or model's state: a tree of tensors (tree.py)
 M_contra = TypeVar("M_contra", contravariant=True)
+Carry = tuple[Tensor, ...] | None
+"""What an objective carries from a batch to the next one; None for the first batch."""
 
 
 class Model(Protocol):
@@ -48,7 +49,7 @@ class Distribution(Model, Protocol):
     these token ids, [..., C], in this order. The result is a new tensor: a search may overwrite it to rule out tokens.
     """
 
-    def start(self, source: Any) -> Any: ...
+    def start(self, source: Padded) -> Any: ...
 
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
 
@@ -61,7 +62,7 @@ class Autoregressive(Distribution, Protocol[S]):
     ``tree.fork`` first if the old state is needed again.
     """
 
-    def start(self, source: Any) -> S: ...
+    def start(self, source: Padded) -> S: ...
 
     def extend(self, tokens_BT: Tensor, state: S) -> tuple[Any, S]: ...
 
@@ -83,7 +84,7 @@ class Parallel(Distribution, Protocol[S]):
     lengths. The call does not consume the state. ``tree.repeat`` lets one source emit outputs of several lengths.
     """
 
-    def start(self, source: Any) -> S: ...
+    def start(self, source: Padded) -> S: ...
 
     def emit(self, state: S, lengths: Tensor | None = None) -> Emission: ...
 
@@ -99,7 +100,7 @@ class Framewise(Model, Protocol):
     ``frames`` returns log-probabilities [B, S, V]. The first ``lengths`` [B] frames are real. The blank is PAD.
     """
 
-    def frames(self, source: Any) -> Padded: ...
+    def frames(self, source: Padded) -> Padded: ...
 
 
 class Joint(Framewise, Protocol[S]):
@@ -112,7 +113,7 @@ class Joint(Framewise, Protocol[S]):
     @property
     def weights(self) -> tuple[float, ...]: ...
 
-    def parts(self, source: Any) -> tuple[Padded, Decoder[S], S]: ...
+    def parts(self, source: Padded) -> tuple[Padded, Decoder[S], S]: ...
 
 
 class Aligner(Model, Protocol):
@@ -219,7 +220,7 @@ class Regressor(Model, Protocol):
     steps: int
     channels: int
 
-    def predict(self, source: Any, steps_B: Tensor) -> Tensor: ...
+    def predict(self, source: Padded, steps_B: Tensor) -> Tensor: ...
 
 
 class Density(Regressor, Protocol):
@@ -233,9 +234,9 @@ class Density(Regressor, Protocol):
     or missing (NaN). The sum over a row is the log-density of its target.
     """
 
-    def distribution(self, source: Any, steps_B: Tensor) -> Forecasts: ...
+    def distribution(self, source: Padded, steps_B: Tensor) -> Forecasts: ...
 
-    def log_density(self, source: Any, target: Padded) -> Tensor: ...
+    def log_density(self, source: Padded, target: Padded) -> Tensor: ...
 
 
 class Chain(Model, Protocol):
@@ -245,7 +246,7 @@ class Chain(Model, Protocol):
     vocabulary.
     """
 
-    def trellis(self, source: Any) -> Trellis: ...
+    def trellis(self, source: Padded) -> Trellis: ...
 
 
 class Searching(Model, Protocol):
@@ -255,9 +256,9 @@ class Searching(Model, Protocol):
     UserError for a search that the engine does not have.
     """
 
-    def search(self, search: Any, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
+    def search(self, search: Any, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]: ...
 
-    def force(self, source: Any, target: Padded) -> list[Hypothesis]: ...
+    def force(self, source: Padded, target: Padded) -> list[Hypothesis]: ...
 
 
 def verbs(way: type) -> list[str]:
@@ -292,11 +293,15 @@ def can(model: type, way: type) -> bool:
 class Objective(Protocol[M_contra]):
     """The function that training minimises. Returns the loss, and the ``carry`` for the next batch.
 
-    ``progress`` in [0, 1] is for schedules. ``carry`` is a tuple of tensors or None. It is None for the first batch.
-    Checkpoints save it, so a resumed training passes it to the next batch. Validation begins with None, too.
+    ``progress`` in [0, 1] is for schedules. ``carry`` is None for the first batch. Checkpoints save it, so a resumed
+    training passes it to the next batch. Validation begins with None, too.
     """
 
-    def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Any) -> tuple[Loss, Any]: ...
+    def __call__(self, model: M_contra, batch: Batch, progress: float, carry: Carry) -> tuple[Loss, Carry]: ...
+
+
+AnyObjective = Objective[NoReturn]
+"""An objective for a kind of model that its holder does not know. Only a caller that has checked the model calls it."""
 
 
 @runtime_checkable
@@ -310,7 +315,7 @@ class Measuring(Protocol):
 class ComparesTexts(Protocol):
     """An objective that compares texts. ``reading`` returns a copy of it that turns ids into text with ``decode``."""
 
-    def reading(self, decode: Callable[[Sequence[int]], str]) -> Objective[Any]: ...
+    def reading(self, decode: Callable[[Sequence[int]], str]) -> AnyObjective: ...
 
 
 @runtime_checkable
@@ -339,12 +344,16 @@ class Search(Protocol[M_contra]):
     """
 
     def __call__(
-        self, model: M_contra, source: Any, prefix: Padded | None = None
+        self, model: M_contra, source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]] | list[list[Derivation]]: ...
 
-    def force(self, model: M_contra, source: Any, target: Padded) -> list[Hypothesis]: ...
+    def force(self, model: M_contra, source: Padded, target: Padded) -> list[Hypothesis]: ...
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Search[M_contra]: ...
+
+
+AnySearch = Search[NoReturn]
+"""A search for a kind of model that its holder does not know. Only a caller that has checked the model calls it."""
 
 
 class TextContext(Protocol):
@@ -359,7 +368,7 @@ class TextContext(Protocol):
     @property
     def signature(self) -> str: ...
 
-    def force(self, model: Any, source: Any, lines: Sequence[Sequence[int]]) -> list[Hypothesis]: ...
+    def force(self, model: Any, source: Padded, lines: Sequence[Sequence[int]]) -> list[Hypothesis]: ...
 
     def limit(self, count: int) -> int | None: ...
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from transduce.core.types import Memory, MemoryWidths, Padded
 
-S = TypeVar("S")  # a tree of tensors (tree.py)
+S = TypeVar("S")  # the state of a model or of a part: a tree of tensors (tree.py)
 
 
 class Pooler(Protocol):
@@ -33,7 +33,7 @@ class Encoder(Protocol):
     width: int
     summary_widths: tuple[int, ...]
 
-    def __call__(self, source: Any) -> Memory: ...
+    def __call__(self, source: Padded) -> Memory: ...
 
 
 class ComparesSentences(Encoder, Protocol):
@@ -49,7 +49,7 @@ def memory_widths(encoder: Encoder) -> MemoryWidths:
     return MemoryWidths(encoder.width, encoder.summary_widths)
 
 
-def empty_memory(rows: int, like: Tensor, source: Any) -> Memory:
+def empty_memory(rows: int, like: Tensor, source: Padded) -> Memory:
     """The memory of a decoder that reads no source, as in a language model: no states, all widths 0. ``like`` decides
     the type and the device.
     """

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Bridge, Cell
+from transduce.core.protocols import Bridge, Cell, S
 from transduce.core.tree import Shared
 from transduce.core.types import EOS, PAD, Factory, Memory, MemoryWidths, real_mask, widened
 from transduce.layers.modules.dropout import Dropout
@@ -81,7 +81,7 @@ class EditDecoder(nn.Module):
         self,
         target_vocabulary: int,
         memory: MemoryWidths,
-        cell: Factory[Cell[Any]],
+        cell: Factory[Cell[S]],
         bridge: Factory[Bridge],
         copies: Sequence[int],
         copy: bool = True,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Attention, Decoder, Table
+from transduce.core.protocols import Attention, Decoder, S, Table
 from transduce.core.tree import Shared
 from transduce.core.types import Factory, Memory, MemoryWidths, widened
 from transduce.layers.modules.linear import projection
@@ -68,8 +68,8 @@ class PointerGenerator(nn.Module):
         source_vocabulary: int,
         target_vocabulary: int,
         memory: MemoryWidths,
-        decoder: Factory[Decoder[Any]],
-        attention: Factory[Attention[Any]],
+        decoder: Factory[Decoder[S]],
+        attention: Factory[Attention[S]],
     ) -> None:
         super().__init__()
         if source_vocabulary != target_vocabulary:

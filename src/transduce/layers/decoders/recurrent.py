@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.core import tree
-from transduce.core.protocols import Bridge, Cell, Wiring
+from transduce.core.protocols import Bridge, Cell, S, Wiring
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import Readout, TokenEmbedding
@@ -26,7 +26,7 @@ class RecurrentDecoder(nn.Module):
         self,
         target_vocabulary: int,
         memory: MemoryWidths,
-        cell: Factory[Cell[Any]],
+        cell: Factory[Cell[S]],
         wiring: Factory[Wiring],
         bridge: Factory[Bridge],
         embedding_width: int = 256,

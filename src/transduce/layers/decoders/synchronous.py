@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Bridge, Cell
+from transduce.core.protocols import Bridge, Cell, S
 from transduce.core.tree import Shared
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.dropout import Dropout
@@ -56,7 +56,7 @@ class SynchronousDecoder(nn.Module):
         self,
         target_vocabulary: int,
         memory: MemoryWidths,
-        cell: Factory[Cell[Any]],
+        cell: Factory[Cell[S]],
         bridge: Factory[Bridge],
         placeholders: Sequence[int],
         embedding_width: int = 64,

@@ -9,7 +9,7 @@ from torch import nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Cell, Embedding
+from transduce.core.protocols import Cell, Embedding, S
 from transduce.core.types import Factory, Memory, Padded
 from transduce.layers.modules import module_list
 from transduce.layers.modules.convolution import concatenate_neighbours
@@ -31,7 +31,7 @@ class PyramidalEncoder(nn.Module):
     def __init__(
         self,
         source_vocabulary: int,
-        cell: Factory[Cell[Any]],
+        cell: Factory[Cell[S]],
         embedding_width: int = 256,
         width: int = 256,
         layers: int = 3,

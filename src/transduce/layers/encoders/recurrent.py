@@ -9,7 +9,7 @@ from torch import nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Cell, Embedding
+from transduce.core.protocols import Cell, Embedding, S
 from transduce.core.types import Factory, Memory, Padded
 from transduce.layers.modules import module_list
 from transduce.layers.modules.dropout import Dropout
@@ -32,7 +32,7 @@ class RecurrentEncoder(nn.Module):
     def __init__(
         self,
         source_vocabulary: int,
-        cell: Factory[Cell[Any]],
+        cell: Factory[Cell[S]],
         embedding_width: int = 256,
         width: int = 256,
         layers: int = 1,
@@ -49,7 +49,7 @@ class RecurrentEncoder(nn.Module):
                 f'direction = "{direction}": a source is read "forward", "backward" or in "both" directions'
             )
 
-        def reader(way: str, below: int) -> Cell[Any] | None:
+        def reader(way: str, below: int) -> Cell[S] | None:
             return cell(input_width=below, width=width) if direction in (way, "both") else None
 
         self.width = 2 * width if direction == "both" else width

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Cell
+from transduce.core.protocols import Cell, S
 from transduce.core.types import Factory
 from transduce.layers.modules import module_list
 from transduce.layers.modules.dropout import Dropout
@@ -26,7 +26,7 @@ class Stack(nn.Module):
 
     def __init__(
         self,
-        cell: Factory[Cell[Any]],
+        cell: Factory[Cell[S]],
         input_width: int,
         width: int,
         layers: int,
@@ -93,7 +93,7 @@ class RecurrentLayer(nn.Module):
     (Sutskever et al. 2014).
     """
 
-    def __init__(self, forward_cell: Cell[Any] | None, backward_cell: Cell[Any] | None) -> None:
+    def __init__(self, forward_cell: Cell[S] | None, backward_cell: Cell[S] | None) -> None:
         super().__init__()
         self.forward_cell: Any = forward_cell
         self.backward_cell: Any = backward_cell

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Attention, Wiring
+from transduce.core.protocols import Attention, S, Wiring
 from transduce.core.tree import Shared, leaves
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.dropout import Dropout
@@ -77,7 +77,7 @@ class Bahdanau(nn.Module):
         memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
-        attention: Factory[Attention[Any]],
+        attention: Factory[Attention[S]],
     ) -> None:
         super().__init__()
         self.stack = stack(input_width=input_width)
@@ -120,7 +120,7 @@ class Luong(nn.Module):
         memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
-        attention: Factory[Attention[Any]],
+        attention: Factory[Attention[S]],
         input_feeding: bool = False,
     ) -> None:
         super().__init__()
@@ -225,7 +225,7 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
     return torch.cat([x_BQE, context_BM[:, None].expand(B, x_BQE.shape[1], M)], -1).view(N, T, E + M)
 
 
-def over_memory(attention: Factory[Attention[Any]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
+def over_memory(attention: Factory[Attention[S]], query_width: int, memory: MemoryWidths) -> Attention[S]:
     """Builds a wiring's attention to the memory. Raises UserError if the memory has no states (in a language model)."""
     if not memory.states:
         raise UserError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')

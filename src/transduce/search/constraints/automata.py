@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from transduce.core import tree
 from transduce.core.errors import UserError
+from transduce.core.types import Padded
 from transduce.search.constraints.lexicon import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
 
 NONE = -1  # the token of a missing edge
@@ -64,7 +65,7 @@ class Automata:
             own_BP,
         )
 
-    def start(self, source: object) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         """A mask [B, Q] of the states that are active before the first token: ``ANYWHERE`` and ``BORDER``. Raises
         UserError if the phrases are for another number of sources.
         """

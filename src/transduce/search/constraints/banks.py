@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from transduce.core import tree
-from transduce.core.types import EOS
+from transduce.core.types import EOS, Padded
 from transduce.search.base import Continuations
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.lexicon import Borders
@@ -50,7 +50,7 @@ class Banks:
     def first(self, size: int) -> list[int]:
         return [0]
 
-    def start(self, source: object) -> RequiredState:
+    def start(self, source: Padded) -> RequiredState:
         return RequiredState(self.automata.start(source), tree.Shared(self.automata))
 
     def extend(self, tokens_NT: Tensor, state: RequiredState) -> RequiredState:

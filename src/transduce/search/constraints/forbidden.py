@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from transduce.core import tree
+from transduce.core.types import Padded
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.lexicon import BREAK, Borders
 from transduce.search.filters.lengths import LengthLimit
@@ -40,7 +41,7 @@ class Forbidden:
     max_length: int
     limits: tuple[LengthLimit, ...] = ()
 
-    def start(self, source: object) -> ForbiddenState:
+    def start(self, source: Padded) -> ForbiddenState:
         mosts = [each.most(source, self.max_length) for each in (LengthLimit(), *self.limits)]
         return ForbiddenState(self.automata.start(source), tree.Shared(self.automata), 0, torch.stack(mosts).amin(0))
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
-from transduce.core.types import BOS
+from transduce.core.protocols import Autoregressive, S
+from transduce.core.types import BOS, Padded
 from transduce.search.base import loaded_model
 from transduce.search.reading import capacity, read
-
-S = TypeVar("S")  # the language model's state
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class LanguageModelFilter:
         if not 0 <= self.weight < math.inf:
             raise UserError(f"weight = {self.weight}: 0, which leaves the language model out, or more was expected")
 
-    def start(self, source: object) -> Following[object] | None:
+    def start(self, source: Padded) -> Following[object] | None:
         if not self.weight:  # 0 times minus infinity is not a number
             return None
         model = loaded_model(self.language_model)

@@ -60,13 +60,13 @@ class LengthLimit:
     def _limited(self) -> bool:
         return self.maximum is not None or self.maximum_ratio is not None
 
-    def start(self, source: object) -> Limits:
+    def start(self, source: Padded) -> Limits:
         lengths_B = self._lengths(source)
         least_B = (self.minimum_ratio * lengths_B.double() + self.minimum + ROUNDING).long()
         most_B = self._most(lengths_B)
         return Limits(torch.zeros_like(least_B), least_B.minimum(most_B) if self._limited else least_B, most_B)
 
-    def most(self, source: object, ceiling: int) -> Tensor:
+    def most(self, source: Padded, ceiling: int) -> Tensor:
         """The greatest length [B] that each output may have, EOS included, but not more than ``ceiling``."""
         lengths_B = self._lengths(source)
         return self._most(lengths_B).clamp(max=ceiling) if self._limited else torch.full_like(lengths_B, ceiling)
@@ -75,7 +75,7 @@ class LengthLimit:
         """The greatest length of an output, EOS included, for a source of this length; infinite without a limit."""
         return float(self._most(torch.tensor([source_length]))) if self._limited else float("inf")
 
-    def _lengths(self, source: object) -> Tensor:
+    def _lengths(self, source: Padded) -> Tensor:
         if isinstance(source, Padded):
             return source.lengths
         if self.minimum_ratio or self.maximum_ratio:

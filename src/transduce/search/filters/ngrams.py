@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
+from transduce.core.types import Padded
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class NoRepeat:
         if self.n < 1:
             raise UserError(f"n = {self.n}: at least 1 token was expected")
 
-    def start(self, source: object) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         return torch.zeros(tree.rows(source), 0, dtype=torch.long, device=tree.leaves(source)[0].device)
 
     def extend(self, tokens_NT: Tensor, state: Tensor) -> Tensor:

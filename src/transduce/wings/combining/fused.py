@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Decoder, Table, empty_memory
+from transduce.core.protocols import Decoder, S, Table, empty_memory
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.linear import projection
 
@@ -56,8 +56,8 @@ class FusedDecoder(nn.Module):
     def __init__(
         self,
         memory: MemoryWidths,
-        decoder: Factory[Decoder[Any]],
-        language: Factory[Decoder[Any]],
+        decoder: Factory[Decoder[S]],
+        language: Factory[Decoder[S]],
         fusion: Literal["cold", "deep"] = "cold",
         hidden: int = 128,
     ) -> None:

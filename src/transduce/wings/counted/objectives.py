@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from transduce.core.protocols import Deriving, PairModel
+from transduce.core.protocols import Carry, Deriving, PairModel
 from transduce.core.types import Batch, Loss
 
 
@@ -19,7 +19,9 @@ class AlignmentLikelihood:
 
     measures_counted: ClassVar[bool] = True
 
-    def __call__(self, model: PairModel, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: PairModel, batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         words = sum(int((side.lengths - 1).sum()) for side in (batch.source, batch.target))
         return Loss(-model.pair_log_prob(batch.source, batch.target).sum(), words), carry
 
@@ -34,5 +36,5 @@ class LanguageLikelihood:
 
     measures_counted: ClassVar[bool] = True
 
-    def __call__(self, model: Deriving, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(self, model: Deriving, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         return Loss(-model.language_log_prob(batch.target).sum(), int(batch.target.lengths.sum())), carry

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Search, lacking_for
+from transduce.core.protocols import Autoregressive, S, Search, lacking_for
 from transduce.core.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 from transduce.models.weights import save_tensors
 from transduce.search.base import Filter, ends_freely, stream
@@ -126,7 +126,7 @@ class Shortlist:
         return CandidateWords.load(self.path)
 
     def __call__(
-        self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         lists = self.candidates.of(source, prefix)
         columns = None if prefix is None else lists.columns(prefix)
@@ -138,7 +138,7 @@ class Shortlist:
         ]
 
     def stream(
-        self, model: Autoregressive[Any], source: Padded, prefix: Padded | None = None
+        self, model: Autoregressive[S], source: Padded, prefix: Padded | None = None
     ) -> Iterator[tuple[int, ...]]:
         """Yields tuples of ids of the whole vocabulary, whenever ``search`` yields one (``base.stream``)."""
         lists = self.candidates.of(source, prefix)
@@ -148,7 +148,7 @@ class Shortlist:
         ):
             yield tuple(words[column] for column in columns)
 
-    def force(self, model: Autoregressive[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, target: Padded) -> list[Hypothesis]:
         return self.search.force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Shortlist:
@@ -188,11 +188,11 @@ class ListedModel:
 
     training = False
 
-    def __init__(self, model: Autoregressive[Any], lists: BatchLists) -> None:
+    def __init__(self, model: Autoregressive[S], lists: BatchLists) -> None:
         self.model = model
         self.lists = lists
 
-    def start(self, source: Any) -> ListedState:
+    def start(self, source: Padded) -> ListedState:
         return ListedState(self.model.start(source), tree.Shared(self.lists.listed_BC))
 
     def extend(self, tokens_NT: Tensor, state: ListedState) -> tuple[tuple[Any, Tensor], ListedState]:

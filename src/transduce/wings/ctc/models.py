@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Decoder, Encoder, memory_widths
+from transduce.core.protocols import Decoder, Encoder, S, memory_widths
 from transduce.core.types import Factory, Memory, Padded
 from transduce.models.autoregressive import AssembledEncoderDecoder
 from transduce.models.mixtures import Fusion
@@ -18,7 +18,7 @@ from transduce.wings.ctc.decoder import CTCDecoder
 class AssembledCTC(AssembledEncoderDecoder):
     """An encoder, and a decoder of frames (``CTCDecoder``), which are given ready."""
 
-    def frames(self, source: Any) -> Padded:
+    def frames(self, source: Padded) -> Padded:
         frames: Padded = self.decoder.frames(self.encoder(source))
         return frames
 
@@ -42,7 +42,7 @@ class AssembledJointCTC(nn.Module):
         super().__init__()
         self.encoder, self.mixture = encoder, mixture
 
-    def frames(self, source: Any) -> Padded:
+    def frames(self, source: Padded) -> Padded:
         frames: Padded = self._aligned.frames(self.encoder(source))
         return frames
 
@@ -50,11 +50,11 @@ class AssembledJointCTC(nn.Module):
     def weights(self) -> tuple[float, ...]:
         return self.mixture.weights
 
-    def parts(self, source: Any) -> tuple[Padded, Decoder[Any], Any]:
+    def parts(self, source: Padded) -> tuple[Padded, Decoder[S], Any]:
         memory, decoder = self.encoder(source), self._own
         return self._aligned.frames(memory), decoder, decoder.start(memory)
 
-    def start(self, source: Any) -> Any:
+    def start(self, source: Padded) -> Any:
         return self.mixture.start(self.encoder(source))
 
     def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ class JointCTC(AssembledJointCTC):
     def __init__(
         self,
         encoder: Encoder,
-        decoder: Factory[Decoder[Any]],
+        decoder: Factory[Decoder[S]],
         target_vocabulary: int,
         weight: float = 0.3,
         stretch: int = 1,

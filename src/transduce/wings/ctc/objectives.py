@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Framewise, Joint
+from transduce.core.protocols import Carry, Framewise, Joint, S
 from transduce.core.types import Batch, Loss, Padded
 from transduce.data.pairs import Pairs
 from transduce.data.unknown import share_text
@@ -56,7 +56,9 @@ class CTCLikelihood:
         if self.by not in CTCS:
             raise UserError(f'by = "{self.by}": "torch" or "transduce" was expected')
 
-    def __call__(self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         return self.of(model.frames(batch.source), batch), carry
 
     def check(self, model: Framewise, splits: Mapping[str, Pairs]) -> list[str]:
@@ -154,7 +156,7 @@ class JointLikelihood:
         if not 0 <= self.weight <= 1:
             raise UserError(f"weight = {self.weight}: the share of CTC in the loss, 0 to 1, was expected")
 
-    def __call__(self, model: Joint[Any], batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(self, model: Joint[S], batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         frames, decoder, state = model.parts(batch.source)
         ctc = self.ctc.of(frames, batch)
         attention = self.attention.of(decoder, state, batch.target, progress)
@@ -167,7 +169,7 @@ class JointLikelihood:
             ctc.tallies,
         ), carry
 
-    def check(self, model: Joint[Any], splits: Mapping[str, Pairs]) -> list[str]:
+    def check(self, model: Joint[S], splits: Mapping[str, Pairs]) -> list[str]:
         return self.ctc.check(model, splits)
 
     def _mixed(self, ctc: Tensor, attention: Tensor) -> Tensor:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
-from transduce.core.protocols import Framewise, Search
+from transduce.core.protocols import Carry, Framewise, Search
 from transduce.core.types import Batch, Loss, Padded
 from transduce.data.pairs import Pairs
 from transduce.objectives.risk import Comparison, Decode, check_options, distinct_outputs, expected_risk, padded
@@ -62,7 +61,9 @@ class ExpectedFrameRisk:
     def check(self, model: Framewise, splits: Mapping[str, Pairs]) -> list[str]:
         return self.ctc.check(model, splits)
 
-    def __call__(self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: Framewise, batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         frames = model.frames(batch.source)
         ctc = self.ctc.of(frames, batch)
         if not model.training:

@@ -146,7 +146,9 @@ def _updates(training: Training, seconds: float, per_epoch: float) -> str:
 class _Rehearsal:
     """Makes updates with a model, and measures them."""
 
-    def __init__(self, trainable: Trainable, optimizer: torch.optim.Optimizer, context: Any, device: Any) -> None:
+    def __init__(
+        self, trainable: Trainable, optimizer: torch.optim.Optimizer, context: Any, device: torch.device
+    ) -> None:
         self.trainable, self.optimizer, self.context, self.device = trainable, optimizer, context, device
 
     def _update(self, batch: Batch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -14,6 +14,7 @@ from transduce.core.chain import Trellis
 from transduce.core.errors import UserError
 from transduce.core.protocols import Chain, Model, lacking_verbs
 from transduce.core.registry import model_name
+from transduce.core.types import Padded
 from transduce.layers.modules import module_list
 
 
@@ -45,7 +46,7 @@ class ChainFusion(nn.Module):
         self.models = module_list(cast("Sequence[Chain]", models))
         self.weights = tuple(weights)
 
-    def trellis(self, source: Any) -> Trellis:
+    def trellis(self, source: Padded) -> Trellis:
         # a weight of 0 leaves a model out, even where its score is minus infinity
         used = [pair for pair in zip(self.models, self.weights, strict=True) if pair[1]]
         every = [(model.trellis(source), weight) for model, weight in used]

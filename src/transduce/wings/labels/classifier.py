@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from transduce.core.errors import UserError
 from transduce.core.protocols import Encoder, Pooler, memory_widths
-from transduce.core.types import Emission, Factory, Memory
+from transduce.core.types import Emission, Factory, Memory, Padded
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import Readout
 from transduce.layers.modules.pooling import LastState
@@ -30,7 +30,7 @@ class AssembledClassifier(nn.Module):
         super().__init__()
         self.encoder, self.pooling, self.projection = encoder, pooling, projection
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         return self.pooling(self.encoder(source))
 
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
@@ -74,6 +74,6 @@ class Classifier(AssembledClassifier):
         super().__init__(encoder, own, Readout(own.width, target_vocabulary))
         self.dropout = Dropout(dropout)
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         pooled_BD: Tensor = self.dropout(super().start(source))
         return pooled_BD

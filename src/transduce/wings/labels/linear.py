@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +64,7 @@ class LinearClassifier(nn.Module):
         check_rows(self.labels if len(self.bias) else 0, {"bias": self.bias})
         check_rows(1 if len(self.bias) else 0, {"strength": self.strength})
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         """The logits [B, V]. Raises UserError before training."""
         if not len(self.bias):
             raise UserError("this linear classifier has not been counted: train it first")

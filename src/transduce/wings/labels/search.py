@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.compute.memory import check_memory
 from transduce.core.errors import UserError
-from transduce.core.protocols import Parallel
+from transduce.core.protocols import Parallel, S
 from transduce.core.types import EOS, UNK, Emission, Hypothesis, Padded, widened
 
 
@@ -32,7 +31,7 @@ class LabelSearch:
             raise UserError(f"nbest = {self.nbest}: at least one output was expected")
 
     @torch.inference_mode()
-    def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Parallel[S], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         emission = model.emit(model.start(source))
         log_probs_BTV = label_log_probs(model, emission)
@@ -41,7 +40,7 @@ class LabelSearch:
         return _hypotheses(log_probs_BTV, labels_BKT, score_BK, emission.lengths)
 
     @torch.inference_mode()
-    def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Parallel[S], source: Padded, target: Padded) -> list[Hypothesis]:
         emission = model.emit(model.start(source), target.lengths - 1)
         log_probs_BTV = label_log_probs(model, emission)
         labels_BT = target.values[:, : log_probs_BTV.shape[1]]
@@ -68,7 +67,7 @@ def check_nbest(nbest: int, scores_BTV: Tensor) -> None:
     check_memory(nbest * scores_BTV[:, 0].numel() * scores_BTV.element_size(), f"nbest = {nbest}", scores_BTV.device)
 
 
-def label_log_probs(model: Parallel[Any], emission: Emission) -> Tensor:
+def label_log_probs(model: Parallel[S], emission: Emission) -> Tensor:
     """Log-probabilities [B, T, V] of all tokens of the vocabulary at each place, at least in float32. Raises UserError
     if the model chooses the length of its outputs.
     """

@@ -21,7 +21,7 @@ class AssembledTagger(nn.Module):
         super().__init__()
         self.encoder, self.projection = encoder, projection
 
-    def start(self, source: Any) -> Padded:
+    def start(self, source: Padded) -> Padded:
         return tokens(self.encoder(source))
 
     def emit(self, state: Padded, lengths: Tensor | None = None) -> Emission:
@@ -57,7 +57,7 @@ class AssembledConditionalRandomField(nn.Module):
         self.encoder, self.projection = encoder, projection
         self.transition, self.ends = transition, ends
 
-    def trellis(self, source: Any) -> Trellis:
+    def trellis(self, source: Padded) -> Trellis:
         states = tokens(self.encoder(source))
         logits_BTV: Tensor = self.projection(states.values)
         # sums over all sequences lose too much precision in 16 bits

@@ -59,7 +59,7 @@ class Viterbi:
         return PenalisedViterbi(self.nbest, self.penalties, known)
 
     @torch.inference_mode()
-    def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Chain, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         if self.penalties:
             raise UserError(
                 "penalties of the search: its labels are not known yet: transduce.load and Transducer.with_search give "
@@ -72,7 +72,7 @@ class Viterbi:
         return hypotheses(trellis, labels_BKT, score_BK)
 
     @torch.inference_mode()
-    def force(self, model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Chain, source: Padded, target: Padded) -> list[Hypothesis]:
         return forced(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Viterbi:
@@ -90,7 +90,7 @@ class PenalisedViterbi(Viterbi):
     penalty_of: tuple[tuple[int, float], ...] = ()  # pairs of a label's id and its penalty
 
     @torch.inference_mode()
-    def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Chain, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         trellis = model.trellis(source)
         check_nbest(self.nbest, trellis.forward)
@@ -117,14 +117,14 @@ class Posterior:
     """
 
     @torch.inference_mode()
-    def __call__(self, model: Chain, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Chain, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         trellis = model.trellis(source)
         labels_BT = only_labels(trellis.posteriors()).argmax(-1)
         return hypotheses(trellis, labels_BT[:, None], trellis.score(labels_BT)[:, None])
 
     @torch.inference_mode()
-    def force(self, model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Chain, source: Padded, target: Padded) -> list[Hypothesis]:
         return forced(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> Posterior:
@@ -133,7 +133,7 @@ class Posterior:
         return self
 
 
-def forced(model: Chain, source: Any, target: Padded) -> list[Hypothesis]:
+def forced(model: Chain, source: Padded, target: Padded) -> list[Hypothesis]:
     """One hypothesis per source, of the given labels ``target``, which end with EOS. Raises UserError unless there is
     one label for each place of the source.
     """

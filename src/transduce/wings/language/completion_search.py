@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import EOS, SPECIALS, UNK, Padded
 from transduce.search.front import begin, repeated
 from transduce.search.largest import largest
@@ -109,8 +109,8 @@ class NextWords:
     @torch.inference_mode()
     def __call__(
         self,
-        model: Autoregressive[Any],
-        source: Any,
+        model: Autoregressive[S],
+        source: Padded,
         tokens: WordTokens,
         prefix: Padded | None = None,
         begun: Sequence[str] = (),

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
-from transduce.core.types import BOS, Hypothesis
+from transduce.core.protocols import Autoregressive, S
+from transduce.core.types import BOS, Hypothesis, Padded
 from transduce.search.forcing import forced_hypotheses, shifted_text
 from transduce.search.reading import log_probs
 
@@ -37,7 +37,7 @@ class _OfText:
     """Base class of contexts: scores the lines of a text as one sequence of tokens."""
 
     @torch.inference_mode()
-    def force(self, model: Autoregressive[Any], source: Any, lines: Sequence[Sequence[int]]) -> list[Hypothesis]:
+    def force(self, model: Autoregressive[S], source: Padded, lines: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """A hypothesis for each of the ``lines``, like ``Search.force``. The lines follow each other in a text, and
         each ends with EOS. ``source`` has one row, for ``model.start``.
         """
@@ -48,7 +48,7 @@ class _OfText:
         found = Scores(*(each.cpu() for each in self.scores(model, source, ids_M)))
         return forced_hypotheses([len(line) for line in lines], ids_M.cpu(), *found)
 
-    def scores(self, model: Autoregressive[Any], source: Any, ids_M: Tensor) -> Scores:
+    def scores(self, model: Autoregressive[S], source: Padded, ids_M: Tensor) -> Scores:
         raise NotImplementedError
 
 
@@ -66,7 +66,7 @@ class Carried(_OfText):
     def limit(self, count: int) -> int | None:
         return None
 
-    def scores(self, model: Autoregressive[Any], source: Any, ids_M: Tensor) -> Scores:
+    def scores(self, model: Autoregressive[S], source: Padded, ids_M: Tensor) -> Scores:
         state, before_11 = model.start(source), torch.full((1, 1), BOS, device=ids_M.device)
         if tree.grows(state):
             raise UserError(
@@ -106,7 +106,7 @@ class Window(_OfText):
     def limit(self, count: int) -> int | None:
         return None if count <= self.size else max(1, self.size - self.stride)
 
-    def scores(self, model: Autoregressive[Any], source: Any, ids_M: Tensor) -> Scores:
+    def scores(self, model: Autoregressive[S], source: Padded, ids_M: Tensor) -> Scores:
         M, size = len(ids_M), min(self.size, len(ids_M))
         read_1M = shifted_text(ids_M[None], ids_M.new_full((1, 1), BOS))
         ends = [size, *range(size + self.stride, M, self.stride)]
@@ -122,8 +122,8 @@ class Window(_OfText):
 
     @staticmethod
     def _of_windows(
-        model: Autoregressive[Any],
-        source: Any,
+        model: Autoregressive[S],
+        source: Padded,
         ids_M: Tensor,
         read_M: Tensor,
         ends: Sequence[int],

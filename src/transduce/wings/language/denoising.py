@@ -9,13 +9,13 @@ import math
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, Carry, S
 from transduce.core.types import BOS, EOS, PAD, Batch, Loss, Padded
 from transduce.objectives.cross_entropy import CrossEntropy, check_smoothing
 from transduce.wings.language.spans import Decode, beginning, check_same_text, covered, lengths, no_decoder, uniform
@@ -65,8 +65,8 @@ class Denoising:
         return own
 
     def __call__(
-        self, model: Autoregressive[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Autoregressive[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         check_same_text(batch)
         noisy = self.noisy(batch.target, model.training)
         return CrossEntropy(self.smoothing)(model, replace(batch, source=noisy), progress, carry)

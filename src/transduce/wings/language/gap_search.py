@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Parallel
+from transduce.core.protocols import Parallel, S
 from transduce.core.types import BOS, Hypothesis, Padded
 from transduce.wings.labels.search import (
     best_labels,
@@ -45,7 +44,7 @@ class FillGaps:
             raise UserError(f"nbest = {self.nbest}: at least one output was expected")
 
     @torch.inference_mode()
-    def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Parallel[S], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         emission = model.emit(model.start(source))
         log_probs_BTV = label_log_probs(model, emission)
@@ -62,7 +61,7 @@ class FillGaps:
         return written(labels_BKT, score_BK, each_BKT, best_BKT, labels_BKT == choice_BT[:, None], emission.lengths)
 
     @torch.inference_mode()
-    def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Parallel[S], source: Padded, target: Padded) -> list[Hypothesis]:
         if not torch.equal(source.lengths, target.lengths):
             raise UserError("a text and its source have different numbers of tokens: score a text by itself")
         found = []
@@ -79,7 +78,7 @@ class FillGaps:
         return self if nbest is None else replace(self, nbest=nbest)
 
 
-def _row(model: Parallel[Any], read_T: Tensor, wanted_T: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _row(model: Parallel[S], read_T: Tensor, wanted_T: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """For each token of one text [T]: its log-probability, the log-probability of the model's first choice, and whether
     the token is that choice. A token that does not count has 0, 0 and True.
     """

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, TextContext
-from transduce.core.types import BOS, EOS
+from transduce.core.protocols import Autoregressive, S, TextContext
+from transduce.core.types import BOS, EOS, Padded
 from transduce.search import random_numbers
 from transduce.search.base import Truncation
 from transduce.search.front import repeated
@@ -69,7 +69,7 @@ class Generation:
 
     @torch.inference_mode()
     def __call__(
-        self, model: Autoregressive[Any], source: Any, prompt_M: Tensor, context: TextContext | None = None
+        self, model: Autoregressive[S], source: Padded, prompt_M: Tensor, context: TextContext | None = None
     ) -> Iterator[Drawn]:
         """Yields the tokens of all samples, step by step. Stops when all samples have ended.
 
@@ -97,7 +97,7 @@ class Generation:
 class _Reader:
     """The model, its state, and the tokens that it has read since it started."""
 
-    def __init__(self, model: Autoregressive[Any], source: Any, context: TextContext | None) -> None:
+    def __init__(self, model: Autoregressive[S], source: Padded, context: TextContext | None) -> None:
         self.model, self.source, self.context = model, source, context
         self.state = model.start(source)
         self.read_KM = torch.zeros(1, 0, dtype=torch.long, device=tree.leaves(source)[0].device)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Parallel
+from transduce.core.protocols import Carry, Parallel, S
 from transduce.core.types import BOS, Batch, Loss
 from transduce.objectives.cross_entropy import check_smoothing, cross_entropy
 from transduce.wings.language.spans import (
@@ -73,8 +72,8 @@ class MaskedCrossEntropy:
         return own
 
     def __call__(
-        self, model: Parallel[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Parallel[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         ids_BT, lengths_B = batch.target.values, batch.target.lengths
         check_same_text(batch)
         real_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) < (lengths_B - 1)[:, None]  # without EOS

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from torch import Tensor
 
-from transduce.core.protocols import InstantDecoder, Parallel
-
-S = TypeVar("S")  # a model's or decoder's state
+from transduce.core.protocols import InstantDecoder, Parallel, S
 
 
 class Refining(Parallel[S], Protocol[S]):

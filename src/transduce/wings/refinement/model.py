@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, InstantDecoder
+from transduce.core.protocols import Encoder, InstantDecoder, S
 from transduce.core.types import Factory
 from transduce.models.instant import Instant, InstantState
 from transduce.wings.refinement.base import ObservingDecoder
@@ -23,7 +23,7 @@ class MaskPredicting(Instant):
     """
 
     def __init__(
-        self, encoder: Encoder, decoder: Factory[InstantDecoder[Any]], tie: Literal["none", "all"] = "none"
+        self, encoder: Encoder, decoder: Factory[InstantDecoder[S]], tie: Literal["none", "all"] = "none"
     ) -> None:
         super().__init__(encoder, decoder, tie)
         if not hasattr(self.decoder, "observe"):

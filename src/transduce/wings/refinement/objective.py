@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
+from transduce.core.protocols import Carry, S
 from transduce.core.types import BOS, Batch, Loss, real_mask
 from transduce.objectives.cross_entropy import ParallelCrossEntropy, check_smoothing, cross_entropy
 from transduce.wings.refinement.base import Refining
@@ -30,8 +30,8 @@ class MaskedTargets:
         check_smoothing(self.smoothing)
 
     def __call__(
-        self, model: Refining[Any], batch: Batch, progress: float = 0.0, carry: Any = None
-    ) -> tuple[Loss, Any]:
+        self, model: Refining[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         if not model.training:
             return ParallelCrossEntropy(self.smoothing)(model, batch, progress, carry)
         lengths_B = batch.target.lengths - 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
+from transduce.core.protocols import S
 from transduce.core.types import BOS, Emission, Hypothesis, Padded
 from transduce.search.length_beam import LengthBeam, read_words
 from transduce.search.ranking import source_lengths
@@ -38,7 +38,7 @@ class MaskPredict(LengthBeam):
 
     @torch.inference_mode()
     def __call__(  # type: ignore[override]
-        self, model: Refining[Any], source: object, prefix: Padded | None = None
+        self, model: Refining[S], source: Padded, prefix: Padded | None = None
     ) -> list[list[Hypothesis]]:
         if prefix is not None or self.iterations == 1:
             return super().__call__(model, source, prefix)
@@ -59,7 +59,7 @@ class MaskPredict(LengthBeam):
         rows = [found[row : row + K] for row in range(0, len(found), K)]
         return [sorted(hypotheses, key=lambda h: -h.score)[: self.nbest] for hypotheses in rows]
 
-    def _refined(self, model: Refining[Any], state: Any, first: Emission) -> tuple[Tensor, Tensor]:
+    def _refined(self, model: Refining[S], state: S, first: Emission) -> tuple[Tensor, Tensor]:
         """The words [N, T] after the last pass, and their log-probabilities, which are 0 at padding."""
         words_NT, log_prob_NT = _most_probable(model, first)
         for pass_ in range(1, self.iterations):
@@ -72,7 +72,7 @@ class MaskPredict(LengthBeam):
         return words_NT, log_prob_NT
 
 
-def _most_probable(model: Refining[Any], emission: Emission) -> tuple[Tensor, Tensor]:
+def _most_probable(model: Refining[S], emission: Emission) -> tuple[Tensor, Tensor]:
     """The most probable word at each position [N, T], and its log-probability; BOS and 0 at padding."""
     mask_NT = emission.mask
     words_M, log_prob_M, *_ = read_words(model, tree.map(lambda leaf: leaf[mask_NT], emission.output))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from torch import Tensor
 
 from transduce.core.errors import DataError, UserError
 from transduce.core.types import UNK, Batch, Padded
@@ -50,7 +51,7 @@ class Variation:
     lines: Lines
     seed: int
 
-    def __call__(self, sources: Sequence[Any], targets: Sequence[Any], ids_B: Any, epoch: int) -> Varied:
+    def __call__(self, sources: Sequence[Any], targets: Sequence[Any], ids_B: Tensor, epoch: int) -> Varied:
         both = self.tokenizers.both
         old = [TextPair(*texts) for texts in zip(*map(_decoded, both, (sources, targets)), strict=True)]
         new = old
@@ -85,7 +86,7 @@ class Variation:
             found[place] = after if good else None
         return found
 
-    def _fits(self, source: Any, target: Any) -> bool:
+    def _fits(self, source: Sequence[int], target: Sequence[int]) -> bool:
         lengths = [each.length(ids) for each, ids in zip(self.tokenizers.both, (source, target), strict=True)]
         short = len(source) <= self.lines.max_source_length and len(target) <= self.lines.max_target_length
         return short and (not self.lines.token_for_token or lengths[0] == lengths[1])

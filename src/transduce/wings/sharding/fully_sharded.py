@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 
 from transduce.compute.crew import Crew
 from transduce.core.errors import UserError
+from transduce.core.protocols import Carry
 from transduce.core.types import Batch, Loss
 from transduce.objectives.base import Trainable
 from transduce.runs.optimizer_state import Moments
@@ -32,7 +33,7 @@ class _Total(nn.Module):
         super().__init__()
         self.trainable = trainable
 
-    def forward(self, batch: Batch, progress: float, carry: Any) -> tuple[Tensor, Loss, Any]:
+    def forward(self, batch: Batch, progress: float, carry: Carry) -> tuple[Tensor, Loss, Any]:
         loss, carry = self.trainable(batch, progress, carry)
         return loss.total, loss, carry
 
@@ -71,7 +72,7 @@ class ShardedTrainable(nn.Module):
         assert isinstance(self.inner, FSDPModule)  # fully_shard has changed its class
         return self.inner
 
-    def forward(self, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def forward(self, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         _, loss, carry = self.inner(batch, progress, carry)
         return loss, carry
 

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Parallel
+from transduce.core.protocols import Parallel, S
 from transduce.core.types import SPECIALS, Hypothesis, Padded
 from transduce.wings.labels.search import (
     LabelSearch,
@@ -61,7 +60,7 @@ class SelectionSearch:
         LabelSearch(self.nbest)  # raises UserError for a wrong nbest
 
     @torch.inference_mode()
-    def __call__(self, model: Parallel[Any], source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Parallel[S], source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         emission = model.emit(model.start(source))
         log_probs_BTV = label_log_probs(model, emission)
@@ -80,13 +79,13 @@ class SelectionSearch:
         return written(labels_BKT, log_prob_BK, each_BKT, most_BKT, right_BKT, emission.lengths, score_BK)
 
     @torch.inference_mode()
-    def force(self, model: Parallel[Any], source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Parallel[S], source: Padded, target: Padded) -> list[Hypothesis]:
         """The log-probability of each target, which may keep fewer or more parts than the search allows. The first
         choice at a position is the more probable mark, without regard to the limits.
         """
         return LabelSearch().force(model, source, target)
 
-    def refused(self, source: Any, target: Padded, vocabulary: int) -> list[str]:
+    def refused(self, source: Padded, target: Padded, vocabulary: int) -> list[str]:
         """The targets that keep fewer parts than ``least``, though they have more, or more parts than ``most``."""
         kept = ((target.values == KEPT_ID) & target.mask).sum(1).tolist()
         options = []

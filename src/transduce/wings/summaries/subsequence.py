@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,7 +40,7 @@ class Subsequence:
             )
         return self
 
-    def start(self, source: Any) -> Reading:
+    def start(self, source: Padded) -> Reading:
         if not isinstance(source, Padded) or source.values.is_floating_point() or source.values.ndim != 2:
             raise UserError('the filter "subsequence" copies tokens of a source, and this source has no tokens')
         real_BS = real_mask(source.lengths, source.values.shape[1])

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from transduce.core.protocols import Cell
+from transduce.core.protocols import Cell, S
 from transduce.core.types import Factory, Padded
 from transduce.layers.modules.linear import projection
 from transduce.layers.modules.recurrent import RecurrentLayer
@@ -22,7 +22,7 @@ class Recurrence(nn.Module):
     These are the layers of Chen et al. 2018 (RNMT+).
     """
 
-    def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[S]]) -> None:
         super().__init__()
         self.cells = RecurrentLayer(*(cell(input_width=width, width=width) for _ in range(2)))
         self.out = projection(2 * width, width)
@@ -39,7 +39,7 @@ class CausalRecurrence(nn.Module):
     ``places_BT``.
     """
 
-    def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[Any]]) -> None:
+    def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[S]]) -> None:
         super().__init__()
         self.cell = cell(input_width=width, width=width)
 

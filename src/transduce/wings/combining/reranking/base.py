@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from transduce.answers.answer import Answer, Output
 from transduce.answers.batches import window_size, windows
 from transduce.answers.request import requests_for
 from transduce.answers.transducer import Transducer
-from transduce.core.protocols import Search
+from transduce.core.protocols import AnySearch
 from transduce.wings.combining.reranking.candidates import CandidateLists, with_candidates
 
 
@@ -28,7 +28,7 @@ def rerank(
     transducer: Transducer,
     sources: Iterable[str],
     reranker: Reranker,
-    search: Search[Any] | None = None,
+    search: AnySearch | None = None,
     batch_size: int = 64,
     candidates: Sequence[CandidateLists] = (),
     tolerant: bool = False,

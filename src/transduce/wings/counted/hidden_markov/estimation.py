@@ -33,7 +33,7 @@ class HiddenStates(Protocol):
     emission: Emissions
     table: nn.Parameter
 
-    def states(self, source: Any) -> Trellis: ...
+    def states(self, source: Padded) -> Trellis: ...
 
     def allowed(self, target: Padded, lengths_B: Tensor, steps: int) -> Tensor: ...
 
@@ -123,7 +123,9 @@ def batches_of(lengths_N: np.ndarray[Any, Any], states: int) -> list[np.ndarray[
 Weigh = Callable[[Batch], Padded]
 
 
-def weighted(pairs: Pairs, batches: list[np.ndarray[Any, Any]], weigh: Weigh, device: Any) -> Iterator[Weighted]:
+def weighted(
+    pairs: Pairs, batches: list[np.ndarray[Any, Any]], weigh: Weigh, device: torch.device
+) -> Iterator[Weighted]:
     """Yields the sources of each batch of row numbers on ``device``, with the weights of their states from
     ``weigh``.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -141,7 +141,7 @@ class GaussianEstimation:
     def log_prior(self) -> float:
         return 0.0
 
-    def _steps(self, source: Any, weights: Padded) -> tuple[Tensor, Tensor]:
+    def _steps(self, source: Padded, weights: Padded) -> tuple[Tensor, Tensor]:
         """The real steps [N, D] and the weights of their states [N, S], float64, on the CPU."""
         steps = self.model.read(source)
         check_lengths(steps.lengths, weights.lengths)

@@ -66,10 +66,10 @@ class Reverse(nn.Module):
 class NoSearch:
     """No search, because the model aligns two given texts and writes nothing. Each use raises UserError."""
 
-    def __call__(self, model: Aligner, source: object, prefix: Padded | None = None) -> NoReturn:
+    def __call__(self, model: Aligner, source: Padded, prefix: Padded | None = None) -> NoReturn:
         raise UserError(_reason(model))
 
-    def force(self, model: Aligner, source: object, target: Padded) -> NoReturn:
+    def force(self, model: Aligner, source: Padded, target: Padded) -> NoReturn:
         raise UserError(_reason(model))
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> NoReturn:

@@ -87,13 +87,13 @@ class HiddenMarkov(nn.Module):
         if len(self.table):
             check_rows(1 + self.labels**self.order, {"table": self.table})
 
-    def trellis(self, source: Any) -> Trellis:
+    def trellis(self, source: Padded) -> Trellis:
         if not len(self.table):
             raise UserError("this hidden Markov model has not been counted: train it first")
         unary, table = self.emission(source), self.table
         return Trellis(unary.values.to(table.dtype), unary.lengths, table[1:, :-1], table[0, :-1], table[1:, -1])
 
-    def states(self, source: Any) -> Trellis:
+    def states(self, source: Padded) -> Trellis:
         return self.trellis(source)
 
     def allowed(self, target: Padded, lengths_B: Tensor, steps: int) -> Tensor:

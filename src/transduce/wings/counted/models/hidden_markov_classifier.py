@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ class HiddenMarkovClassifier(nn.Module):
         if len(self.table):
             check_rows(1 + self.labels * self.per_label, {"table": self.table})
 
-    def states(self, source: Any) -> Trellis:
+    def states(self, source: Padded) -> Trellis:
         """The trellis of the states of all labels: state k of label v has number v K + k. Raises UserError before
         training.
         """
@@ -75,7 +75,7 @@ class HiddenMarkovClassifier(nn.Module):
         own_BV = torch.where(label_B1 == UNK, every_V > UNK, every_V == label_B1)
         return own_BV.repeat_interleave(self.per_label, 1)[:, None].expand(-1, steps, -1)
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         """[B, V]: the joint log p(x, y) of each label, up to a term that is the same for all labels of a source; log
         p(y) for a source without steps.
         """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,7 +54,7 @@ class Ngram(nn.Module):
     def counts_in_parts(self, pairs: Pairs, workers: Callable[[], AnyWorkers]) -> NgramCounts:
         return NgramCounts(self, pairs, workers)
 
-    def start(self, source: Any) -> Tensor:
+    def start(self, source: Padded) -> Tensor:
         if not len(self.ngrams) or self.ngrams.end != self.vocabulary - UNK:
             raise UserError(
                 "this n-gram model has not been counted, or not with this vocabulary: train it by itself, then mix it "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -46,7 +46,7 @@ class AlignmentSampling:
         return BestPath()
 
     @torch.inference_mode()
-    def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Framewise, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = tree.repeat(model.frames(source), self.size)
         key_N = random_numbers.keys(source, self.seed, self.size)
@@ -58,7 +58,7 @@ class AlignmentSampling:
         rows = [found[first : first + self.size] for first in range(0, len(found), self.size)]
         return [sorted(row, key=lambda h: -h.score)[: self.nbest] for row in rows]
 
-    def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Framewise, source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> AlignmentSampling:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -28,7 +28,7 @@ class BestPath:
     unknown: bool = False
 
     @torch.inference_mode()
-    def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Framewise, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = model.frames(source)
         best = writable(frames, self.unknown).values.max(-1)
@@ -38,7 +38,7 @@ class BestPath:
         hypotheses = scored(frames, ended(outputs, frames.lengths.device))
         return [[replace(h, score=score)] for h, score in zip(hypotheses, scores, strict=True)]
 
-    def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Framewise, source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> BestPath:

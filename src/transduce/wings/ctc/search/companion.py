@@ -10,8 +10,8 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
-from transduce.core.types import BOS, PAD
+from transduce.core.protocols import Autoregressive, S
+from transduce.core.types import BOS, PAD, Padded
 from transduce.search.base import EXCLUDED
 from transduce.search.reading import capacity, step
 
@@ -31,7 +31,7 @@ class Companion:
     next_BKV: Tensor
 
     @staticmethod
-    def start(model: Autoregressive[Any] | None, source: Any, size: int, vocabulary: int) -> Companion:
+    def start(model: Autoregressive[S] | None, source: Padded, size: int, vocabulary: int) -> Companion:
         """Starts with ``size`` empty prefixes for each source. Raises UserError if the language model does not have
         ``vocabulary`` words.
         """

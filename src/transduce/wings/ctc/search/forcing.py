@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -17,7 +15,7 @@ from transduce.wings.ctc.search.compiled import token_log_probs
 
 
 @torch.inference_mode()
-def force(model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+def force(model: Framewise, source: Padded, target: Padded) -> list[Hypothesis]:
     """Scores given outputs: log p(target | source), summed over all alignments. ``target`` are ids [N, T]; each row
     ends with EOS. Returns one hypothesis per row, with ``score`` equal to its log-probability.
     """

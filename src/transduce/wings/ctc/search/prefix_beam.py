@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce.compute.memory import check_memory
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Framewise
+from transduce.core.protocols import Autoregressive, Framewise, S
 from transduce.core.types import EOS, PAD, Hypothesis, Padded
 from transduce.search.base import EXCLUDED, loaded_model, resized
 from transduce.search.largest import first_largest
@@ -60,7 +60,7 @@ class PrefixBeam:
         return BestPath()
 
     @torch.inference_mode()
-    def __call__(self, model: Framewise, source: Any, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def __call__(self, model: Framewise, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         check_no_prefix(prefix)
         frames = model.frames(source)
         needed = frames.values[:, 0].numel() * self.size * 8  # bytes, a number for each continuation of each prefix
@@ -74,7 +74,7 @@ class PrefixBeam:
         return _hypotheses(frames, *(found or self.by_operators(allowed, source, language_model)))
 
     def by_operators(
-        self, frames: Padded, source: Any, language_model: Autoregressive[Any] | None
+        self, frames: Padded, source: Padded, language_model: Autoregressive[S] | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The same as ``compiled.best_prefixes``, on every device and with a language model."""
         companion = Companion.start(language_model, source, self.size, frames.values.shape[-1])
@@ -83,7 +83,7 @@ class PrefixBeam:
             beam, companion = self._step(beam, companion, log_probs_BV, t < frames.lengths)
         return self._best(beam, companion)
 
-    def force(self, model: Framewise, source: Any, target: Padded) -> list[Hypothesis]:
+    def force(self, model: Framewise, source: Padded, target: Padded) -> list[Hypothesis]:
         return force(model, source, target)
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> PrefixBeam:

@@ -14,7 +14,7 @@ import torch
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Search, can
+from transduce.core.protocols import AnySearch, Autoregressive, can
 from transduce.core.registry import model_name
 from transduce.core.types import BOS, SPECIALS, Hypothesis
 from transduce.search.base import Expansion
@@ -23,7 +23,7 @@ from transduce.search.greedy import Greedy
 from transduce.wings.looking.inspection.tree import Fate, Node, SearchTree, parents_first
 
 
-def beam_tree(transducer: Transducer, source: str, search: Search[Any] | None = None, prefix: str = "") -> SearchTree:
+def beam_tree(transducer: Transducer, source: str, search: AnySearch | None = None, prefix: str = "") -> SearchTree:
     """Searches for the output of ``source`` and records the tree. ``search`` replaces the transducer's own search; None
     keeps it. ``prefix`` is the text that all outputs begin with.
 

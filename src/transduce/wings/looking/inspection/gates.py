@@ -47,7 +47,7 @@ class CellsOverTime:
 
 
 @torch.inference_mode()
-def cells_over_time(transducer: Transducer, source: Any, target: Sequence[int]) -> tuple[CellsOverTime, ...]:
+def cells_over_time(transducer: Transducer, source: Sequence[int], target: Sequence[int]) -> tuple[CellsOverTime, ...]:
     """All cells of the model while it reads ``source`` and writes ``target`` by teacher forcing. Both are rows of ids
     that end with EOS. The result is empty for a model without recurrent cells.
 

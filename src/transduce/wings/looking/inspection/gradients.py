@@ -21,6 +21,7 @@ from transduce.core.errors import UserError
 from transduce.core.finite import readable
 from transduce.core.protocols import Autoregressive, can
 from transduce.core.registry import model_name
+from transduce.core.types import Padded
 from transduce.search.forcing import shifted
 from transduce.wings.pages.palette import FAINT, HUES, INK, RULE
 from transduce.wings.pages.plots import figure, save
@@ -109,7 +110,7 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
     return GradientReach(tuple(norms_BTK.mean((0, 1)).tolist()), norms_BTK.shape[0] * norms_BTK.shape[1])
 
 
-def _norms(model: Any, source: Any, target: Any, distance: int) -> Tensor:
+def _norms(model: Any, source: Padded, target: Any, distance: int) -> Tensor:
     """The norms of the gradients of each token's loss [B, T - distance, K], from position ``distance`` on."""
     with torch.enable_grad():
         state = tree.map(lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), model.start(source))

@@ -44,7 +44,7 @@ class Melody:
         notes = tuple(ids.get(entry, PAD) if i > UNK else PAD for i, entry in enumerate(source.entries))
         return Harmony(self.voices, notes, sounding, ids[END])
 
-    def start(self, source: Any) -> NoReturn:
+    def start(self, source: Padded) -> NoReturn:
         raise UserError(
             'the filter "melody" does not know its vocabulary yet: transduce.load and Transducer.with_search give it'
         )
@@ -82,7 +82,7 @@ class Harmony:
     sounding: tuple[int, ...]
     end: int
 
-    def start(self, source: Any) -> Sung:
+    def start(self, source: Padded) -> Sung:
         if not isinstance(source, Padded) or source.values.is_floating_point() or source.values.ndim != 2:
             raise UserError(f"{NEEDED}, and this source has none")
         notes_V = torch.tensor(self.notes, device=source.lengths.device)

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, InstantDecoder, Model, Regressor, can, memory_widths
+from transduce.core.protocols import Encoder, InstantDecoder, Model, Regressor, S, can, memory_widths
 from transduce.core.registry import model_name
 from transduce.core.types import Factory, Forecasts, Padded, real_mask, widened
 from transduce.training.counted import Counted
@@ -37,7 +37,7 @@ class Forecaster(nn.Module):
     def __init__(
         self,
         encoder: Encoder,
-        decoder: Factory[InstantDecoder[Any]],
+        decoder: Factory[InstantDecoder[S]],
         source_vocabulary: int,
         target_vocabulary: int,
         level: Level = "none",
@@ -110,7 +110,7 @@ class DensityForecaster(Forecaster):
     def __init__(
         self,
         encoder: Encoder,
-        decoder: Factory[InstantDecoder[Any]],
+        decoder: Factory[InstantDecoder[S]],
         source_vocabulary: int,
         target_vocabulary: int,
         level: Level = "none",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Density, Regressor
+from transduce.core.protocols import Carry, Density, Regressor
 from transduce.core.types import Batch, Loss, Padded, real_mask, widened
 
 
@@ -20,7 +20,9 @@ class SquaredError:
 
     measures_counted: ClassVar[bool] = True
 
-    def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         predicted_N, target_N = predicted_and_target(model, batch)
         return Loss(nn.functional.mse_loss(predicted_N, target_N, reduction="sum"), len(target_N)), carry
 
@@ -33,7 +35,9 @@ class AbsoluteError:
 
     measures_counted: ClassVar[bool] = True
 
-    def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         predicted_N, target_N = predicted_and_target(model, batch)
         return Loss(nn.functional.l1_loss(predicted_N, target_N, reduction="sum"), len(target_N)), carry
 
@@ -53,7 +57,9 @@ class Huber:
         if not self.delta > 0:
             raise UserError(f"delta = {self.delta}: more than 0 was expected")
 
-    def __call__(self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(
+        self, model: Regressor, batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         predicted_N, target_N = predicted_and_target(model, batch)
         total = nn.functional.huber_loss(predicted_N, target_N, reduction="sum", delta=self.delta)
         return Loss(total, len(target_N)), carry
@@ -68,7 +74,7 @@ class LogDensity:
 
     measures_counted: ClassVar[bool] = True
 
-    def __call__(self, model: Density, batch: Batch, progress: float = 0.0, carry: Any = None) -> tuple[Loss, Any]:
+    def __call__(self, model: Density, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
         _check_numbers(batch.target)
         log_density_BN = model.log_density(batch.source, batch.target)
         count = int(known_numbers(batch.target).sum())

@@ -43,7 +43,7 @@ class Brackets:
             )
         return WellFormed(self.nested, tuple(kinds), lambda ids: len(source.decode(ids).rpartition("\t")[2].split()))
 
-    def start(self, source: Any) -> NoReturn:
+    def start(self, source: Padded) -> NoReturn:
         raise UserError(
             'the filter "brackets" does not know its vocabulary yet: transduce.load and Transducer.with_search give it'
         )
@@ -90,7 +90,7 @@ class WellFormed:
     kinds: tuple[int, ...]
     words: Callable[[Sequence[Any]], int]
 
-    def start(self, source: Any) -> Written:
+    def start(self, source: Padded) -> Written:
         if not isinstance(source, Padded):
             raise UserError('the filter "brackets" counts the words of a source, and this source is not a sequence')
         rows = zip(source.values.tolist(), source.lengths.tolist(), strict=True)

@@ -50,7 +50,7 @@ class Python:
         closes = tuple(OPENERS.index(PAIRS[entry]) + 1 if entry in PAIRS else 0 for entry in entries)
         return Accepted(self.nested, accepted, placeholders, opens, closes)
 
-    def start(self, source: Any) -> NoReturn:
+    def start(self, source: Padded) -> NoReturn:
         raise UserError(
             'the filter "python" does not know its vocabulary yet: transduce.load and Transducer.with_search give it'
         )
@@ -96,7 +96,7 @@ class Accepted:
         """The ids of placeholders. A target has one that its source lacks where a name or a literal is unknown."""
         return tuple(place for place, is_placeholder in enumerate(self.placeholders) if is_placeholder)
 
-    def start(self, source: Any) -> Open:
+    def start(self, source: Padded) -> Open:
         if not isinstance(source, Padded):
             raise UserError('the filter "python" reads the tokens of a source, and this source is not a sequence')
         device, size = source.lengths.device, len(self.accepted)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive
+from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import BOS, EOS, PAD, Padded
 from transduce.search.reading import capacity, read
 
@@ -46,7 +46,7 @@ class Histories:
     stacks are kept. Other states are computed again if they are needed, from the longest prefix whose state is kept.
     """
 
-    def __init__(self, model: Autoregressive[Any], source: Padded, tokens: Ids, stacks: int) -> None:
+    def __init__(self, model: Autoregressive[S], source: Padded, tokens: Ids, stacks: int) -> None:
         B, self.device = len(source.lengths), source.values.device
         self.model, self.stacks = model, stacks
         self.token_C = np.unique(np.append(tokens, EOS))
