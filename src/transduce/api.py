@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.cli.training_bar import ProgressBar
@@ -24,7 +23,7 @@ EVENTS = "events for TensorBoard"  # the name of the service
 def train(
     recipe: str | Path,
     out: str | Path | None = None,
-    settings: Mapping[str, Any] | Sequence[str] = (),
+    settings: Mapping[str, object] | Sequence[str] = (),
     pairs: Iterable[tuple[str, str]] | None = None,
     resume: Resume = False,
     overwrite: bool = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from transduce.answers.request import Request
 from transduce.answers.shares import Shares, telling
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
@@ -189,7 +190,7 @@ class ReadsLines(Protocol):
     def source_tokenizer(self) -> Tokenizer: ...
 
     @property
-    def settings(self) -> dict[str, Any]: ...
+    def settings(self) -> Table: ...
 
 
 class LightModel(ReadsLines, Protocol):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transduce.data.unknown import Unknown
 
 
-def answer_values(answer: Answer) -> dict[str, Any]:
+def answer_values(answer: Answer) -> dict[str, object]:
     """The answer as a dictionary: "source", the keys of the best output, and "nbest", a list of all outputs, best
     first.
 
@@ -47,7 +47,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
     return {"source": answer.request.source, **nbest[0], **told, "nbest": nbest}
 
 
-def unknown_values(source: Unknown, target: Unknown) -> dict[str, Any]:
+def unknown_values(source: Unknown, target: Unknown) -> dict[str, object]:
     """The unknown tokens of a source ("unknown") and of a target or prefix ("unknown_target"); without those that have
     none.
     """
@@ -59,12 +59,12 @@ def unknown_values(source: Unknown, target: Unknown) -> dict[str, Any]:
     }
 
 
-def json_text(value: Any, indent: int | None = None) -> str:
+def json_text(value: object, indent: int | None = None) -> str:
     """A value as JSON text. JSON has no infinities and no NaN: a number that is not finite becomes null."""
     return json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -72,14 +72,14 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _density(output: Output) -> dict[str, Any]:
+def _density(output: Output) -> dict[str, object]:
     if not output.deviations:
         return {}
     low, high = output.interval(0.9)
     return {"deviations": output.deviations, "low": low, "high": high}
 
 
-def _phrases(output: Output) -> dict[str, Any]:
+def _phrases(output: Output) -> dict[str, object]:
     if output.derived is None:
         return {}
     return {"features": output.derived.features, "phrases": [vars(phrase) for phrase in output.derived.phrases]}

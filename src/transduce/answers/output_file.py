@@ -19,12 +19,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from filelock import FileLock, Timeout
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.files import check_replaceable, ensure_folder, is_device, named_errors, replace_file
 
@@ -58,7 +59,7 @@ def write_answers(
     requests: Iterable[Request],
     answer: Answering,
     write: Writing,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     every: int,
     resume: bool = False,
 ) -> None:
@@ -178,7 +179,7 @@ def _check_state(path: Path, journal: Path, resume: bool) -> None:
         )
 
 
-def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
+def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, object]) -> Mark:
     """The mark to continue from. Removes later lines from the journal; begins a journal with the ``settings`` if there
     is nothing to continue.
     """
@@ -219,7 +220,7 @@ def _begin(path: Path, entries: IO[bytes], settings: Mapping[str, Any]) -> Mark:
     return start
 
 
-def _check_journal(path: Path, entries: IO[bytes], lines: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+def _check_journal(path: Path, entries: IO[bytes], lines: Sequence[tuple[int, Table]]) -> None:
     """Raises UserError if the file in the journal's place is no journal, or one of another version."""
     entries.seek(0)
     begun = b'{"version":'
@@ -229,7 +230,7 @@ def _check_journal(path: Path, entries: IO[bytes], lines: Sequence[tuple[int, Ma
         raise UserError(f"{journal_of(path)} is of another version of transduce: delete it and {path.name}")
 
 
-def _check_settings(path: Path, record: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+def _check_settings(path: Path, record: Table, settings: Mapping[str, object]) -> None:
     before = record["settings"]
     changed = [name for name in {**before, **settings} if before.get(name) != settings.get(name)]
     if changed:
@@ -240,12 +241,12 @@ def _check_settings(path: Path, record: Mapping[str, Any], settings: Mapping[str
         )
 
 
-def _whole_lines(entries: IO[bytes]) -> list[tuple[int, dict[str, Any]]]:
+def _whole_lines(entries: IO[bytes]) -> list[tuple[int, Table]]:
     """The records of a journal, each with the place of its end. A line that a kill has cut, and what follows it, is
     left out.
     """
     entries.seek(0)
-    found, place = list[tuple[int, dict[str, Any]]](), 0
+    found, place = list[tuple[int, Table]](), 0
     for line in entries:
         place += len(line)
         try:
@@ -258,7 +259,7 @@ def _whole_lines(entries: IO[bytes]) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-def _append(entries: IO[bytes], record: Mapping[str, Any]) -> None:
+def _append(entries: IO[bytes], record: Mapping[str, object]) -> None:
     entries.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     entries.flush()
 

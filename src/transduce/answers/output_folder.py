@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -20,7 +19,7 @@ PAUSE = 1.0  # seconds between two looks at the shards that other processes answ
 
 
 def write_shards(
-    shards: Sequence[Path], out: Path, answer: Callable[[Path], Iterable[str]], settings: Mapping[str, Any]
+    shards: Sequence[Path], out: Path, answer: Callable[[Path], Iterable[str]], settings: Mapping[str, object]
 ) -> None:
     """Writes the lines ``answer(shard)`` of each shard to a file of the same name in the folder ``out``, in UTF-8.
 

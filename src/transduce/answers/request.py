@@ -139,5 +139,5 @@ def requests_for(sources: Iterable[str], **wanted: Any) -> Iterator[Request]:
             raise RequestError(f"input {number}: {error}") from error
 
 
-def _is_one_for_each(value: Any) -> bool:
+def _is_one_for_each(value: object) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str)

@@ -17,7 +17,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.models.compatibility import check_fit
 from transduce.search.base import with_run
 
-Changes = Mapping[str, Any] | Sequence[str]
+Changes = Mapping[str, object] | Sequence[str]
 
 
 @dataclass(frozen=True)

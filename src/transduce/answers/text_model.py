@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -124,7 +124,7 @@ class TextModel:
 
     # ---------------------------------------------------------- the model
 
-    def computing(self) -> AbstractContextManager[Any]:
+    def computing(self) -> AbstractContextManager[object]:
         """The context in which to call the model, for its precision."""
         if self.precision != "bfloat16":  # the usual case, without looking for the device
             return nullcontext()
@@ -141,7 +141,7 @@ class TextModel:
                 return cast(Searching, self.model).search(search, source, prefix)
             return search(self.model, source, prefix)
 
-    def padded(self, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
+    def padded(self, rows: Sequence[Sized], dtype: torch.dtype | None = None) -> Padded:
         """Rows of ids, numbers or steps as one padded batch on the model's device."""
         return Padded.of(rows, dtype).to(self.device)
 

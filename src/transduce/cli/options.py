@@ -324,7 +324,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     defaults = {parameter.name: parameter.default for parameter in (*own, *optional)}
 
     @functools.wraps(command)
-    def called(**arguments: Any) -> None:
+    def called(**arguments: object) -> None:
         given = dict(arguments)
         made = {
             name: group(**{field.name: arguments.pop(field.name) for field in fields[name]})
@@ -338,7 +338,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     """The parameters of a function or dataclass as keyword-only parameters, with their annotations evaluated."""
     hints = typing.get_type_hints(function, include_extras=True)
     return [

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -138,7 +138,13 @@ def predict(
         _print(answers(arriving(request_options.read(files, extras, transducer))), write, at_once)
         unanswered.end()
         return
-    settings = {"beam": beam, "nbest": nbest, "batch_size": batch_size, "window": window, "format": format}
+    settings: dict[str, object] = {
+        "beam": beam,
+        "nbest": nbest,
+        "batch_size": batch_size,
+        "window": window,
+        "format": format,
+    }
     settings |= {"device": str(transducer.device)} | _settings(trained, extra_options)
     if not (sharded and files):
         write_answers(out, request_options.read(files, extras, transducer), answers, write, settings, window, resume)
@@ -187,7 +193,7 @@ def _print(answers: Iterable[Answer], write: formats.Writer, at_once: bool) -> N
             print(line, flush=at_once)
 
 
-def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, Any]:
+def _settings(trained: RunOptions, extra_options: ExtraOptions) -> dict[str, object]:
     """The values of JSON on which the output depends, apart from the options of the command itself and the requests.
 
     Files are represented by hashes, so that a run may be moved or named by another path.

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transduce.cli import inputs
 from transduce.cli.options import AfterWord, AttentionHead, AttentionName
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives, service
 
@@ -212,7 +213,7 @@ class RequestOptions:
                 raise UserError(f"{path}, line {number}: {error}") from error
 
 
-def _parse_object(line: str) -> dict[str, Any]:
+def _parse_object(line: str) -> Table:
     """The JSON object on a line. Raises UserError if it is no object, has no "source", or has an unknown key or a wrong
     value.
     """

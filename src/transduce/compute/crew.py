@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from transduce.core.errors import StoppedError, UserError
 
@@ -79,9 +79,9 @@ class Crew:
 
     def any(self, flag: bool) -> bool:
         """True if ``flag`` is True in one of the processes."""
-        return self.sum_numbers({"flag": flag})["flag"] > 0 if self.several else flag
+        return bool(self.sum_numbers({"flag": flag})["flag"] > 0) if self.several else flag
 
-    def sum_numbers(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    def sum_numbers(self, numbers: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
         """The sums of numbers over all processes, in float64, by name. The names must be the same in all processes. If
         there is only one process, the numbers are returned unchanged, and tensors on a GPU are not read.
         """

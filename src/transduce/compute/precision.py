@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import nn
@@ -91,7 +91,7 @@ def _bfloat16_time(size: int = 256) -> float:
     return shortest[0] / shortest[1]
 
 
-def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[Any]]:
+def autocast(precision: Precision, device: torch.device) -> Callable[[], AbstractContextManager[object]]:
     """Returns a function that makes the context in which the model computes.
 
     For bfloat16, products are in bfloat16, sums and norms in float32. For the other precisions, the context changes

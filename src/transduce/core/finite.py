@@ -28,7 +28,7 @@ def finite_number(text: str | bytes) -> float:
     return number
 
 
-def check_options(arguments: Mapping[str, Any]) -> None:
+def check_options(arguments: Mapping[str, object]) -> None:
     """Raises UserError, which names the option, for a number among a command's arguments that is not finite, for an
     integer above ``COUNT`` in size, and for a seed above ``SEED``.
     """

@@ -21,7 +21,7 @@ class Stage:
         open_stages.append(self)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         open_stages.remove(self)
 
 

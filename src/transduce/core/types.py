@@ -6,7 +6,7 @@ T: target positions. D: features. V: vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -59,7 +59,7 @@ class Padded:
     lengths: Tensor
 
     @classmethod
-    def of(cls, rows: Sequence[Any], dtype: torch.dtype | None = None) -> Padded:
+    def of(cls, rows: Sequence[Sized], dtype: torch.dtype | None = None) -> Padded:
         """Pads rows at their end with PAD (0) to one batch on the CPU. A row has ids or numbers [S], or steps [S, D].
 
         If ``dtype`` is None, the type follows from the rows.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from transduce.core.config import Table
 from transduce.data.base import Removed
 from transduce.data.corpora import DataError, Files, Side
 from transduce.data.rows import CorpusRow
@@ -95,7 +96,7 @@ class Report:
         return [*lines, *untrained_unknowns(self.splits, explained)]
 
     @classmethod
-    def from_json(cls, record: dict[str, Any]) -> Report:
+    def from_json(cls, record: Table) -> Report:
         """Makes the report from the table that ``dataclasses.asdict`` of a report gives, also after a round trip
         through JSON.
         """

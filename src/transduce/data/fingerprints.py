@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
+from transduce.core.config import Table
 from transduce.data.rows import CorpusRow
 
 DIGITS = 16  # of a SHA-256
@@ -136,7 +136,7 @@ def _changes(
         yield f"{split}: {gone.name} with {gone.lines:,} lines is gone"
 
 
-def as_json(found: Fingerprints) -> dict[str, Any]:
+def as_json(found: Fingerprints) -> dict[str, object]:
     """The fingerprints as values for JSON; ``from_json`` is the inverse."""
     return {
         split: [{"files": list(each.files), "lines": each.lines, "sha256": each.sha256} for each in every]
@@ -144,7 +144,7 @@ def as_json(found: Fingerprints) -> dict[str, Any]:
     }
 
 
-def from_json(record: Mapping[str, Any]) -> Fingerprints:
+def from_json(record: Table) -> Fingerprints:
     """Raises ValueError, KeyError, TypeError or AttributeError for a record that ``as_json`` did not make."""
     return {
         split: [Fingerprint(str(each["sha256"]), int(each["lines"]), tuple(each["files"])) for each in every]

@@ -287,7 +287,7 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
 
 
-def _paths(value: Any) -> Iterator[Path]:
+def _paths(value: object) -> Iterator[Path]:
     """The files that a unit, or a part of it, names."""
     if isinstance(value, Path):
         yield value

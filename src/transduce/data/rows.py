@@ -320,7 +320,7 @@ def _sides(fields: Sequence[bytes], columns: ColumnNames) -> tuple[bytes | None,
     return source if sources else None, None if columns.target is None else fields[sources]
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     """Reads a label from a JSON value: a string unchanged, a number or a boolean as JSON writes it. Raises TypeError
     for any other value.
     """

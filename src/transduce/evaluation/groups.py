@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from transduce.core.types import Example
 from transduce.data.corpora import DataError
@@ -36,7 +35,7 @@ class Grouping:
     labels: tuple[str, ...]
     bins: tuple[Bin, ...]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The groups as values for JSON."""
         groups = [
             {"label": label, "low": each.low, "high": each.high, "mean": each.mean, "examples": each.examples}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
 
 from transduce.core.types import Example
 from transduce.evaluation.groups import Grouping
@@ -44,9 +43,9 @@ class SystemResults:
         """The 95 % confidence interval of each metric's score, by name."""
         return {each.name: self.resampling.interval(each) for each in self.system.statistics}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The results as values for JSON."""
-        found: dict[str, Any] = {
+        found: dict[str, object] = {
             "run": self.system.name,
             "examples": len(self.examples),
             "metrics": self.system.scores,

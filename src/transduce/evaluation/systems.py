@@ -6,7 +6,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.answer import Output
 from transduce.answers.transducer import Transducer
@@ -44,7 +43,7 @@ class System:
     vocabulary: str | None = None
     lengths: Sequence[int] = ()
     forced: Sequence[Output] = ()
-    search: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, object] = field(default_factory=dict)
     runs: Sequence[Path] = ()
     seeds: Sequence[System] = ()
     concerns: Sequence[str] = ()

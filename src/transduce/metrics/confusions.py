@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transduce.core.protocols import Metric
 from transduce.core.types import Example, Prediction
@@ -76,7 +75,7 @@ class LabelBreakdown:
         each = [found.record() for found in self.labels.values()]
         return {name: _mean([one[name] for one in each]) for name in ("precision", "recall", "f1")}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The breakdown for JSON. If there are confusions, it has their matrix, with a row per reference label and a
         column per predicted label, in the order of ``labels``. Missing labels are not in the matrix.
         """

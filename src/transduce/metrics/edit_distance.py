@@ -13,9 +13,10 @@ from transduce.core.errors import UserError
 from transduce.metrics.units import split
 
 U = TypeVar("U")
+U_co = TypeVar("U_co", covariant=True)
 MOST_CELLS = 1_000_000  # of a table
 Kind = Literal["match", "substitute", "transpose", "delete", "insert"]
-Alignment = tuple["Edit[U]", ...]
+Alignment = tuple["Edit[U_co]", ...]
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Edit(Generic[U]):
+class Edit(Generic[U_co]):
     """A step of an alignment. ``source`` has its source units (none for an insertion, two for a transposition),
     ``target`` its target units (none for a deletion). ``cost`` is 0 for a match.
     """
 
     kind: Kind
-    source: tuple[U, ...]
-    target: tuple[U, ...]
+    source: tuple[U_co, ...]
+    target: tuple[U_co, ...]
     cost: float
 
 
@@ -59,7 +60,7 @@ class _Move(NamedTuple):
     cost: int
 
 
-class EditTable(Generic[U]):
+class EditTable(Generic[U_co]):
     """D[i, j]: the least cost of edits that turn the first i units of the source into the first j of the target.
 
         D[0, 0] = 0
@@ -78,7 +79,7 @@ class EditTable(Generic[U]):
     memory grow with the product of the lengths. Raises UserError for more than ``MOST_CELLS`` cells.
     """
 
-    def __init__(self, source: Sequence[U], target: Sequence[U], costs: Costs | None = None) -> None:
+    def __init__(self, source: Sequence[U_co], target: Sequence[U_co], costs: Costs | None = None) -> None:
         self.source, self.target = tuple(source), tuple(target)
         if (cells := (len(self.source) + 1) * (len(self.target) + 1)) > MOST_CELLS:
             raise UserError(
@@ -130,28 +131,28 @@ class EditTable(Generic[U]):
                     after[i - move.down][j - move.right] += after[i][j]
         return [[one * other for one, other in zip(*rows, strict=True)] for rows in zip(before, after, strict=True)]
 
-    def options(self, i: int, j: int) -> list[tuple[Edit[U], float]]:
+    def options(self, i: int, j: int) -> list[tuple[Edit[U_co], float]]:
         """All edits that lead to cell (i, j), each with the cost that the cell has if reached by it.
 
         The least of these costs is D[i, j]. Cell (0, 0) has none.
         """
         return [(self._edit(i, j, move), self._total(i, j, move) / self._parts) for move in self._moves(i, j)]
 
-    def edits(self, i: int, j: int) -> list[Edit[U]]:
+    def edits(self, i: int, j: int) -> list[Edit[U_co]]:
         """The back-pointers of cell (i, j): the edits that lead to it at its cost D[i, j].
 
         An edit's predecessor is ``len(edit.source)`` rows up and ``len(edit.target)`` columns to the left.
         """
         return [self._edit(i, j, move) for move in self._best(i, j)]
 
-    def alignment(self) -> Alignment[U]:
+    def alignment(self) -> Alignment[U_co]:
         """One optimal alignment, in the order of the text.
 
         It is found from the end: a diagonal back-pointer is preferred to a deletion, and a deletion to an insertion.
         """
         return next(self.alignments())
 
-    def alignments(self) -> Iterator[Alignment[U]]:
+    def alignments(self) -> Iterator[Alignment[U_co]]:
         """Yields all optimal alignments, the one that ``alignment`` returns first. There can be exponentially many."""
         unfinished: list[tuple[int, int, Any]] = [(len(self.source), len(self.target), None)]
         while unfinished:
@@ -184,7 +185,7 @@ class EditTable(Generic[U]):
     def _best(self, i: int, j: int) -> list[_Move]:
         return [move for move in self._moves(i, j) if self._total(i, j, move) == self._table[i][j]]
 
-    def _edit(self, i: int, j: int, move: _Move) -> Edit[U]:
+    def _edit(self, i: int, j: int, move: _Move) -> Edit[U_co]:
         read, written = self.source[i - move.down : i], self.target[j - move.right : j]
         return Edit(move.kind, read, written, move.cost / self._parts)
 
@@ -197,7 +198,7 @@ def distance(
     deletion: float = 1,
     substitution: float = 1,
     transposition: float | None = None,
-) -> EditTable[Any]:
+) -> EditTable[object]:
     """The table of edit distances from source to target: ``distance("intention", "execution").distance`` is
     5.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.protocols import Metric
 from transduce.core.types import Example, Prediction
@@ -46,7 +47,7 @@ class ErrorBreakdown:
             "insertions": self.insertions.total(),
         }
 
-    def record(self, most: int = MOST) -> dict[str, Any]:
+    def record(self, most: int = MOST) -> Table:
         """The breakdown for JSON: the counts and, for each kind of error, the ``most`` most frequent ones."""
         return {
             "unit": self.unit,

@@ -20,7 +20,7 @@ class AssembledEncoderDecoder(nn.Module):
     ``encoder`` and ``decoder`` need not be modules: they may be parts of another engine.
     """
 
-    def __init__(self, encoder: Callable[[Any], Memory], decoder: Any) -> None:
+    def __init__(self, encoder: Callable[..., Memory], decoder: Any) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 

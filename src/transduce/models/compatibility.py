@@ -3,8 +3,6 @@ can read its source."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from transduce.core import registry
 from transduce.core.config.errors import ConfigError, Table
 from transduce.core.protocols import lacking_for
@@ -43,6 +41,6 @@ def check_words(model: Table, facts: Facts) -> None:
         )
 
 
-def _asks(value: Any, fact: str) -> bool:
+def _asks(value: object, fact: str) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return (isinstance(value, dict) and fact in value) or any(_asks(one, fact) for one in inner)

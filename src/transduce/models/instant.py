@@ -52,7 +52,7 @@ class AssembledInstant(nn.Module):
     Given x and the length n, the words are independent of each other.
     """
 
-    def __init__(self, encoder: Callable[[Any], Memory], decoder: Any, length: Callable[[Memory], Tensor]) -> None:
+    def __init__(self, encoder: Callable[[Padded], Memory], decoder: Any, length: Callable[[Memory], Tensor]) -> None:
         super().__init__()
         self.encoder, self.decoder, self.length = encoder, decoder, length
 

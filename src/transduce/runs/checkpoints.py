@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -52,7 +51,7 @@ class Rank:
 
 
 def write_checkpoint(
-    folder: Path, fill: Callable[[Path], None], state: Mapping[str, Any], texts: Mapping[str, str] | None = None
+    folder: Path, fill: Callable[[Path], None], state: Mapping[str, object], texts: Mapping[str, str] | None = None
 ) -> None:
     """Replaces the checkpoint ``folder`` in one atomic step. ``fill`` writes the weights, and what else it wants, into
     the new folder whose path it is given.
@@ -73,7 +72,7 @@ def write_checkpoint(
 
 
 def save_weights_alone(
-    folder: Path, model: nn.Module, about: Mapping[str, Any], texts: Mapping[str, str] | None = None
+    folder: Path, model: nn.Module, about: Mapping[str, object], texts: Mapping[str, str] | None = None
 ) -> None:
     """Replaces the checkpoint ``folder`` by one without the state of training: the model's weights, ``about`` as
     state.json, and the ``texts`` of other files by name.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -28,7 +27,7 @@ def write_run(
     settings: config.Table,
     tokenizers: Tokenizers,
     model: nn.Module,
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     checkpoints: Sequence[Checkpoint] = ("best",),
 ) -> Run:
     """Makes the directory a run with the model's weights, as a whole or not at all. Returns it. ``about`` is the

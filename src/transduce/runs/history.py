@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ def append_history(run: Path, step: int, device: str, changed: str | None = None
     code and processor. ``changed`` names the change of the data since the checkpoint.
     """
     own = code.code()
-    record: dict[str, Any] = {
+    record: dict[str, object] = {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "step": step,
         "command": sys.argv,
@@ -47,7 +46,7 @@ def append_history(run: Path, step: int, device: str, changed: str | None = None
     append_line(run / HISTORY, json.dumps(record, ensure_ascii=False))
 
 
-def read_history(run: Path) -> list[dict[str, Any]]:
+def read_history(run: Path) -> list[dict[str, object]]:
     """The records that ``append_history`` wrote, in order. A line that a kill has cut is left out; empty if the run has
     no history.
     """

@@ -56,7 +56,7 @@ def download(address: Address) -> Path:
     before. Raises UserError if there is no such repository, or if its files are not those of a packed run.
     """
     hub = library()
-    options: dict[str, Any] = {"repo_id": address.name, "revision": address.revision}
+    options: dict[str, object] = {"repo_id": address.name, "revision": address.revision}
     try:
         found = hub.HfApi().model_info(address.name, revision=address.revision, files_metadata=True)
         names = {each.rfilename: each.size or 0 for each in found.siblings if ALLOWED.fullmatch(each.rfilename)}

@@ -25,7 +25,7 @@ def load(
     checkpoint: Checkpoint = "best",
     device: str = "auto",
     fusion: Sequence[float] | None = None,
-    settings: Mapping[str, Any] | Sequence[str] = (),
+    settings: Mapping[str, object] | Sequence[str] = (),
     precision: Precision = "float32",
     size: int | None = None,
     engine: str | None = None,
@@ -166,7 +166,7 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     mixture: Any
     if all(can(type(model), Chain) for model in models):
         mixture = registry.find("Model", "chain-fusion")(models, fusion)
-        kind: dict[str, Any] = {"type": "chain-fusion", "weights": list(mixture.weights)}
+        kind: dict[str, object] = {"type": "chain-fusion", "weights": list(mixture.weights)}
     elif fusion is None and all(can(type(model), Parallel) for model in models):
         mixture, kind = registry.find("Model", "parallel-ensemble")(models), {"type": "parallel-ensemble"}
     else:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 
 MANIFEST = "export.json"
@@ -34,8 +35,8 @@ class Manifest:
     precision: str
     weights: str
     checkpoint: str
-    graphs: dict[str, Any] = field(default_factory=dict)
-    parity: dict[str, Any] = field(default_factory=dict)
+    graphs: Table = field(default_factory=dict)
+    parity: Table = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 

@@ -6,7 +6,6 @@ A packed run may come from a stranger, and a request tells the stranger's machin
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -53,7 +52,7 @@ def check_data(data: Data, table: config.Table, folder: Path, cache: Path) -> No
         raise DataError(f"{folder} is a packed run, and its data ({name}) would be downloaded: {WAY_OUT}")
 
 
-def strings(value: Any) -> list[str]:
+def strings(value: object) -> list[str]:
     """All values in nested tables and arrays, each as a string."""
     if isinstance(value, dict):
         value = list(value.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +20,7 @@ Kept = Mapping[Kind, frozenset[str]]  # the names of the statistics
 class Moments:
     """The statistics that an optimiser keeps of each parameter, as ``torch.optim.Optimizer.state`` has them."""
 
-    state: Mapping[Tensor, Mapping[str, Any]]
+    state: Mapping[Tensor, Mapping[str, Tensor | None]]
 
 
 def kept_statistics(make: Callable[[Iterable[nn.Parameter]], torch.optim.Optimizer], model: nn.Module) -> Kept:
@@ -57,7 +56,7 @@ def _kind(parameter: nn.Parameter) -> Kind:
 WHAT = "a checkpoint keeps tensors of a parameter's shape, factors of it, or one number, such as torch.tensor(0.0)"
 
 
-def _check_kept(optimizer: str, kind: str, value: Any, parameter: Tensor) -> None:
+def _check_kept(optimizer: str, kind: str, value: object, parameter: Tensor) -> None:
     if value is None:  # SGD without momentum
         return
     if not isinstance(value, Tensor):
@@ -78,7 +77,7 @@ def _fits(value: Tensor, parameter: Tensor, factors: bool = True) -> bool:
     return value.shape in (parameter.shape, ()) or (factors and small)
 
 
-def _tensors(statistics: Mapping[str, Any]) -> dict[str, Tensor]:
+def _tensors(statistics: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
     return {kind: value for kind, value in statistics.items() if value is not None}
 
 

@@ -16,8 +16,8 @@ import stat
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.files import make_folder, needs_writing
 
@@ -139,7 +139,7 @@ def _names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {PACK}
 
 
-def read_pack(folder: Path) -> dict[str, Any]:
+def read_pack(folder: Path) -> Table:
     """The table in the pack.json of a folder. Raises UserError if it is damaged or of another format."""
     try:
         found = json.loads((folder / PACK).read_text(encoding="utf-8"))

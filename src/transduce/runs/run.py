@@ -107,7 +107,7 @@ class Run:
         tokenizers: Tokenizers,
         step: int = 0,
         device: str = "cpu",
-        inherited: Mapping[str, Any] | None = None,
+        inherited: Mapping[str, object] | None = None,
         changed: str | None = None,
     ) -> Run:
         """Makes a directory a run, or updates the run that is there. Returns it.
@@ -314,7 +314,7 @@ def _with_found_paths(settings: config.Table, run: Path) -> config.Table:
     return {**settings, "data": data}
 
 
-def _found(value: Any, run: Path, split: str) -> Any:
+def _found(value: object, run: Path, split: str) -> Any:
     if isinstance(value, list):
         return [_found(each, run, split) for each in value]
     if not isinstance(value, str) or Path(value).expanduser().exists():

@@ -207,15 +207,15 @@ class JsonLines(Callback):
     def on_notice(self, notice: Notice) -> None:
         self._write({"event": "notice", **_as_json(notice)})
 
-    def _write(self, record: dict[str, Any]) -> None:
+    def _write(self, record: dict[str, object]) -> None:
         append_line(self.path, json_text(record))
 
 
-def _as_json(event: Any) -> dict[str, Any]:
+def _as_json(event: Any) -> dict[str, object]:
     return {name: _rounded(value) for name, value in vars(event).items()}
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> Any:
     """A float with six significant digits, also as a value of a dict; every other value unchanged."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}

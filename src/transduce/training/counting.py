@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.protocols import can
 from transduce.core.registry import model_name
@@ -133,7 +134,7 @@ class Counting:
         """Validates the model if there are validation data. Saves it as the checkpoints best and last, and calls the
         callbacks. ``last`` comes at the end: with it, a resumed training has nothing left to do.
         """
-        about: dict[str, Any] = {"step": step, "what": "counted"}
+        about: Table = {"step": step, "what": "counted"}
         self.model.eval()
         if self.judge is not None:
             began = self.clock()

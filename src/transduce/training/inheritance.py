@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from transduce.answers.transducer import Transducer
 from transduce.core import config
+from transduce.core.config.errors import Table
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model, can
 from transduce.core.registry import service
@@ -66,7 +67,7 @@ class Inheritance:
             *_line("not used", summarise(self.unused, theirs)),
         ]
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         """The report as values for JSON, for the file init.json."""
         told = {name: value for name, value in asdict(self).items() if name != "heading"}
         given = {name: value for name, value in asdict(self.init).items() if value not in (None, ())}
@@ -83,7 +84,7 @@ class Inherited(Protocol):
 
     def lines(self) -> list[str]: ...
 
-    def as_json(self) -> Any: ...
+    def as_json(self) -> Table: ...
 
 
 class Ancestor(Protocol):
@@ -312,7 +313,7 @@ def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}
 
 
-def _without_facts(value: Any) -> Any:
+def _without_facts(value: object) -> Any:
     """A resolved table without the values from the data: the keys of ``Facts`` are left out at every depth."""
     if isinstance(value, dict):
         known = {fact.name for fact in fields(Facts)}

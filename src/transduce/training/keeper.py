@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+
+from torch import Tensor
 
 from transduce.core.files import sync
 from transduce.runs.checkpoints import Rank, save_weights_alone, saved_step
@@ -45,7 +46,7 @@ class Keeper:
             course.saved("last")
             forget_recent(self.checkpoints, course.state.recent)
 
-    def best(self, rank: Rank, about: Mapping[str, Any]) -> None:
+    def best(self, rank: Rank, about: Mapping[str, object]) -> None:
         """Saves the weights as the checkpoint best, together with their rank, unless the weights there rank higher.
 
         The weights there can be newer than the state. A killed training continues from its last state, and may have
@@ -61,7 +62,7 @@ class Keeper:
         self.weights("best", {"step": step, "what": "last"})
         self.course.state = replace(self.course.state, best_step=step)
 
-    def weights(self, checkpoint: Checkpoint, about: Mapping[str, Any]) -> None:
+    def weights(self, checkpoint: Checkpoint, about: Mapping[str, object]) -> None:
         """Saves the model's weights alone."""
         if self.crew.first:
             save_weights_alone(self.checkpoints / checkpoint, self.model, dict(about))
@@ -75,7 +76,7 @@ class Keeper:
                 keep_recent(self.checkpoints, self.model, state.step)
             self.course.state = replace(state, recent=recent_steps(state.recent, state.step, count))
 
-    def average(self, steps: tuple[int, ...]) -> dict[str, Any]:
+    def average(self, steps: tuple[int, ...]) -> dict[str, Tensor]:
         """The average of the weights after these updates, which were kept."""
         self.crew.wait()  # until the first process has written the weights that all of them read
         return average_recent(self.checkpoints, steps)

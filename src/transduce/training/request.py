@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -33,7 +32,7 @@ class TrainingRequest:
 
     recipe: str | Path
     out: str | Path | None = None
-    settings: Mapping[str, Any] | Sequence[str] = ()
+    settings: Mapping[str, object] | Sequence[str] = ()
     pairs: Iterable[tuple[str, str]] | None = None
     resume: Resume = False
     overwrite: bool = False
@@ -53,7 +52,7 @@ class TrainingRequest:
         return folder.resolve() if folder.is_symlink() or folder.name in ("", "..") else folder
 
     @property
-    def changes(self) -> Mapping[str, Any] | list[str]:
+    def changes(self) -> Mapping[str, object] | list[str]:
         """The ``settings`` with the run to start from and the run to learn from, if they are given."""
         named = {"init.run": self.init, "distillation.teacher": self.teacher}
         parents = {key: str(run) for key, run in named.items() if run is not None}

@@ -31,7 +31,7 @@ class MadeUpdate:
     step: int
     total: Tensor | float
     nll: Tensor | float
-    parts: dict[str, Any]
+    parts: dict[str, Tensor | float]
     norm: Tensor
     count: int
     rate: float
@@ -52,7 +52,7 @@ class Updater:
 
     trainable: Trainable
     optimizer: torch.optim.Optimizer
-    autocast: Callable[[], AbstractContextManager[Any]]
+    autocast: Callable[[], AbstractContextManager[object]]
     clip: float
     carry: Carry = None
     crew: Crew = ALONE
@@ -132,13 +132,13 @@ class Updater:
                 "time; `transduce train RECIPE --dry-run` finds how many fit"
             )
 
-    def _summed(self, losses: Sequence[Loss]) -> dict[str, Any]:
+    def _summed(self, losses: Sequence[Loss]) -> dict[str, Tensor | float]:
         """Sums the losses, and the gradients, of all processes. Returns the sums by name: "total", "nll", "count",
         "part NAME" and "tally NAME".
         """
         tallies = sum((Counter(loss.tallies) for loss in losses), Counter())
         parts = [name for name in losses[0].parts if name != "nll"]
-        numbers = {
+        numbers: dict[str, Tensor | float] = {
             "total": _sum(loss.total.detach() for loss in losses),
             "nll": _sum(loss.plain for loss in losses),
             "count": sum(loss.count for loss in losses),

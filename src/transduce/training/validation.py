@@ -90,7 +90,7 @@ class Judge:
         chosen: list[Example],
         transducer: Transducer,
         training: Training,
-        autocast: Callable[[], AbstractContextManager[Any]],
+        autocast: Callable[[], AbstractContextManager[object]],
         one_in: int = 1,
         crew: Crew = ALONE,
         report: Sequence[str] = (),
@@ -229,7 +229,7 @@ def judge_of(
     settings: Settings,
     prepared: Prepared,
     cache: Path,
-    autocast: Callable[[], AbstractContextManager[Any]],
+    autocast: Callable[[], AbstractContextManager[object]],
     crew: Crew = ALONE,
 ) -> Judge | None:
     """The judge that a run's settings describe; None without validation data. The processes of ``crew`` share its work.

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Union
 from transduce.core import registry
 from transduce.core.config.errors import KindError, kind, shown
 
-_WORDS: Final[dict[Any, str]] = {
+_WORDS: Final[dict[object, str]] = {
     str: "a string",
     bool: "true or false",
     int: "an integer",
@@ -25,7 +25,7 @@ _WORDS: Final[dict[Any, str]] = {
 UNWRITTEN: Final = "which no file can write"
 
 
-def members(annotation: Any) -> list[Any]:
+def members(annotation: object) -> list[Any]:
     """The classes or types that an annotation accepts, as a list: ``Factory[A] | B`` gives [A, B]. Unions and Factories
     are unwrapped.
     """
@@ -35,12 +35,12 @@ def members(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def chosen_by_type(annotation: Any) -> bool:
+def chosen_by_type(annotation: object) -> bool:
     """True if one of the annotation's alternatives is a protocol, so that a table chooses the class by ``type``."""
     return any(protocol_of(member) for member in members(annotation))
 
 
-def protocol_of(annotation: Any) -> str | None:
+def protocol_of(annotation: object) -> str | None:
     name = getattr(typing.get_origin(annotation) or annotation, "__name__", None)
     return name if name in registry.NAMES else None
 
@@ -49,7 +49,7 @@ def is_factory(origin: Any) -> bool:  # by name: types.py would import torch
     return getattr(origin, "__name__", "") == "Factory" and origin.__module__ == "transduce.core.types"
 
 
-def is_constructor(origin: Any) -> bool:
+def is_constructor(origin: object) -> bool:
     if not isinstance(origin, type) or origin.__module__ in ("builtins", "collections.abc", "pathlib"):
         return False
     return origin.__name__ in registry.NAMES or not getattr(
@@ -57,7 +57,7 @@ def is_constructor(origin: Any) -> bool:
     )  # other protocols have no class
 
 
-def mismatch(value: Any, annotation: Any, path: str) -> KindError:
+def mismatch(value: object, annotation: object, path: str) -> KindError:
     fix = f'; write "{value}" in quotes' if annotation is str and type(value) in (int, float) else ""
     return KindError(path, f"{shown(value)} is {kind(value)}, expected {described(annotation)}{fix}")
 

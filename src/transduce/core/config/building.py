@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from transduce.core.config.checking import UNKNOWN, check_value
 from transduce.core.config.errors import Table
@@ -13,7 +13,7 @@ from transduce.core.config.spec import as_toml, construct
 T = TypeVar("T")
 
 
-def check(table: Table | str, expected: Any, facts: Collection[str] = (), path: str = "") -> None:
+def check(table: Table | str, expected: object, facts: Collection[str] = (), path: str = "") -> None:
     """Raises ConfigError unless the table, with all nested tables, describes a valid object of the class or protocol
     ``expected``. Makes no object.
 
@@ -36,7 +36,7 @@ def build(table: Table | str, expected: Callable[..., T], facts: object | None =
     return built
 
 
-def resolve(table: Table | str, expected: Any, facts: object | None = None, path: str = "") -> Table:
+def resolve(table: Table | str, expected: object, facts: object | None = None, path: str = "") -> Table:
     """A new table with all defaults and facts written out, so that later versions read it in the same way.
 
     Leaves out defaults that are None, which TOML cannot write, and defaults that are neither values nor dataclasses.

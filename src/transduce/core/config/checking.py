@@ -22,7 +22,7 @@ from transduce.core.config.limits import check_integer, check_number
 from transduce.core.config.spec import REQUIRED, Spec, parameters_of, require_all
 
 UNKNOWN: Final = object()  # the value of a fact while only its name is known
-_SCALARS: Final[dict[Any, tuple[type, ...]]] = {
+_SCALARS: Final[dict[object, tuple[type, ...]]] = {
     str: (str,),
     bool: (bool,),
     int: (int,),
@@ -32,7 +32,7 @@ _SCALARS: Final[dict[Any, tuple[type, ...]]] = {
 }
 
 
-def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
+def check_value(value: Any, annotation: object, path: str, facts: Table) -> Any:
     """Returns a configuration's value in the form that the annotation expects. A table that describes an object becomes
     a Spec.
 
@@ -40,7 +40,7 @@ def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
     ``UNKNOWN``: then a given value is not compared. Raises ConfigError, which names the ``path``, the value and what
     the annotation accepts.
     """
-    origin = typing.get_origin(annotation) or annotation
+    origin: Any = typing.get_origin(annotation) or annotation
     if origin in (Any, object):
         return value
     if origin in (Union, types.UnionType):
@@ -67,7 +67,7 @@ def check_value(value: Any, annotation: Any, path: str, facts: Table) -> Any:
     raise mismatch(value, annotation, path)
 
 
-def _check_union(value: Any, annotation: Any, path: str, facts: Table) -> Any:
+def _check_union(value: object, annotation: object, path: str, facts: Table) -> Any:
     members = sorted(typing.get_args(annotation), key=lambda member: member is not type(value))  # 3 is int, not float
     errors = []
     for member in members:
@@ -80,7 +80,7 @@ def _check_union(value: Any, annotation: Any, path: str, facts: Table) -> Any:
     raise max(inside, key=lambda error: len(error.path)) if inside else mismatch(value, annotation, path)
 
 
-def _check_array(values: list[Any], annotation: Any, path: str, facts: Table) -> Any:
+def _check_array(values: list[object], annotation: object, path: str, facts: Table) -> Any:
     origin, items = typing.get_origin(annotation) or annotation, typing.get_args(annotation) or (Any,)
     if origin is tuple and len(items) > 1 and items[1] is not Ellipsis:
         if len(values) != len(items):
@@ -93,7 +93,7 @@ def _check_array(values: list[Any], annotation: Any, path: str, facts: Table) ->
     return read if origin is list else tuple(read)
 
 
-def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table, deferred: bool) -> Spec[Any]:
+def _check_keys_and_values(value: object, annotation: object, path: str, facts: Table, deferred: bool) -> Spec[Any]:
     constructor, name, given = _choose(value, annotation, path)
     parameters = parameters_of(constructor)
     for key in given:
@@ -120,7 +120,7 @@ def _check_keys_and_values(value: Any, annotation: Any, path: str, facts: Table,
     return Spec(constructor, arguments, name, deferred, path)
 
 
-def _choose(value: Any, annotation: Any, path: str) -> tuple[type, str | None, Table]:
+def _choose(value: object, annotation: Any, path: str) -> tuple[type, str | None, Table]:
     """Decides which constructor a table calls. Returns the constructor, the ``type`` that the table names (None if it
     names none), and the table's other keys. For a protocol, a string in the place of a table is its type. Raises
     ConfigError for a value that is no table, and for a missing or unknown type.

@@ -38,7 +38,7 @@ def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """The value as TOML writes it. It is for messages: None and objects are shown by ``str``, long texts are cut, and a
     huge integer is shown by its size.
     """
@@ -53,7 +53,7 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, bool)) else str(value)
 
 
-def kind(value: Any) -> str:
+def kind(value: object) -> str:
     """The kind of a TOML value with its article: "a string", "a table", "a number". For other values the class: "a
     NoneType".
     """

@@ -35,7 +35,7 @@ def assign(table: Table, key: str, value: Any) -> Table:
     return _assign(table, *_split_key(key, value), "")
 
 
-def change(table: Table, settings: Mapping[str, Any] | Sequence[str]) -> Table:
+def change(table: Table, settings: Mapping[str, object] | Sequence[str]) -> Table:
     """A new table with several keys set, in order: ``{"model.encoder.layers": 2}`` or ``["model.encoder.layers=2"]``.
 
     If a key is set twice, the last value wins. Raises ConfigError as ``override`` does, if a key is taken back that a

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
@@ -74,13 +73,13 @@ def merge(base: Table, over: Table) -> Table:
     return merged
 
 
-def flatten(table: Table, path: str = "") -> dict[str, Any]:
+def flatten(table: Table, path: str = "") -> Table:
     """The values of all nested tables in one dict, by dotted key: ``{"a": {"b": 1}}`` gives ``{"a.b": 1}``.
 
     Arrays count as values; empty tables give nothing. ``path`` is put before each key unchanged, so it should be empty
     or end with a dot.
     """
-    flat: dict[str, Any] = {}
+    flat: Table = {}
     for key, value in table.items():
         flat |= flatten(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
     return flat

@@ -49,7 +49,7 @@ def without_own_data(recipe: Table, own: Table, about: Iterable[str] = ()) -> tu
     return recipe, (*_left_out(left_out, own), *_kept({key: found[key] for key in found.keys() - left_out.keys()}))
 
 
-def borrowed(data: Any, splits: Sequence[str] = ("valid", "test")) -> list[str]:
+def borrowed(data: object, splits: Sequence[str] = ("valid", "test")) -> list[str]:
     """A list with one line for people if the settings ``data`` of a run name its training set and another of the
     ``splits`` comes from an origin, which has other data; otherwise an empty list. Does not check that the origin has
     that split.
@@ -70,7 +70,7 @@ def _brings(own: Table, recipe: Table) -> bool:
     return _at(own, "data.train") is not None or kind not in (None, _kind(_at(recipe, ORIGIN)))
 
 
-def _left_out(found: dict[str, Any], own: Table) -> Iterable[str]:
+def _left_out(found: Table, own: Table) -> Iterable[str]:
     missing = [split for split in SPLITS[1:] if _at(own, f"data.{split}") is None]
     others = {key: value for key, value in found.items() if key not in OF_THE_DATA}
     if not others and not (missing and found):
@@ -85,13 +85,13 @@ def _left_out(found: dict[str, Any], own: Table) -> Iterable[str]:
     yield line
 
 
-def _kept(found: dict[str, Any]) -> Iterable[str]:
+def _kept(found: Table) -> Iterable[str]:
     if found:
         named = ", ".join(f"{key} = {shown(value)}" for key, value in sorted(found.items()))
         yield f"chosen for the recipe's data, so set them if yours differ: {named}"
 
 
-def _kind(value: Any) -> str | None:
+def _kind(value: object) -> str | None:
     """The type of a table, or of the string that stands for it; None for anything else."""
     kind = value.get("type") if isinstance(value, dict) else value
     return kind if isinstance(kind, str) else None

@@ -327,7 +327,7 @@ class ChecksPairs(Protocol):
     if the objective does not allow leaving out.
     """
 
-    def check(self, model: Any, splits: Mapping[str, Any]) -> list[str]: ...
+    def check(self, model: Any, splits: Mapping[str, object]) -> list[str]: ...
 
 
 class Search(Protocol[M_contra]):

@@ -62,7 +62,7 @@ def read(recipe: str | Path) -> config.Table:
     return merged(recipe).table
 
 
-def merged(recipe: str | Path, settings: Mapping[str, Any] | Sequence[str] = ()) -> Merged:
+def merged(recipe: str | Path, settings: Mapping[str, object] | Sequence[str] = ()) -> Merged:
     """``Recipe.merged`` of a recipe by name or path. Raises what ``read`` and ``change`` raise."""
     return Recipe.of(recipe).merged(settings)
 
@@ -85,7 +85,7 @@ class Recipe:
         given = config.build({SIZES: layers[-1].sizes}, _Sizes).sizes
         return cls(tuple(layers), tuple(sorted(given, key=lambda size: size.below)))
 
-    def merged(self, settings: Mapping[str, Any] | Sequence[str] = (), pairs: config.Table | None = None) -> Merged:
+    def merged(self, settings: Mapping[str, object] | Sequence[str] = (), pairs: config.Table | None = None) -> Merged:
         """The settings, as ``read`` gives them, with a user's changes, as ``change`` makes them.
 
         ``pairs`` is the table ``data`` of a user's pairs from Python, None without pairs. If there are pairs, all data
@@ -103,7 +103,7 @@ class Recipe:
         return Merged(config.merge(table, mine), notes, tuple(config.flatten(brought)))
 
 
-def continued(run: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> Merged:
+def continued(run: config.Table, settings: Mapping[str, object] | Sequence[str]) -> Merged:
     """The settings of a run that goes on, with a user's changes, by the same rule: a training set that the changes name
     replaces an origin that the run was trained on. Files of splits that the run names are the user's.
     """
@@ -116,7 +116,7 @@ def continued(run: config.Table, settings: Mapping[str, Any] | Sequence[str]) ->
     return Merged(change(table, settings), notes, fixed)
 
 
-def change(table: config.Table, settings: Mapping[str, Any] | Sequence[str]) -> config.Table:
+def change(table: config.Table, settings: Mapping[str, object] | Sequence[str]) -> config.Table:
     """A new table: ``table`` with the changes ``settings``: ``{"training.steps": 1000}`` or
     ``["training.steps=1000"]``. If they name a budget (steps, epochs, minutes), the table's own one is removed first.
     """

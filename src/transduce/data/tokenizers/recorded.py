@@ -7,8 +7,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+from transduce.core.config.errors import Table
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
 from transduce.data.tokenizers.base import Tokenizer
@@ -35,7 +36,7 @@ class Recorded(ABC):
     kind: str
 
     @abstractmethod
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         """The record that ``from_json`` needs, without the kind."""
 
     @property

@@ -19,6 +19,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from transduce.core.config.errors import Table
 from transduce.core.registry import service
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError, text_lines
@@ -171,12 +172,13 @@ class TextTokenizer:
     def save(self, path: str | Path) -> None:
         storage.save(self, path)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         """The tokenizer as JSON in the format of the library ``tokenizers``."""
-        return json.loads(self._library.to_str())
+        record: Table = json.loads(self._library.to_str())
+        return record
 
     @classmethod
-    def from_json(cls, record: Any) -> TextTokenizer:
+    def from_json(cls, record: Table) -> TextTokenizer:
         try:
             return cls(tokenizers.Tokenizer.from_str(json.dumps(record)))
         except DataError:

@@ -94,7 +94,7 @@ def random_values(inherited: Any) -> list[str]:
     return [*found, *(name for part in inherited.get("parts", ()) for name in random_values(part))]
 
 
-def _matching(key: str, patterns: Sequence[str], names: Mapping[str, Any]) -> list[str]:
+def _matching(key: str, patterns: Sequence[str], names: Mapping[str, object]) -> list[str]:
     """The names that the patterns match, or that are in a module that they match. Raises ConfigError if a pattern
     matches none.
     """

@@ -7,7 +7,6 @@ import math
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -77,7 +76,7 @@ def _written(old: Data, run: Path, cache: Path) -> dict[str, str]:
     return {side: str(folder / side) for side in sides}
 
 
-def _as_table(files: Files) -> dict[str, Any]:
+def _as_table(files: Files) -> dict[str, object]:
     given = {each.name: getattr(files, each.name) for each in fields(files)}
     return {
         name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value is not None

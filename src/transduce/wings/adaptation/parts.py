@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core import config
+from transduce.core.config.errors import Table
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
 from transduce.data.preparation import Prepared, Tokenizers, prepare
@@ -42,7 +42,7 @@ class Transfer:
             found.append(f"starts from no run: {', '.join(summarise(self.outside, self.every))}")
         return found
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         """The report as values for JSON, for the file init.json."""
         return {"parts": [part.as_json() for part in self.parts], "fresh": self.outside}
 

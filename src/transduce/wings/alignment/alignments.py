@@ -148,7 +148,8 @@ def _by_attention(
 @torch.inference_mode()
 def _by_posterior(model: TextModel, turned: bool, pairs: Sequence[EncodedPair]) -> list[list[TokenAlignment]]:
     parts = parts_of_words(model.source_tokenizer)
-    ids = [Padded.of([pair[side] for pair in pairs], torch.long).to(model.device) for side in (1, 2)]
+    rows = [pair.source_ids for pair in pairs], [pair.target_ids for pair in pairs]
+    ids = [Padded.of(side, torch.long).to(model.device) for side in rows]
     aligner = cast(TwoWayAligner, model.model).reverse() if turned else cast(Aligner, model.model)
     posterior_BTI = aligner.align(*(ids[::-1] if turned else ids)).float().cpu()
     found = []

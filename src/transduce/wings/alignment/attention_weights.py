@@ -5,7 +5,7 @@ B outputs, S columns of the source, T target tokens, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -161,7 +161,7 @@ def attention_weights(
     )
 
 
-def _padded(rows: Sequence[Any], width: int = 0) -> Padded:
+def _padded(rows: Sequence[Sized], width: int = 0) -> Padded:
     """Rows of ids or of steps as one batch, padded to at least ``width`` columns."""
     padded = Padded.of(rows)
     values = padded.values

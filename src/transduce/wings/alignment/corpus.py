@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
@@ -53,7 +53,7 @@ class CorpusAlignment:
         mean: list[list[float]] = torch.stack(found).mean(0).tolist()
         return mean
 
-    def record(self, pair: int) -> dict[str, Any]:
+    def record(self, pair: int) -> dict[str, object]:
         """One pair as values for JSON: its words, its links, and the weights of each direction that there is, with six
         decimals.
 
@@ -61,7 +61,7 @@ class CorpusAlignment:
         has a list for each source word: the weight of the null word, then of each target word.
         """
         source, target = self.words(pair)
-        found: dict[str, Any] = {"source": source, "target": target, "links": self.links.of_pair(pair)}
+        found: dict[str, object] = {"source": source, "target": target, "links": self.links.of_pair(pair)}
         for name, alignments in (("forward", self.forward), ("backward", self.backward)):
             if alignments:
                 rows = alignments[pair].words_VI.tolist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.core.types import Example
@@ -105,7 +104,7 @@ def record_scores(
     corpus: str,
     scores: AlignmentScores,
     pairs: Sequence[tuple[str, str]],
-    how: Mapping[str, Any],
+    how: Mapping[str, object],
     models: Sequence[TrainedModel] = (),
 ) -> Record:
     """A record of one alignment's scores on the ``pairs`` of ``corpus``. ``how`` has the settings of the alignment."""

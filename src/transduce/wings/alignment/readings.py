@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -86,7 +85,7 @@ class Reading:
 def readings(
     model: TextModel,
     answers: Sequence[Answer],
-    rows: Sequence[Any] | None = None,
+    rows: Sequence[Sequence[int]] | None = None,
     choice: AttentionChoice = EVERY,
     batch_size: int = 64,
 ) -> list[list[Reading]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -27,7 +25,7 @@ class NgramLookup(nn.Module):
         self.ends = empty(torch.long)  # the end's number, and what to remember of a sequence that has just begun
 
     def learn(self, ngrams: NGrams) -> None:
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "keys": ngrams.keys,
             "suffix": ngrams.suffix,
             "after": ngrams.after,

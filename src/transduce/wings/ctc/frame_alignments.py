@@ -6,7 +6,7 @@ B outputs, S frames.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -64,7 +64,7 @@ class FrameAlignment:
 
 
 def frame_alignments(
-    model: TextModel, answers: Sequence[Answer], rows: Sequence[Any] | None = None, batch_size: int = 64
+    model: TextModel, answers: Sequence[Answer], rows: Sequence[Sized] | None = None, batch_size: int = 64
 ) -> list[list[FrameAlignment]]:
     """For each answer, in order, the most probable alignment of each of its outputs with the frames of its source.
 
@@ -98,7 +98,7 @@ def check_framewise(model: Any) -> None:
         )
 
 
-def _batch_alignments(model: TextModel, batch: Sequence[tuple[Any, Output]]) -> list[FrameAlignment]:
+def _batch_alignments(model: TextModel, batch: Sequence[tuple[Sized, Output]]) -> list[FrameAlignment]:
     sources, outputs = zip(*batch, strict=True)
     lattice = _lattice(model, sources, outputs)
     counts, log_probs = lattice.frames.tolist(), lattice.best()[1].tolist()
@@ -106,7 +106,7 @@ def _batch_alignments(model: TextModel, batch: Sequence[tuple[Any, Output]]) -> 
 
 
 @torch.inference_mode()
-def _lattice(model: TextModel, sources: Sequence[Any], outputs: Sequence[Output]) -> Lattice:
+def _lattice(model: TextModel, sources: Sequence[Sized], outputs: Sequence[Output]) -> Lattice:
     """All alignments of outputs with the frames of their sources, in float64. Output b is row b of the lattice."""
     with model.computing():
         frames = cast(Framewise, model.model).frames(model.padded(sources))

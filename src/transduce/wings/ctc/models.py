@@ -38,7 +38,7 @@ class CTC(AssembledCTC):
 class AssembledJointCTC(nn.Module):
     """An encoder, and a mixture of a decoder and a decoder of frames, which are given ready."""
 
-    def __init__(self, encoder: Callable[[Any], Memory], mixture: Fusion) -> None:
+    def __init__(self, encoder: Callable[[Padded], Memory], mixture: Fusion) -> None:
         super().__init__()
         self.encoder, self.mixture = encoder, mixture
 

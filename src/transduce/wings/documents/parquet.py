@@ -12,7 +12,7 @@ from transduce.data.corpora import DataError
 ROWS = 4096  # in memory at a time
 
 
-def records(path: Stored, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def records(path: Stored, columns: Sequence[str]) -> Iterator[dict[str, object]]:
     """Yields the rows of a Parquet file as dictionaries with the values of ``columns``.
 
     Raises DataError if the file cannot be read or lacks a column.

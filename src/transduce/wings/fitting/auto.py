@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from transduce.core import config, recipes
 from transduce.core.errors import UserError
@@ -23,7 +21,7 @@ def chosen_request(request: TrainingRequest) -> TrainingRequest:
     Raises UserError if the request names no training pairs in one table or two files.
     """
     changes = recipes.change({}, request.changes)
-    data: Mapping[str, Any] = changes.get("data", {})
+    data: config.Table = changes.get("data", {})
     pairs = None if request.pairs is None else list(request.pairs)
     found = Given(pairs) if pairs is not None else given(_paths(data.get("train", {})))
     about = survey(found)
@@ -37,7 +35,7 @@ def chosen_request(request: TrainingRequest) -> TrainingRequest:
     return replace(request, recipe=first.recipe, out=request.run, pairs=pairs, settings={**settings, **mine})
 
 
-def _paths(train: Mapping[str, Any]) -> list[str]:
+def _paths(train: config.Table) -> list[str]:
     if isinstance(train.get("path"), str):
         return [train["path"]]
     if isinstance(train.get("source"), str) and isinstance(train.get("target"), str):

@@ -36,7 +36,7 @@ class Candidate:
         columns = targets_only if alone else COLUMNS
         own = recipes.read(self.recipe)
         budget = own.get("training", {})
-        changes: dict[str, Any] = {"data.columns": columns, **self.settings, **data}
+        changes: config.Table = {"data.columns": columns, **self.settings, **data}
         if steps is not None or "steps" in budget:
             changes |= {"training.steps": steps or budget["steps"], "training.validation.times": VALIDATIONS}
         return recipes.merged(self.recipe, changes).table
@@ -51,9 +51,9 @@ class Candidate:
         given = self.settings.get("training.steps", recipes.read(self.recipe).get("training", {}).get("steps"))
         return None if given is None else int(given)
 
-    def _units(self) -> Mapping[str, Any]:
+    def _units(self) -> config.Table:
         units = self.settings.get("data.units")
-        found: Mapping[str, Any] = units if units is not None else recipes.read(self.recipe)["data"]["units"]
+        found: config.Table = units if units is not None else recipes.read(self.recipe)["data"]["units"]
         return found
 
 

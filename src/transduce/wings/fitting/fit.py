@@ -228,7 +228,7 @@ def _split(asked: Any, columns: Columns) -> Given | None:
     return Given(pairs, "features" if all("\t" in source for source, _ in pairs) else "text")
 
 
-def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> dict[str, Any]:
+def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> dict[str, object]:
     """The content of the splits, the task and the budget. A later call goes on if all of it is equal."""
     content = {
         name: blake2b(json.dumps(pairs).encode(), digest_size=16).hexdigest() for name, pairs in data.pairs.items()
@@ -238,7 +238,7 @@ def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> di
     return {"data": content, **tasked, "candidates": tried}
 
 
-def _claim(run: Path, folder: Path, question: Mapping[str, Any], overwrite: bool) -> None:
+def _claim(run: Path, folder: Path, question: Mapping[str, object], overwrite: bool) -> None:
     """Begins the work in the folder, or goes on with it. Raises UserError if it answers another question, or if the run
     directory has a run of something else.
     """

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from transduce.core.errors import UserError
 from transduce.core.registry import service
@@ -63,7 +62,7 @@ class Given:
     pairs: list[Pair]
     form: str = "text"
     notes: list[str] = field(default_factory=list)
-    columns: dict[str, Any] | None = None
+    columns: dict[str, object] | None = None
 
     def told(self, *notes: str) -> Given:
         """The same with notes before its own."""

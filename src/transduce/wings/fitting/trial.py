@@ -8,12 +8,12 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from transduce import api
+from transduce.core.config import Table
 from transduce.core.files import write_text
 from transduce.core.text_files import read_json, read_text
 from transduce.metrics.base import metric
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str]) -> None:
         write_text(run / RESULT, json.dumps(asdict(measured(run, asked["device"])), ensure_ascii=False))
 
 
-def _probe(run: Path, where: Mapping[str, Any]) -> None:
+def _probe(run: Path, where: Table) -> None:
     measuring = Probe()
     try:
         api.train(run / ASKED, run, resume=True, callbacks=[measuring], progress=False, **where)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, takewhile
-from typing import Any
 
 from transduce.core.errors import UserError
 from transduce.core.types import Example
@@ -89,7 +88,7 @@ class Comparison:
         """The signature of each compared metric, by the metric's name."""
         return {each.name: each.metric.signature for each in self.systems[0].statistics if each.name in self.metrics}
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The comparison as values for JSON. The better system of a pair is None if the difference is not
         significant.
         """

@@ -25,7 +25,10 @@ class AssembledClassifier(nn.Module):
     """
 
     def __init__(
-        self, encoder: Callable[[Any], Memory], pooling: Callable[[Memory], Tensor], projection: Callable[..., Tensor]
+        self,
+        encoder: Callable[[Padded], Memory],
+        pooling: Callable[[Memory], Tensor],
+        projection: Callable[..., Tensor],
     ) -> None:
         super().__init__()
         self.encoder, self.pooling, self.projection = encoder, pooling, projection

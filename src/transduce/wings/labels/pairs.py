@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from transduce.core.config.errors import Table
 from transduce.core.types import EOS
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
@@ -97,11 +97,11 @@ class PairTokenizer(Recorded):
             raise DataError("pairs of sentences cannot be extended by a unit without pairs; use the same units")
         return PairTokenizer(self.sentence.extended(other.sentence))
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"sentence": record_of(self.sentence)}
 
     @classmethod
-    def from_json(cls, record: Any) -> PairTokenizer:
+    def from_json(cls, record: Table) -> PairTokenizer:
         return cls(from_record(record["sentence"]))
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
@@ -165,12 +165,12 @@ class SpelledTokenizer(Recorded):
         known = self._known and other._known and self._known.extended(other._known)
         return type(self)(self._pieces.extended(other._pieces), known, bool(self._shapes))
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         known = {"known": record_of(self._known)} if self._known else {}
         return {"words": record_of(self._pieces), **known, **({"shapes": True} if self._shapes else {})}
 
     @classmethod
-    def from_json(cls, record: Any) -> SpelledTokenizer:
+    def from_json(cls, record: Table) -> SpelledTokenizer:
         known = record.get("known")
         return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False))
 

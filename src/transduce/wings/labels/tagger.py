@@ -17,7 +17,7 @@ from transduce.layers.modules.embedding import Readout
 class AssembledTagger(nn.Module):
     """p(y | x) = prod_t p(y_t | x), of an encoder and a projection of its states to logits, which are given ready."""
 
-    def __init__(self, encoder: Callable[[Any], Memory], projection: Callable[..., Tensor]) -> None:
+    def __init__(self, encoder: Callable[[Padded], Memory], projection: Callable[..., Tensor]) -> None:
         super().__init__()
         self.encoder, self.projection = encoder, projection
 
@@ -51,7 +51,7 @@ class AssembledConditionalRandomField(nn.Module):
     """
 
     def __init__(
-        self, encoder: Callable[[Any], Memory], projection: Callable[..., Tensor], transition: Tensor, ends: Tensor
+        self, encoder: Callable[[Padded], Memory], projection: Callable[..., Tensor], transition: Tensor, ends: Tensor
     ) -> None:
         super().__init__()
         self.encoder, self.projection = encoder, projection

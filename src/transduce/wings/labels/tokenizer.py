@@ -12,9 +12,9 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from unicodedata import normalize
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, UNK
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
@@ -124,11 +124,11 @@ class LabelledTokenizer(Recorded):
         labels = [[*dict.fromkeys([*own, *more])] for own, more in zip(self._labels, other._labels, strict=True)]
         return LabelledTokenizer(labels, text, self._with_text)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"labels": self._labels, "with_text": self._with_text, "text": record_of(self._text)}
 
     @classmethod
-    def from_json(cls, record: Any) -> LabelledTokenizer:
+    def from_json(cls, record: Table) -> LabelledTokenizer:
         return cls(record["labels"], from_record(record["text"]), record["with_text"])
 
     def _split(self, line: str) -> tuple[list[str], str]:

@@ -84,7 +84,7 @@ class Completer:
                 found[place] = each
         return found
 
-    def _alike(self, ids: Sequence[Any], begun: Sequence[Any], sources: Sequence[Any]) -> list[list[Word]]:
+    def _alike(self, ids: Sequence[Any], begun: Sequence[str], sources: Sequence[str]) -> list[list[Word]]:
         """The next words of prefixes with equally many tokens, given their sources."""
         text_model = self.text_model
         source = text_model.padded([row.row for row in text_model.read(sources)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, shifted
@@ -81,11 +81,11 @@ class GapTokenizer(RecordedText):
         """
         return GapTokenizer(self.text.extended(other.text if isinstance(other, GapTokenizer) else other), self.mark)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"text": record_of(self.text), "mark": self.mark}
 
     @classmethod
-    def from_json(cls, record: Any) -> GapTokenizer:
+    def from_json(cls, record: Table) -> GapTokenizer:
         return cls(from_record(record["text"]), record["mark"])
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,7 +230,7 @@ class _SideGathering:
     tokens: array[int] = field(default_factory=lambda: array("q"))
     special: int = 0
 
-    def add(self, texts: Sequence[str], ids: Sequence[Any]) -> None:
+    def add(self, texts: Sequence[str], ids: Sequence[Sized]) -> None:
         self.characters.extend(map(len, texts))
         self.tokens.extend(map(len, ids))
         if not self.tokenizer.numeric:  # where 3 is a number like another

@@ -36,7 +36,7 @@ class KeptSpan:
     problem: str = ""
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Mapping[str, object]:
         """The span as values for JSON."""
         span = self.span
         found = {"text": span.text, "kind": span.kind, "source": (span.start, span.end), "output": self.place}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from transduce.core import config, recipes
 from transduce.core.types import Facts
 from transduce.training.settings import Settings
@@ -121,7 +119,7 @@ def as_shipped(model: TrainedModel) -> bool:
     return not choices(model)
 
 
-def _recipe_settings(model: TrainedModel) -> dict[str, Any]:
+def _recipe_settings(model: TrainedModel) -> config.Table:
     """The recipe's settings when the model was recorded: its configuration without its changes."""
     then = config.flatten(model.configuration)
     for key, change in model.difference.items():

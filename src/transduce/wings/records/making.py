@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from safetensors import safe_open
 
+from transduce.core.config import Table
 from transduce.core.files import current_folder
 from transduce.core.text_files import read_json
 from transduce.data.corpora import DataError
@@ -109,7 +109,7 @@ def count_parameters(weights: Path) -> int:
         return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
 
 
-def _training(entry: Mapping[str, Any]) -> Training:
+def _training(entry: Table) -> Training:
     """Converts a line of a run's history. ``processor`` is empty for a run of an early version."""
     program, *arguments = entry["command"]
     return Training(
@@ -124,10 +124,10 @@ def _training(entry: Mapping[str, Any]) -> Training:
     )
 
 
-def _state(run: Path, checkpoint: Checkpoint) -> dict[str, Any]:
+def _state(run: Path, checkpoint: Checkpoint) -> Table:
     """The table that a checkpoint's state.json has; empty if there is none."""
     file = current_folder(run / CHECKPOINTS / checkpoint) / STATE
-    found: dict[str, Any] = read_json(file) if file.exists() else {}
+    found: Table = read_json(file) if file.exists() else {}
     return found
 
 

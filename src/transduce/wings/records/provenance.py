@@ -40,7 +40,7 @@ def command_line(program: str, arguments: Sequence[str]) -> str:
     return shlex.join([program, *map(without_folders, arguments)])
 
 
-def without_folders(value: Any) -> Any:
+def without_folders(value: object) -> Any:
     """The value with each absolute path in its strings shortened to the path's last name, also inside dicts (not in
     their keys), lists and changes. Tuples become lists. A record is read on other machines.
     """

@@ -93,7 +93,7 @@ class TrainedModel:
 
     name: str
     recipe: str
-    configuration: dict[str, Any]
+    configuration: config.Table
     difference: dict[str, Change]
     facts: dict[str, int]
     seed: int
@@ -113,7 +113,7 @@ class MeasuredSystem:
     name: str
     scores: dict[str, Figure]
     examples: Fingerprint
-    search: dict[str, Any] = field(default_factory=dict)
+    search: config.Table = field(default_factory=dict)
     models: tuple[TrainedModel, ...] = ()
 
 
@@ -209,7 +209,7 @@ def _slug(text: str) -> str:
     return "-".join(filter(None, kept.split("-")))[:80] or "record"
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: object) -> Any:
     """The value without the keys that are null, at any depth: a missing key has its default, which is None."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}

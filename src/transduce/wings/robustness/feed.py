@@ -196,7 +196,7 @@ def _rows(side: Padded) -> list[list[int]]:
     return [row[:length] for row, length in zip(side.values.tolist(), side.lengths.tolist(), strict=True)]
 
 
-def _decoded(tokenizer: Tokenizer, rows: Sequence[Any]) -> list[str]:
+def _decoded(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
     """The text of each row; empty for a side that is not text by itself."""
     if tokenizer.numeric or tokenizer.factors > 1 or isinstance(tokenizer, Sourced):
         return [""] * len(rows)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import tokenizers
 from numpy.random import Generator
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.types import EOS, UNK
 from transduce.data.tokenizers.base import Tokenizer
@@ -73,14 +74,14 @@ class SampledPieces:
         return cut
 
 
-def model(tokenizer: Tokenizer) -> dict[str, Any]:
+def model(tokenizer: Tokenizer) -> Table:
     """The library's model in a tokenizer's record; empty for another tokenizer than one of plain text."""
     record = tokenizer.as_json()
     found = record.get("model") if isinstance(record, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-def _merging(model: dict[str, Any], rate: float) -> Callable[[str, Random], list[int]]:
+def _merging(model: Table, rate: float) -> Callable[[str, Random], list[int]]:
     """Cuts a word by byte-pair encoding, and leaves each merge out with the probability ``rate``. The merges of a word
     follow their rank, and a merge that was left out is drawn again once another one was made.
     """
@@ -104,7 +105,7 @@ def _merging(model: dict[str, Any], rate: float) -> Callable[[str, Random], list
     return cut
 
 
-def _lattice(model: dict[str, Any], power: float) -> Callable[[str, Random], list[int]]:
+def _lattice(model: Table, power: float) -> Callable[[str, Random], list[int]]:
     """Draws a cut of a word in proportion to its probability to a ``power``: sums forward, draws backward. A word that
     is always one piece, whose score is 0, stays whole.
     """

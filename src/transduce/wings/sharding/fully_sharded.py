@@ -96,7 +96,7 @@ class ShardedTrainable(nn.Module):
         finally:
             self._sharded.reshard()
 
-    def _gathered(self, value: Any) -> Any:
+    def _gathered(self, value: object) -> Any:
         """The whole tensor of a divided one. ``DTensor.full_tensor`` would keep the process group in a cache of torch
         after the end of training (see ``Crew.leave``).
         """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, checked
@@ -96,11 +96,11 @@ class SelectionTokenizer(Recorded):
             raise DataError("marks of kept parts can be extended by their like alone; use the same units")
         return self
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"parts": self._kind_of, "most": self._most}
 
     @classmethod
-    def from_json(cls, record: Any) -> SelectionTokenizer:
+    def from_json(cls, record: Table) -> SelectionTokenizer:
         return cls(record["parts"], record["most"])
 
 

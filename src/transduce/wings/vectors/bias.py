@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transduce.wings.vectors.association import Association, Test, weat
 from transduce.wings.vectors.correlation import Estimate
@@ -94,7 +93,7 @@ class BiasResult:
         found += [(each.name, _with_interval(each.value, each.factor)) for each in self.tasks]
         return found
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The result as values for JSON."""
         return {
             "name": self.name,

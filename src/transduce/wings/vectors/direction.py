@@ -92,5 +92,5 @@ def read_words(path: str | Path) -> list[str]:
     return found
 
 
-def _is_pair(value: Any) -> bool:
+def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(word, str) for word in value)

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.core import config
@@ -88,7 +87,7 @@ class Criteria:
             )
 
     @classmethod
-    def read(cls, file: Path | None, changes: Mapping[str, Any]) -> Criteria:
+    def read(cls, file: Path | None, changes: Mapping[str, object]) -> Criteria:
         """The criteria of the table ``[rerank]`` of a TOML file, with the keys of ``changes`` replaced by its values.
 
         If ``file`` is None, ``changes`` has all criteria. Raises FileNotFoundError if there is no such file, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -66,7 +66,7 @@ class AlignerOptions:
         return self.direction or self.symmetrise
 
     @property
-    def given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, object]:
         """The options that are not at their defaults, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None and value is not False}
 
@@ -129,7 +129,7 @@ class ModelOptions:
     def name(self, run: Path | None) -> str:
         return (self.model or "hmm") if run is None else run.name
 
-    def settings(self, run: Path | None) -> dict[str, Any]:
+    def settings(self, run: Path | None) -> dict[str, object]:
         """The options of a word aligner that learns here, for a record; empty for a run, which has its own settings.
         ``also`` has file names without folders, and ``passes`` is None if the option was not given.
         """

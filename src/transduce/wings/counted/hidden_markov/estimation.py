@@ -124,7 +124,7 @@ Weigh = Callable[[Batch], Padded]
 
 
 def weighted(
-    pairs: Pairs, batches: list[np.ndarray[Any, Any]], weigh: Weigh, device: torch.device | str
+    pairs: Pairs, batches: list[np.ndarray[Any, Any]], weigh: Weigh, device: torch.device
 ) -> Iterator[Weighted]:
     """Yields the sources of each batch of row numbers on ``device``, with the weights of their states from
     ``weigh``.

@@ -336,5 +336,5 @@ def _distinct(rows_NC: Ids) -> tuple[Ids, Ids, Ids]:
     return rows_NC[first_U], number_N, count_U
 
 
-def _set(parameter: nn.Parameter, value: Any) -> None:
+def _set(parameter: nn.Parameter, value: object) -> None:
     parameter.data = torch.as_tensor(value).to(parameter)

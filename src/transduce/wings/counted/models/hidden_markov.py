@@ -231,7 +231,7 @@ def known_labels(labels: int, batch: Batch) -> Padded:
 def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[Any]]]) -> Any:
     """Runs in a worker: the counts of the emissions of a part."""
     emission, weigh, part, batches = job
-    return emission.count(weighted(part, batches, weigh, "cpu"))
+    return emission.count(weighted(part, batches, weigh, torch.device("cpu")))
 
 
 def _log_probs(_: None, job: tuple[HiddenMarkov, Pairs, list[NDArray[Any]]]) -> list[float]:

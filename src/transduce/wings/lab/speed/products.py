@@ -49,13 +49,13 @@ class _Untracked:
 def _formulas(product: Callable[[int, int, int], int]) -> dict[Any, Callable[..., int]]:
     """The formula of each kernel that this version of PyTorch has. ``product`` counts a product of two matrices."""
 
-    def mm(a: Shape, b: Shape, *_: Any, **__: Any) -> int:
+    def mm(a: Shape, b: Shape, *_: object, **__: object) -> int:
         return product(a[0], a[1], b[1])
 
-    def addmm(_: Shape, a: Shape, b: Shape, *__: Any, **___: Any) -> int:
+    def addmm(_: Shape, a: Shape, b: Shape, *__: object, **___: object) -> int:
         return product(a[0], a[1], b[1])
 
-    def linear(x: Shape, weight: Shape, *_: Any, **__: Any) -> int:
+    def linear(x: Shape, weight: Shape, *_: object, **__: object) -> int:
         return product(prod(x[:-1]), x[-1], weight[0])
 
     known: dict[tuple[Any, str], Callable[..., int]] = {
@@ -70,22 +70,22 @@ def _formulas(product: Callable[[int, int, int], int]) -> dict[Any, Callable[...
     return {getattr(owner, name): formula for (owner, name), formula in known.items() if hasattr(owner, name)}
 
 
-def _lstm(x: Shape, inputs: Shape, states: Shape, *_: Any, **__: Any) -> int:
+def _lstm(x: Shape, inputs: Shape, states: Shape, *_: object, **__: object) -> int:
     """The operations of one LSTM layer in one direction: x [T, B, D] times the weights [4 W, D] of inputs and [4 W, W]
     of states.
     """
     return 2 * x[0] * x[1] * (prod(inputs) + prod(states))
 
 
-def _lstm_backward(x: Shape, inputs: Shape, states: Shape, *_: Any, **__: Any) -> int:
+def _lstm_backward(x: Shape, inputs: Shape, states: Shape, *_: object, **__: object) -> int:
     return 2 * _lstm(x, inputs, states)
 
 
-def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+def _attention(query: Shape, key: Shape, value: Shape, *_: object, **__: object) -> int:
     """The operations of query [B, H, T, D], key [B, H, S, D] and value [B, H, S, D']: energies and contexts."""
     return 2 * prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
 
 
-def _attention_backward(_: Shape, query: Shape, key: Shape, value: Shape, *__: Any, **___: Any) -> int:
+def _attention_backward(_: Shape, query: Shape, key: Shape, value: Shape, *__: object, **___: object) -> int:
     """The operations of five products: the energies again, and the gradients of weights, query, key and value."""
     return 2 * prod(query[:-1]) * key[-2] * (3 * query[-1] + 2 * value[-1])

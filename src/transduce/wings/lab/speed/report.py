@@ -6,7 +6,6 @@ import resource
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from transduce.wings.lab.speed.prediction import Latency, Throughput
 from transduce.wings.lab.speed.training import TrainingSpeed
@@ -44,9 +43,9 @@ class SpeedReport:
         """The report as a table with the columns measure and value."""
         return PrintedTable(f"Speed of {self.name}", ("measure", "value"), tuple(self._rows()))
 
-    def as_record(self) -> dict[str, Any]:
+    def as_record(self) -> dict[str, object]:
         """The report as values for JSON."""
-        found: dict[str, Any] = {"run": self.name, "machine": asdict(self.machine), "memory_mib": round(self.memory)}
+        found: dict[str, object] = {"run": self.name, "machine": asdict(self.machine), "memory_mib": round(self.memory)}
         if self.throughput is not None:
             found["predict"] = {
                 "sentences_per_second": self.throughput.sentences_per_second,

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config
 from transduce.core.config.user_data import Merged
@@ -107,7 +106,7 @@ def measure_training(run: Run, seconds: float, device: str = "auto") -> Training
     return observer.speed(operations)
 
 
-def _settings(run: Run, budget: dict[str, Any]) -> config.Table:
+def _settings(run: Run, budget: dict[str, object]) -> config.Table:
     """The run's settings with another budget, the run's own prepared data, and the shortest validation."""
     training = {key: value for key, value in run.settings["training"].items() if key not in BUDGET}
     validation = {**training.get("validation", {}), "times": 0, "examples": 1}

@@ -29,7 +29,7 @@ class Variant:
     """
 
     recipe: str
-    changes: Mapping[str, Any]
+    changes: Mapping[str, object]
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class SweepCell:
         """The variant's name and the seed. It names the cell's folder."""
         return f"{self.variant.name}-seed{self.seed}"
 
-    def merged(self, settings: Mapping[str, Any]) -> Merged:
+    def merged(self, settings: Mapping[str, object]) -> Merged:
         """The run's configuration: the recipe with ``settings`` (the same for all cells), the varied values and the
         seed; and lines for people about settings that speak of the recipe's own data.
 
@@ -167,4 +167,4 @@ def _slug(value: Any) -> str:
         return re.sub(r"[^\w.-]+", "-", str(value))
     if isinstance(value, Mapping):
         return "-".join(_slug(inner) if key == "type" else f"{key}-{_slug(inner)}" for key, inner in value.items())
-    return "-".join(_slug(inner) for inner in value)
+    return "-".join(map(_slug, value))

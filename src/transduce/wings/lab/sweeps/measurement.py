@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -198,9 +197,9 @@ def main(arguments: Sequence[str]) -> None:
     run, conditions = Path(folder), Conditions(**json.loads(written))
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     load_plugins(plugins)
-    asked: dict[str, Any] = {"device": conditions.device, "threads": conditions.threads}
     places = {key: place for key, place in config.flatten(config.read(run / ASKED)).items() if key in PLACES}
-    found = measure(api.train(run / ASKED, run, places, resume=True, **asked), run, conditions, split)
+    trained = api.train(run / ASKED, run, places, resume=True, device=conditions.device, threads=conditions.threads)
+    found = measure(trained, run, conditions, split)
     if (before := Measurement.read(run)) is not None:
         times = {name: getattr(before, name) for name in ("search_seconds", "greedy_seconds", "conditions")}
         found = replace(found, **times)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from transduce.training.interruption import Interruption, raise_again
 
@@ -59,7 +58,7 @@ def run(
     or an early end of the iteration, sends SIGTERM to the running tasks and waits for them. After a signal,
     KeyboardInterrupt or SystemExit follows. A second SIGINT kills the tasks.
     """
-    waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[Any]", float]]()
+    waiting, running = list(tasks), list[tuple[Task, "subprocess.Popen[bytes]", float]]()
     with Interruption() as interruption:
         try:
             while waiting or running:
@@ -79,7 +78,7 @@ def run(
             _stop([process for _, process, _ in running])
 
 
-def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Popen[Any]:
+def _start(task: Task, environment: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
     """Starts a task in its own session. Ctrl-C then reaches only this process, which passes it on once to the task. The
     task's standard input is a pipe that ends when this process ends (``end_with_parent``).
     """
@@ -108,7 +107,7 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
+def _stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Sends SIGTERM to the processes and waits for them. If the wait is interrupted, kills those that still run."""
     for process in processes:
         process.terminate()
@@ -121,7 +120,7 @@ def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
             _close(process)
 
 
-def _close(process: subprocess.Popen[Any]) -> None:
+def _close(process: subprocess.Popen[bytes]) -> None:
     """Closes the pipe to a task that has ended."""
     assert process.stdin is not None
     process.stdin.close()

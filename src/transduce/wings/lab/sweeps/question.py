@@ -48,7 +48,7 @@ class Question:
     """
 
     recipe: str | None
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     grids: tuple[SweepGrid, ...] = field(default=())
     split: str = SPLITS[0]
 
@@ -83,7 +83,7 @@ class Question:
         questions cannot share a table.
         """
         keys = [key for key in {**self.settings, **other.settings} if key not in PLACES]
-        both = [("recipe", self.recipe, other.recipe)]
+        both: list[tuple[str, object, object]] = [("recipe", self.recipe, other.recipe)]
         both += [(key, self.settings.get(key), other.settings.get(key)) for key in keys]
         return [f"{key} = {now!r} (was {was!r})" for key, was, now in both if was != now]
 
@@ -116,7 +116,7 @@ def ask(
     recipe: str | Path | None,
     vary: Vary,
     seeds: int | Sequence[int] | None,
-    settings: Mapping[str, Any] | Sequence[str],
+    settings: Mapping[str, object] | Sequence[str],
 ) -> Question | None:
     """A question with one grid, from the arguments of ``sweep``. An integer n as ``seeds`` means the seeds 1 to n, and
     None means ``SEEDS`` of them.
@@ -141,7 +141,7 @@ def ask(
     return Question(None if recipe is None else str(recipe), given, (SweepGrid(_lists(vary), listed),))
 
 
-def _mapping(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+def _mapping(settings: Mapping[str, object] | Sequence[str]) -> dict[str, object]:
     """Settings by dotted key, from a mapping or from a list of "key=value"."""
     if isinstance(settings, Mapping):
         return {key: list(value) if isinstance(value, tuple) else value for key, value in settings.items()}

@@ -45,7 +45,7 @@ def sweep(
     recipe: str | Path | None = None,
     vary: Vary | None = None,
     seeds: int | Sequence[int] | None = None,
-    settings: Mapping[str, Any] | Sequence[str] = (),
+    settings: Mapping[str, object] | Sequence[str] = (),
     out: str | Path | None = None,
     jobs: int = 1,
     threads: int | None = None,
@@ -147,7 +147,7 @@ def _settled(asked: Question | None, folder: Path, split: str | None) -> Questio
 # ---------------------------------------------------------------------- cells
 
 
-def _merged(cell: SweepCell, settings: Mapping[str, Any]) -> Merged:
+def _merged(cell: SweepCell, settings: Mapping[str, object]) -> Merged:
     """The cell's configuration, checked as far as possible without data. Raises ConfigError, which names the cell."""
     try:
         asked = cell.merged(settings)
@@ -174,7 +174,7 @@ def _stale(
     return {name: differences for name, differences in found.items() if differences}
 
 
-def _changes(run: Path, cell: SweepCell, settings: Mapping[str, Any]) -> list[str]:
+def _changes(run: Path, cell: SweepCell, settings: Mapping[str, object]) -> list[str]:
     """``_differences`` for a cell that is not requested now. An unreadable recipe or invalid settings are one
     difference.
     """

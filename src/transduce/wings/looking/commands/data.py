@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -65,7 +65,7 @@ def _is_data(path: str) -> bool:
     return path.lower().removesuffix(".gz").endswith(tuple(FORMATS))
 
 
-def _data_only(path: str) -> dict[str, Any]:
+def _data_only(path: str) -> dict[str, object]:
     """The settings of a run whose training set is the file at ``path``. A .txt file has targets only.
 
     The units of CoNLL files are symbols separated by spaces: words and tags. Those of files of trees are words, and

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -60,7 +60,7 @@ def distance(
         _print_table_and_alignments(table, alignments)
 
 
-def _print_table_and_alignments(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> None:
+def _print_table_and_alignments(table: EditTable[object], alignments: Iterable[Alignment[object]]) -> None:
     """Prints the table, the distance and the alignments. If the terminal is too narrow for the table, says so on
     standard error in the place of the table.
     """
@@ -80,7 +80,7 @@ def _print_table_and_alignments(table: EditTable[Any], alignments: Iterable[Alig
         print("\n".join(["", *alignment_lines(alignment, available)]))
 
 
-def _as_record(table: EditTable[Any], alignments: Iterable[Alignment[Any]]) -> dict[str, Any]:
+def _as_record(table: EditTable[object], alignments: Iterable[Alignment[object]]) -> dict[str, object]:
     return {
         "distance": table.distance,
         "count": table.count,

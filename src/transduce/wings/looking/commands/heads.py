@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -155,8 +155,8 @@ def _save(run: Path, transducer: Transducer, found: HeadsReport, asked: HeadsOpt
         print(f"{asked.save} is a run without {len(removed)} of {len(order)} heads")
 
 
-def _record(found: HeadsReport) -> dict[str, Any]:
-    record: dict[str, Any] = {"heads": [vars(each) | {"role": each.role} for each in found.roles]}
+def _record(found: HeadsReport) -> dict[str, object]:
+    record: dict[str, object] = {"heads": [vars(each) | {"role": each.role} for each in found.roles]}
     if found.unattended is not None:
         record["unattended"] = {"share": found.unattended.share, "tokens": dict(found.unattended.tokens)}
     if found.importance is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import comb, nan, sqrt
-from typing import Any
 
 from transduce.metrics.significance import Interval
 
@@ -54,7 +53,7 @@ class Finding:
         reach = Z / (1 + Z**2 / self.of) * sqrt(self.rate * (1 - self.rate) / self.of + Z**2 / (4 * self.of**2))
         return Interval(max(0.0, centre - reach), min(1.0, centre + reach))
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The finding as a JSON object, with all its cases."""
         return {
             "name": self.name,
@@ -93,7 +92,7 @@ class Examination:
                 made.append(f"{'':16}   {case.number}: {case.source} ⇒ {arrow}")
         return made + [f"{name:16} left out: {why}" for name, why in self.left_out.items()]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The examination as a JSON object."""
         found = [finding.record() for finding in self.findings]
         return {"name": self.name, "examples": self.examples, "findings": found, "left_out": self.left_out}

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from transduce.answers.transducer import Transducer
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.protocols import Parallel, can
 from transduce.core.registry import model_name
@@ -60,7 +61,7 @@ class ClassReading:
             found += [f"{padded(each.word, wide)}  {each.effect:+.3f}" for each in self.words]
         return found
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Table:
         """Values for JSON."""
         return {
             "source": self.source,

@@ -39,7 +39,7 @@ class CellsOverTime:
     units: tuple[int, ...]
     values_UT: Floats
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The cell as a JSON object."""
         gates = {name: values_T.tolist() for name, values_T in self.gates.items()}
         units = dict(zip(map(str, self.units), self.values_UT.tolist(), strict=True))

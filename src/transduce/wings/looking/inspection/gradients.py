@@ -75,7 +75,7 @@ class GradientReach:
         about = f"half-life {readable(self.half_life, 3)} tokens, from {self.positions} losses"
         return ["back       norm  a column less is half", *rows, about]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The figures as a JSON object."""
         half_life = self.half_life if math.isfinite(self.half_life) else None
         return {"norms": list(self.norms), "half_life": half_life, "positions": self.positions}

@@ -7,7 +7,7 @@ T places of the source, L labels without special tokens.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -71,7 +71,7 @@ class LabelReading:
         table = ["  ".join([*map(padded, row, widths), row[3]]).rstrip() for row in rows]
         return [f"log p {self.output.log_prob:.3f} of the labels in the second column", *table]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """Values for JSON: the source, the path's log-probability, and for each place its text and its label on the
         path. Each place also has the posterior probabilities of its labels, the most probable first, without labels
         below 10⁻⁶.
@@ -114,7 +114,7 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
     )
 
 
-def _log_posteriors(transducer: Transducer, rows: Sequence[Any]) -> list[Tensor]:
+def _log_posteriors(transducer: Transducer, rows: Sequence[Sized]) -> list[Tensor]:
     """For each row, the logarithms [T, V] of the posterior probabilities of the labels of its places."""
     with transducer.computing():
         if can(type(transducer.model), Chain):

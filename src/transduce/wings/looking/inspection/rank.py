@@ -80,7 +80,7 @@ def rank_residuals(transducer: Transducer, text: str) -> RankResiduals:
     without both. The same follows for an untrained model of the same settings. Raises UserError if the model has no
     layers of a Transformer.
     """
-    curves, row = dict[str, Any](), _row(transducer, text)
+    curves, row = dict[str, tuple[float, ...]](), _row(transducer, text)
     for prefix, one in (("", transducer), (UNTRAINED, untrained(transducer))):
         for name, (skips, feedforward) in PARTS.items():
             curves[prefix + name] = _residuals(one, row, skips, feedforward)

@@ -6,7 +6,7 @@ B rows, T positions of a call, S keys of attention, H heads, W the width.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -194,4 +194,9 @@ def _array(values: Tensor) -> NDArray[np.float32]:
     return array
 
 
-KINDS: dict[str, Any] = {"attention": _attention, "cells": _stepped, "gates": _stepped, "layers": _layers}
+KINDS: dict[str, Callable[[nn.Module], AbstractContextManager[dict[str, Parts]]]] = {
+    "attention": _attention,
+    "cells": _stepped,
+    "gates": _stepped,
+    "layers": _layers,
+}

@@ -127,7 +127,7 @@ class SentenceReading:
             for name, heads_HTS in self.heads.items()
         }
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The reading as a JSON object, without the tree."""
         return {
             "name": self.name,

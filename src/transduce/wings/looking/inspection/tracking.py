@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -99,7 +98,7 @@ class Tracking:
         about = f"all units together: F1 {self.f1:.1f} %, R² {self.explained:.3f}, on {self.characters:,} characters"
         return [f"correlation with {self.name}", *rows, about]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The figures as a JSON object."""
         return {
             "property": self.name,

@@ -110,7 +110,7 @@ class SearchTree:
         root = self.root if pruned else self.root.without_pruned()
         return list(branches(root))
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, object]]:
         """All nodes as values for JSON, parents first. ``parent`` is the index of a node's parent, None for the
         root.
         """

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class Entry:
 
     values: Bytes
     target: str | list[str]
-    known: Mapping[str, Any] = field(default_factory=dict)
+    known: Mapping[str, object] = field(default_factory=dict)
 
 
 def albums(folder: Path, entries: Callable[[Split], Iterable[Entry]]) -> Splits:

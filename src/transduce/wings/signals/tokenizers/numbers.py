@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.core.config.errors import Table
 from transduce.core.finite import LARGEST, first_wrong
 from transduce.core.types import EOS, SPECIALS, Hypothesis
 from transduce.data.corpora import DataError, LineError
@@ -98,11 +99,11 @@ class NumbersTokenizer(RecordedNumbers):
             )
         return self
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"mean": self._mean, "scale": self._scale, **({"missing": True} if self._missing else {})}
 
     @classmethod
-    def from_json(cls, record: Any) -> NumbersTokenizer:
+    def from_json(cls, record: Table) -> NumbersTokenizer:
         return cls(record["mean"], record["scale"], record.get("missing", False))
 
     def in_units(self, hypothesis: Hypothesis) -> Hypothesis:

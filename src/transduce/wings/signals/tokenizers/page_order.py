@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Literal, get_args
 
+from transduce.core.config.errors import Table
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
 from transduce.data.tokenizers.recorded import RecordedText
@@ -63,11 +64,11 @@ class PageOrderTokenizer(RecordedText):
         inner = other.text if isinstance(other, PageOrderTokenizer) else other
         return PageOrderTokenizer(self.text.extended(inner), self.direction)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"text": record_of(self.text), "direction": self.direction}
 
     @classmethod
-    def from_json(cls, record: Any) -> PageOrderTokenizer:
+    def from_json(cls, record: Table) -> PageOrderTokenizer:
         return cls(from_record(record["text"]), record["direction"])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from transduce.core import config, registry
+from transduce.core.config.errors import Table
 from transduce.core.finite import first_wrong
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
@@ -67,14 +68,14 @@ class SignalTokenizer(RecordedNumbers):
         """
         return [self._rounded(path) for path in texts]
 
-    def decode(self, ids: Sequence[Any]) -> str:
+    def decode(self, ids: Sequence[object]) -> str:
         raise DataError("a signal is read and not written: there is no text of its steps")
 
-    def tokens(self, ids: Sequence[Any]) -> list[str]:
+    def tokens(self, ids: Sequence[object]) -> list[str]:
         """The place of each step as text for people, such as "0.35 s" or "frame 4"."""
         return [self._unit.place(step) for step in range(len(ids))]
 
-    def length(self, ids: Sequence[Any]) -> int:
+    def length(self, ids: Sequence[object]) -> int:
         return len(ids)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
@@ -94,7 +95,7 @@ class SignalTokenizer(RecordedNumbers):
             )
         return self
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         unit: Any = self._unit
         options = {key: value for key, value in asdict(unit).items() if value is not None}
         return {
@@ -104,7 +105,7 @@ class SignalTokenizer(RecordedNumbers):
         }
 
     @classmethod
-    def from_json(cls, record: Any) -> SignalTokenizer:
+    def from_json(cls, record: Table) -> SignalTokenizer:
         unit: Any = config.build(record["signal"], Unit, path="signal")
         return cls(unit, record["mean"], record["scale"])
 

@@ -12,8 +12,9 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, checked
@@ -121,11 +122,11 @@ class CodeTokenizer(Recorded):
             )
         return CodeTokenizer(tuple(dict.fromkeys((*self._words, *other._words))), self._count)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"words": list(self._words), "placeholders": self._count}
 
     @classmethod
-    def from_json(cls, record: Any) -> CodeTokenizer:
+    def from_json(cls, record: Table) -> CodeTokenizer:
         return cls(record["words"], record["placeholders"])
 
 

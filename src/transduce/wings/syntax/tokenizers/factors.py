@@ -13,9 +13,9 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from unicodedata import normalize
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, checked, divided
@@ -118,11 +118,11 @@ class FactoredTokenizer(Recorded):
         both = zip(self._values, record["factors"], strict=True)
         return FactoredTokenizer([[*dict.fromkeys([*own, *more])] for own, more in both], self._separator)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"factors": self._values, "separator": self._separator}
 
     @classmethod
-    def from_json(cls, record: Any) -> FactoredTokenizer:
+    def from_json(cls, record: Table) -> FactoredTokenizer:
         return cls(record["factors"], record["separator"])
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from unicodedata import normalize
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, UNK
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
@@ -119,11 +119,11 @@ class FeaturesTokenizer(Recorded):
         features = [*dict.fromkeys([*self._features, *other._features])]
         return FeaturesTokenizer(features, self._separator, self._text.extended(other._text))
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"features": self._features, "separator": self._separator, "text": record_of(self._text)}
 
     @classmethod
-    def from_json(cls, record: Any) -> FeaturesTokenizer:
+    def from_json(cls, record: Table) -> FeaturesTokenizer:
         return cls(record["features"], record["separator"], from_record(record["text"]))
 
     def _spelling(self, i: int) -> str:

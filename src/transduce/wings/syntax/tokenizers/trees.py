@@ -11,8 +11,8 @@ import re
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, checked
@@ -117,11 +117,11 @@ class TreeTokenizer(Recorded):
             raise DataError("trees can be extended by trees of the same unit alone; use the same units")
         return type(self)(self._symbols.extended(other._symbols), self._functions)
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"symbols": record_of(self._symbols), "functions": self._functions}
 
     @classmethod
-    def from_json(cls, record: Any) -> TreeTokenizer:
+    def from_json(cls, record: Table) -> TreeTokenizer:
         return cls(from_record(record["symbols"]), record["functions"])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -105,5 +105,5 @@ def _stem(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def _json(estimate: Estimate) -> dict[str, Any]:
+def _json(estimate: Estimate) -> dict[str, object]:
     return dict(estimate._asdict())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Map:
     method: Method
     explained: float | None = None
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """The map as a JSON object."""
         rows = zip(self.texts, self.labels, self.points_N2.tolist(), strict=True)
         points = [{"text": text, "label": label, "x": x, "y": y} for text, label, (x, y) in rows]

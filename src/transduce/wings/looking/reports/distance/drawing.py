@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
 
 from transduce.metrics.edit_distance import Edit, EditTable, Kind
 from transduce.metrics.units import columns, shown
@@ -30,7 +29,7 @@ svg .unit, svg .cell text { font-size: 17px; text-anchor: middle; } svg .unit { 
 """ + "\n".join(f".{kind} {{ color: var(--{hue}); }}" for kind, hue in HUES.items())
 
 
-def drawing(table: EditTable[Any]) -> Drawing:
+def drawing(table: EditTable[object]) -> Drawing:
     """A drawing of all cells with arrows to the cells that each is computed from.
 
     Arrows of optimal alignments have the colour of their edit; the others are grey. A cell is darker if more of the
@@ -54,7 +53,7 @@ def drawing(table: EditTable[Any]) -> Drawing:
     return Drawing(*size, about, parts)
 
 
-def named(edit: Edit[Any]) -> str:
+def named(edit: Edit[object]) -> str:
     """An edit in words, for example "substitute a by b", "insert c" or "match a"."""
     source, target = (" ".join(map(shown, units)) for units in (edit.source, edit.target))
     return f"{edit.kind} {source} by {target}" if edit.kind == "substitute" else f"{edit.kind} {source or target}"
@@ -70,7 +69,7 @@ def _middle(edges: Sequence[int], j: int) -> float:
     return (edges[j + 1] + edges[j + 2]) / 2
 
 
-def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, edges: Sequence[int]) -> Markup:
+def _cell(table: EditTable[object], i: int, j: int, cost: float, framed: bool, edges: Sequence[int]) -> Markup:
     """A rectangle with the least cost D[i, j] and a tooltip that lists the ways to reach it."""
     ways = [f"{named(edit)}: {total - edit.cost:g} + {edit.cost:g} = {total:g}" for edit, total in table.options(i, j)]
     title = "\n".join([f"D[{i}, {j}] = {cost:g}", *ways])
@@ -83,7 +82,7 @@ def _cell(table: EditTable[Any], i: int, j: int, cost: float, framed: bool, edge
     return element("g", element("title", title), square, number, class_="cell")
 
 
-def _arrow(edit: Edit[Any], i: int, j: int, table: EditTable[Any], edges: Sequence[int]) -> Markup:
+def _arrow(edit: Edit[object], i: int, j: int, table: EditTable[object], edges: Sequence[int]) -> Markup:
     """An arrow from a cell to its predecessor. The arrow of a transposition bends around the cell that it skips."""
     up, left = len(edit.source), len(edit.target)
     ends = (i, j, -up, -left), (i - up, j - left, up, left)

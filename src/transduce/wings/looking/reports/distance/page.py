@@ -37,7 +37,7 @@ STYLE = """
 """
 
 
-def save(table: EditTable[Any], path: str | Path) -> None:
+def save(table: EditTable[object], path: str | Path) -> None:
     """Writes the page (.html) or the drawing (.svg) into the file ``path``. Raises UserError for another suffix."""
     suffix = Path(path).suffix
     if suffix not in (".html", ".svg"):
@@ -45,12 +45,12 @@ def save(table: EditTable[Any], path: str | Path) -> None:
     write(Path(path), page(table) if suffix == ".html" else svg(table))
 
 
-def svg(table: EditTable[Any]) -> str:
+def svg(table: EditTable[object]) -> str:
     """The drawing alone, as the text of an SVG file."""
     return drawing.drawing(table).alone(drawing.STYLE)
 
 
-def page(table: EditTable[Any]) -> str:
+def page(table: EditTable[object]) -> str:
     """The text of an HTML page: the distance, the table, its recurrence, and at most ``LISTED`` optimal alignments."""
     left = table.count - LISTED
     more = [element("p", f"and {left:,} more", class_="faint")] if left > 0 else []
@@ -73,7 +73,7 @@ def page(table: EditTable[Any]) -> str:
     )
 
 
-def _edits(table: EditTable[Any]) -> str:
+def _edits(table: EditTable[object]) -> str:
     """The edits of the first optimal alignment, counted by kind: "2 substitute, 1 insert"."""
     kinds = Counter(edit.kind for edit in next(table.alignments()))
     kinds.pop("match", None)
@@ -86,7 +86,7 @@ def _joined(units: Sequence[Any]) -> str:
     return ("" if all(len(str(unit)) == 1 for unit in units) else " ").join(texts) or "nothing"
 
 
-def _key(table: EditTable[Any]) -> list[Markup]:
+def _key(table: EditTable[object]) -> list[Markup]:
     keys = [element("span", f"{kind} {price:g}", class_=f"key {kind}") for kind, price in prices(table.costs).items()]
     other = element("span", "on no optimal alignment", class_="key other")
     told = (
@@ -96,7 +96,7 @@ def _key(table: EditTable[Any]) -> list[Markup]:
     return [element("p", *keys, other), element("p", told, class_="faint")]
 
 
-def _rule(table: EditTable[Any]) -> Markup:
+def _rule(table: EditTable[object]) -> Markup:
     """The recurrence with the costs, one line per kind of edit. x is the source, y the target, both counted from 1."""
     cost = {kind: f"{price:g}" for kind, price in prices(table.costs).items()}
     rows: list[tuple[str, Kind, str]] = [
@@ -111,7 +111,7 @@ def _rule(table: EditTable[Any]) -> Markup:
     return element("pre", joined(["D[0, 0] = 0", "D[i, j] = the least of", *lines], "\n"))
 
 
-def _listed(alignments: Iterable[Alignment[Any]]) -> Markup:
+def _listed(alignments: Iterable[Alignment[object]]) -> Markup:
     """A numbered list of the alignments, in as many columns as fit beside each other with the longest alignment."""
     listed = list(alignments)
     letters = max(sum(2 + max(map(columns, _sides(edit))) for edit in each) for each in listed)
@@ -119,11 +119,11 @@ def _listed(alignments: Iterable[Alignment[Any]]) -> Markup:
     return element("ol", *items, class_="alignments", style=f"column-width: {letters + 8}ch")
 
 
-def _edit(edit: Edit[Any]) -> Markup:
+def _edit(edit: Edit[object]) -> Markup:
     spans = (element("span", side) for side in _sides(edit))
     return element("div", *spans, class_=f"edit {edit.kind}", title=drawing.named(edit))
 
 
-def _sides(edit: Edit[Any]) -> tuple[str, str]:
+def _sides(edit: Edit[object]) -> tuple[str, str]:
     source, target = (" ".join(map(shown, units)) or GAP for units in (edit.source, edit.target))
     return source, target

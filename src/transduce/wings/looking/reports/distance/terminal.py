@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any
 
 from transduce.metrics.edit_distance import Alignment, Costs, Edit, EditTable, Kind
 from transduce.metrics.units import columns, padded, shown
@@ -30,7 +29,7 @@ def prices(costs: Costs) -> dict[Kind, float]:
     return {kind: price for kind, price in priced.items() if price is not None}
 
 
-def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
+def passed(alignment: Alignment[object]) -> list[tuple[int, int]]:
     """The cells (i, j) of the table that an alignment passes, in order, from (0, 0) to the last cell."""
     cells = [(0, 0)]
     for edit in alignment:
@@ -39,7 +38,7 @@ def passed(alignment: Alignment[Any]) -> list[tuple[int, int]]:
     return cells
 
 
-def lines(table: EditTable[Any]) -> list[str]:
+def lines(table: EditTable[object]) -> list[str]:
     """The table and a legend as lines for the terminal: for each source unit a line of numbers, with a line of arrows
     above it.
 
@@ -65,7 +64,7 @@ def lines(table: EditTable[Any]) -> list[str]:
     return [line.rstrip() for line in [*drawn, "", _legend(table)]]
 
 
-def alignment_lines(alignment: Alignment[Any], width: int = 100) -> list[str]:
+def alignment_lines(alignment: Alignment[object], width: int = 100) -> list[str]:
     """Blocks of three lines: source units, target units, and the letter of each edit (``LETTERS``).
 
     A block has at most ``width`` columns, unless a single unit is wider. An empty line separates two blocks.
@@ -80,12 +79,12 @@ def alignment_lines(alignment: Alignment[Any], width: int = 100) -> list[str]:
     return [line.rstrip() for number, block in enumerate(blocks) for line in ([""] if number else []) + block]
 
 
-def _signs(table: EditTable[Any], i: int, j: int) -> dict[Kind, str]:
+def _signs(table: EditTable[object], i: int, j: int) -> dict[Kind, str]:
     """The arrows of cell (i, j) by kind of edit. An arrow on an optimal alignment is double."""
     return {edit.kind: ARROWS[edit.kind][table.passing[i][j] > 0] for edit in table.edits(i, j)}
 
 
-def _legend(table: EditTable[Any]) -> str:
+def _legend(table: EditTable[object]) -> str:
     cost = {kind: f"{kind} {price:g}" for kind, price in prices(table.costs).items()}
     crossed = f"   x {cost['transpose']}" if "transpose" in cost else ""
     double = "⇐ ⇑ ⇖ X" if crossed else "⇐ ⇑ ⇖"
@@ -93,7 +92,7 @@ def _legend(table: EditTable[Any]) -> str:
     return f"{single}   {double} on an optimal alignment   [ ] on the first"
 
 
-def _stacks(edit: Edit[Any]) -> Iterator[tuple[str, str, str]]:
+def _stacks(edit: Edit[object]) -> Iterator[tuple[str, str, str]]:
     """The columns (source unit, target unit, letter) of an edit: two for a transposition, otherwise one."""
     pairs = zip_longest(map(shown, edit.source), map(shown, edit.target), fillvalue=GAP)
     yield from ((one, other, LETTERS[edit.kind]) for one, other in pairs)
