@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from transduce.answers.answer import Answer, Output
@@ -64,7 +64,7 @@ def json_text(value: object, indent: int | None = None) -> str:
     return json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
-def _finite(value: object) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, Mapping):
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,8 +33,8 @@ from transduce.search.limits import longest_output
 
 R = TypeVar("R")
 
-Searched = tuple[Any, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
-Scored = tuple[Any, Any]  # the rows of a source and of a target
+Searched = tuple[Sized, list[int], Tokenized | None]  # a source's row, the ids of its prefix, its constraints
+Scored = tuple[Sized, Sized]  # the rows of a source and of a target
 Found = Sequence[Hypothesis | Derivation]  # for one source, best first
 
 
@@ -248,7 +248,7 @@ class Pipeline(TextModel):
         )
         return self._satisfying(answer, request.constraints) if request.constraints else answer
 
-    def _unknown_target(self, request: Request, tokens: Sequence[Any]) -> Unknown:
+    def _unknown_target(self, request: Request, tokens: Sequence[int]) -> Unknown:
         """The unknown tokens of the request's target, whose ids are ``tokens``, or of its prefix."""
         if request.target is not None:
             return unknown_in(self.target_tokenizer, tokens, request.target, request.source)

@@ -121,7 +121,7 @@ class Transducer(Pipeline):
         if self.has_empty_output(Request(source, prefix), search or self.search):
             yield ""
             return
-        given, tokens = "", tuple[Any, ...]()
+        given, tokens = "", tuple[int, ...]()
         begun = self.read_prefix(prefix)
         forced = self.padded([begun], torch.long) if begun else None
         row, search = self.read_one(source), search or self.search

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from transduce.answers.answer_values import answer_values, json_text
 from transduce.core.errors import UserError
@@ -55,7 +55,7 @@ def as_jsonl(answer: Answer) -> Iterator[str]:
     yield json_text(answer_values(answer))
 
 
-def as_json(record: Any, indent: int | None = None) -> str:
+def as_json(record: object, indent: int | None = None) -> str:
     """A value as JSON text. JSON has no infinities and no NaN: a number that is not finite becomes null."""
     return json_text(record, indent)
 

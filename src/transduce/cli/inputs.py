@@ -12,7 +12,7 @@ from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+from typing import IO, TYPE_CHECKING, TypeVar, cast
 
 from transduce.core.errors import UserError
 from transduce.core.pipes import Pipe
@@ -38,7 +38,7 @@ def lines(files: Sequence[Path] | None, longest: int | None = None) -> Iterator[
 
 
 def checked_first(
-    files: Sequence[Path] | None, read: Callable[[], Iterator[T]], check: Callable[[], Iterator[Any]] | None = None
+    files: Sequence[Path] | None, read: Callable[[], Iterator[T]], check: Callable[[], Iterator[object]] | None = None
 ) -> Iterator[T]:
     """Yields what ``read`` reads of the files. Before that, all is read once, by ``check`` if it is given. So a mistake
     in any line is raised before the first line is answered. A pipe or standard input (no files) can be read only once.

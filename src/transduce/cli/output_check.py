@@ -49,7 +49,7 @@ def check_outputs(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> 
             _check_writable(name, path)
 
 
-def _paths(value: Any) -> Iterator[Path]:
+def _paths(value: object) -> Iterator[Path]:
     """The paths in an argument that exist, also in RUN+RUN, RUN,RUN and KEY=FILE. A word without a dot and a slash is
     not taken for a path.
     """
@@ -79,7 +79,7 @@ def _data_of(folder: Path) -> Iterator[Path]:
         yield from _texts(config.read(folder / CONFIG).get("data"))
 
 
-def _texts(value: Any) -> Iterator[Path]:
+def _texts(value: object) -> Iterator[Path]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):

@@ -62,11 +62,10 @@ class Crew:
         """The value of the first process. The values of the other processes are ignored."""
         if not self.several:
             return value
-        held: list[Any] = [value]
+        held = [value]
         with self._exchange():
             torch.distributed.broadcast_object_list(held, src=0)
-        shared: T = held[0]
-        return shared
+        return held[0]
 
     def gather(self, value: T) -> list[T]:
         """The values of all processes, in the order of their ranks."""

@@ -12,7 +12,7 @@ import ctypes
 import logging
 import os
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, byref, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import CDLL, POINTER, Structure, byref, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
 from typing import Any
 
@@ -284,9 +284,9 @@ def _functions() -> Any:
     return None if functions is None else declared(functions)
 
 
-def declared(functions: Any) -> Any:
+def declared(functions: CDLL) -> CDLL:
     """A variant of the library, with the functions of training.h declared, and with PyTorch's threads."""
-    with_memory: dict[str, list[Any]] = {
+    with_memory: dict[str, Sequence[type]] = {
         "attend": [POINTER(Attention)],
         "attend_backward": [POINTER(Attention)] + [POINTER(Vectors)] * 3,
         "cross_entropy": [
@@ -295,7 +295,7 @@ def declared(functions: Any) -> Any:
         ],
     }
     declare(functions, with_memory, structures={each.__name__: each for each in (Dropped, Numbers, Vectors, Attention)})
-    signatures: dict[str, list[Any]] = {
+    signatures: dict[str, Sequence[type]] = {
         "set_parallel": [c_void_p],
         "drop": [POINTER(Numbers)] * 3 + [c_int64, c_int32, POINTER(Dropped)],
         "drop_rectified": [POINTER(Numbers)] * 2 + [c_int64, c_int32, POINTER(Dropped)],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib.machinery
 from collections.abc import Mapping, Sequence
-from ctypes import Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
+from ctypes import CDLL, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -45,7 +45,7 @@ def choose(variants: dict[str, Path]) -> Path:
 
 
 @cache
-def library() -> Any:
+def library() -> CDLL:
     """The functions of the fastest variant for this processor. Raises MissingPackageError if none was built."""
     return open_library(choose(built()))
 
@@ -56,29 +56,29 @@ def optional_library() -> Any:
     return library() if built() else None
 
 
-def open_library(path: Path) -> Any:
+def open_library(path: Path) -> CDLL:
     """The functions of a variant. Raises MissingPackageError if the variant was compiled from another version of its
     files.
     """
-    functions = ctypes.CDLL(str(path))
+    functions = CDLL(str(path))
     declare(functions, {"version": [], "processor": []}, c_int32)
     declare(functions, {"size_of": [c_char_p]})
     if (found := functions.transduce_version()) != VERSION:
         raise _of_another_version(f"it has interface {found}, and {VERSION} was expected")
-    packed: dict[str, list[Any]] = {
+    packed: dict[str, Sequence[type]] = {
         "pack_integers": [c_void_p] * 3 + [c_int32] * 2,
         "pack_floats": [c_void_p] * 2 + [c_int32] * 2,
     }
     declare(functions, packed, c_void_p)
     declare(functions, {"set_threads": [c_int32], "free": [c_void_p]}, None)
-    without_memory: dict[str, list[Any]] = {
+    without_memory: dict[str, Sequence[type]] = {
         "highest": [c_void_p] * 2 + [c_int64] * 3 + [c_void_p] * 2,
         "log_softmax": [c_void_p] + [c_int64] * 3,
         "extend": [c_void_p] * 6 + [c_int64] * 6 + [c_void_p] * 8,
         "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
     }
     declare(functions, without_memory, None)
-    others: dict[str, list[Any]] = {
+    others: dict[str, Sequence[type]] = {
         "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
         "prefix_beam": [c_void_p] * 2 + [c_int64] * 6 + [c_double] + [c_void_p] * 3,
@@ -90,9 +90,9 @@ def open_library(path: Path) -> Any:
 
 
 def declare(
-    functions: Any,
-    signatures: Mapping[str, Sequence[Any]],
-    result: Any = c_int64,
+    functions: CDLL,
+    signatures: Mapping[str, Sequence[type]],
+    result: type | None = c_int64,
     structures: Mapping[str, type[Structure]] = MappingProxyType({}),
 ) -> None:
     """Tells ctypes the types of the arguments and of the result of functions, by their names without "transduce_".
@@ -116,7 +116,7 @@ def declare(
             function.errcheck = _with_memory
 
 
-def _with_memory(result: int | None, function: Any, arguments: Any) -> int:
+def _with_memory(result: int | None, function: object, arguments: object) -> int:
     """The result of a function. Raises MemoryError if it says that the system gave no memory."""
     if result is None or result == NO_MEMORY:
         raise MemoryError("the native engine got no memory from the system; use smaller batches or a smaller beam")

@@ -69,7 +69,7 @@ class Workers(Generic[M]):
 # ------------------------------------------------------------- in a worker
 
 
-def _start(load: Callable[[], Any], threads: int) -> None:
+def _start(load: Callable[[], object], threads: int) -> None:
     """Prepares a process. The first batch loads the model, so that its caller gets the exception if that fails."""
     global _own_model
     threading.Thread(target=_end_with_the_program, daemon=True).start()

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from transduce.core.errors import UserError
 
@@ -307,7 +306,7 @@ def needs_writing(folder: Path, purpose: str, advice: str) -> Iterator[None]:
 # --------------------------------------------------------------------- names
 
 
-def name_from(facts: Any) -> str:
+def name_from(facts: object) -> str:
     """A folder's name for content that is made from ``facts``: 12 hexadecimal digits of a hash of ``repr(facts)``.
 
     The name changes when any of the facts changes.

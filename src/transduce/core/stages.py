@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sized
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -36,6 +36,6 @@ def counted(items: Iterable[T], name: str, total: int | None = None) -> Iterator
             now.done += 1
 
 
-def size_of(items: Iterable[Any]) -> int | None:
+def size_of(items: Iterable[object]) -> int | None:
     """The number of the items, if they have one."""
     return len(items) if isinstance(items, Sized) else None

@@ -109,7 +109,7 @@ def _unchanged(leaf: Tensor) -> Tensor:
     return leaf
 
 
-def leaves(tree: Any) -> list[Tensor]:
+def leaves(tree: object) -> list[Tensor]:
     """The tensors of a tree in the order of its fields, with those in ``Shared`` and the values of each ``Buffer``."""
     found: list[Tensor] = []
 
@@ -121,7 +121,7 @@ def leaves(tree: Any) -> list[Tensor]:
     return found
 
 
-def grows(tree: Any) -> bool:
+def grows(tree: object) -> bool:
     """True if the tree has a ``Buffer``: then the state needs memory for each position."""
     found: list[Buffer] = []
 
@@ -139,7 +139,7 @@ def fill(tree: T, tensors: Sequence[Tensor]) -> T:
     return map(lambda _: next(following), tree)
 
 
-def rows(tree: Any) -> int:
+def rows(tree: object) -> int:
     """The number of rows of the tree's first tensor."""
     return leaves(tree)[0].shape[0]
 

@@ -91,7 +91,7 @@ class Memory:
     """
 
     states: Padded
-    summary: Any
+    summary: object
     source: Padded
     values: Tensor | None = None
 

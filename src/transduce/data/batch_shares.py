@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +27,7 @@ def rows_of(batch: Batch, rows: slice) -> Batch:
     return Batch(_rows(batch.source, rows), _rows(batch.target, rows), batch.ids[rows])
 
 
-def cut(longest_B: NDArray[Any], parts: int) -> list[tuple[int, int]]:
+def cut(longest_B: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
     """Cuts rows of the given lengths into at most ``parts`` parts: the first row of each and the row after its last.
 
     The padded tokens of a part are its rows times its longest row. Their maximum over the parts is as small as
@@ -42,7 +40,7 @@ def cut(longest_B: NDArray[Any], parts: int) -> list[tuple[int, int]]:
     return _filled(longest_B, low)
 
 
-def _filled(longest_B: NDArray[Any], most: int) -> list[tuple[int, int]]:
+def _filled(longest_B: NDArray[np.int64], most: int) -> list[tuple[int, int]]:
     """The parts, each with as many rows as have at most ``most`` padded tokens. No row is longer than ``most``."""
     found, begin = [], 0
     while begin < len(longest_B):

@@ -132,7 +132,7 @@ class Flat:
 class RowType:
     """What rows consist of: values of ``dtype``, or steps of ``step`` such values."""
 
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     step: tuple[int, ...] = ()
 
     @classmethod
@@ -215,7 +215,7 @@ class _ArrayWriter:
     NumPy's header has room for any length, so it can be overwritten in place.
     """
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], step: tuple[int, ...] = ()) -> None:
+    def __init__(self, path: Path, dtype: np.dtype[np.generic], step: tuple[int, ...] = ()) -> None:
         self.dtype, self.step, self.length = dtype, step, 0
         self._file = path.open("wb")
         self._header()

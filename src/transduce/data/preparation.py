@@ -274,7 +274,7 @@ def _fingerprint(data: Data, splits: Splits, tokenizers: Tokenizers | None) -> s
     used = [split for split in (splits.train, splits.valid) if split is not None]
     # A file alone may have both sides, or one of them.
     files = [(split.path is None, split.source is None, [identity(path) for path in split.paths]) for split in used]
-    facts: tuple[Any, ...] = (FORMAT, learned, given, files, splits.valid is None)
+    facts: tuple[object, ...] = (FORMAT, learned, given, files, splits.valid is None)
     several = [tuple((part.tag, len(part.shards)) for part in split.parts) for split in used]
     if several != [((None, 1),)] * len(used):
         facts = (*facts, several)

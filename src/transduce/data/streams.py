@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +55,7 @@ class StreamBatches:
     """
 
     def __init__(self, text: Ragged, streams: Streams) -> None:
-        self.ids: NDArray[Any] = text.ids
+        self.ids = text.ids
         self.streams = streams
         if self.ids.dtype.kind == "f":
             raise DataError("training.streams reads tokens, and the target is numbers: leave streams out")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transduce.core.types import BOS, EOS, UNK
 from transduce.data.tokenizers.base import Sourced, Tokenizer, encoded
@@ -41,7 +40,7 @@ class Unknown:
             f"{self.lines:,} lines are unknown to the model: {' '.join(map(_shown, self.first))}{more}"
         )
 
-    def read(self, tokenizer: Tokenizer, row: Sequence[Any], text: str, source: str = "") -> None:
+    def read(self, tokenizer: Tokenizer, row: Sequence[int], text: str, source: str = "") -> None:
         """Counts one line: its ``row`` of ids, perhaps cut, and its text. ``source`` is the source of a target."""
         self.lines += 1
         if tokenizer.numeric:
@@ -72,14 +71,14 @@ class Unknown:
         self.first = tuple(dict.fromkeys((*self.first, *spelled)))[:FEW]
 
 
-def unknown_in(tokenizer: Tokenizer, row: Sequence[Any], text: str, source: str = "") -> Unknown:
+def unknown_in(tokenizer: Tokenizer, row: Sequence[int], text: str, source: str = "") -> Unknown:
     """The count of one line."""
     found = Unknown()
     found.read(tokenizer, row, text, source)
     return found
 
 
-def spellings(tokenizer: Tokenizer, row: Sequence[Any], text: str, source: str = "") -> list[str]:
+def spellings(tokenizer: Tokenizer, row: Sequence[int], text: str, source: str = "") -> list[str]:
     """The text of each unknown id of a row. A label or a feature is named by its field of the line."""
     if isinstance(tokenizer, Sourced):
         text = tokenizer.without_source(text, source)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import TypeVar
 
 from rapidfuzz.distance import Levenshtein
 
@@ -17,6 +17,7 @@ from transduce.core.types import Example, Prediction
 from transduce.metrics.error_rates import ErrorRate
 from transduce.metrics.units import columns, padded, shown
 
+T = TypeVar("T")
 MOST = 20  # most errors shown of each kind
 
 
@@ -116,7 +117,7 @@ def error_breakdown(rate: ErrorRate, predictions: Sequence[Prediction], examples
     return ErrorBreakdown(rate.name, rate.unit, length, substitutions, deletions, insertions)
 
 
-def _frequent(counted: Counter[Any], most: int) -> list[tuple[Any, int]]:
+def _frequent(counted: Counter[T], most: int) -> list[tuple[T, int]]:
     """The ``most`` most frequent items with their counts, the most frequent first. Equally frequent ones are sorted, so
     the corpus order has no influence.
     """

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,7 @@ class Statistics:
         missing = max(0, other.width - self.width)
         return replace(self, rows_NK=np.pad(self.rows_NK, ((0, 0), (0, missing)))) if missing else self
 
-    def of(self, examples: Sequence[int] | NDArray[Any]) -> Statistics:
+    def of(self, examples: Sequence[int] | NDArray[np.int64]) -> Statistics:
         """The statistics of the examples with these indices, by the same metric."""
         return replace(self, rows_NK=self.rows_NK[np.asarray(examples)])
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from torch import Tensor, nn
 
 from transduce.core import tree
-from transduce.core.protocols import Decoder, Encoder, S, empty_memory, memory_widths
+from transduce.core.protocols import Decoder, EmbedsTokens, Encoder, S, empty_memory, memory_widths
 from transduce.core.types import Factory, Memory, MemoryWidths, Padded
 from transduce.layers.modules.attention.pruning import keep_heads
 from transduce.layers.modules.embedding import share
@@ -57,7 +57,9 @@ class EncoderDecoder(AssembledEncoderDecoder):
         if tie in ("target", "all"):
             share(self.decoder.projection, self.decoder.embedding, "the target embedding with the readout")
         if tie in ("embeddings", "all"):
-            share(cast(Any, encoder).embedding, self.decoder.embedding, "the source embedding with the target's")
+            share(
+                cast(EmbedsTokens, encoder).embedding, self.decoder.embedding, "the source embedding with the target's"
+            )
         keep_heads(self, kept_heads or {})
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, InstantDecoder, S, memory_widths
+from transduce.core.protocols import EmbedsTokens, Encoder, InstantDecoder, S, memory_widths
 from transduce.core.types import Emission, Factory, Memory, Padded, widened
 from transduce.layers.modules.embedding import share
 from transduce.layers.modules.linear import projection
@@ -95,4 +95,4 @@ class Instant(AssembledInstant):
         own = decoder(memory=memory_widths(encoder))
         super().__init__(encoder, own, LengthClassifier(encoder.summary_widths, own.max_length))
         if tie == "all":
-            share(own.projection, cast(Any, encoder).embedding, "the readout with the source embedding")
+            share(own.projection, cast(EmbedsTokens, encoder).embedding, "the readout with the source embedding")

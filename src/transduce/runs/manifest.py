@@ -9,7 +9,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from transduce.core.config import Table
 from transduce.core.errors import UserError
@@ -87,7 +87,7 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _digest(file)
 
 
-def _digest(file: Any) -> str:  # Python 3.10
+def _digest(file: BinaryIO) -> str:  # Python 3.10
     found = hashlib.sha256()
     while block := file.read(1 << 20):
         found.update(block)

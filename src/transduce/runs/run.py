@@ -190,7 +190,7 @@ class Run:
                     "name the examples with --source and --target, or with --pairs"
                 )
 
-    def complete(self, name: str, expected: Any) -> config.Table:
+    def complete(self, name: str, expected: object) -> config.Table:
         """The table ``name`` of the settings with all defaults of an ``expected`` type, such as ``Model``."""
         return config.resolve(self.settings.get(name, {}), expected, self.tokenizers.facts, name)
 
@@ -333,7 +333,7 @@ def _candidates(path: Path, run: Path, split: str) -> Iterator[Path]:
         yield from (directory / path for directory in directories(run))
 
 
-def _paths_of(files: Any) -> list[str]:
+def _paths_of(files: object) -> list[str]:
     """The paths of all files that the settings of a split name. ``files`` is the table ``data.train``, ``data.valid``
     or ``data.test``, or None.
     """

@@ -42,12 +42,12 @@ def augmented(augmentations: Sequence[Augmentation], batch: Batch, epoch: int, s
     return replace(batch, source=source)
 
 
-def for_text(augmentation: Any) -> bool:
+def for_text(augmentation: object) -> bool:
     """True if the augmentation changes texts, and no signals."""
     return bool(getattr(augmentation, "for_text", False))
 
 
-def check_augmentation(augmentations: Sequence[Any], tokenizer: Any) -> None:
+def check_augmentation(augmentations: Sequence[object], tokenizer: Any) -> None:
     """Raises UserError if an augmentation changes another kind of source than the one that ``tokenizer`` reads: a
     signal or text. Also raises it for one that is for frequency bands alone (``for_bands``) if the signal's numbers are
     others.

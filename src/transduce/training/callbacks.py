@@ -215,7 +215,7 @@ def _as_json(event: Any) -> dict[str, object]:
     return {name: _rounded(value) for name, value in vars(event).items()}
 
 
-def _rounded(value: object) -> Any:
+def _rounded(value: object) -> object:
     """A float with six significant digits, also as a value of a dict; every other value unchanged."""
     if isinstance(value, dict):
         return {name: _rounded(each) for name, each in value.items()}

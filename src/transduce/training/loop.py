@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
 from transduce.data.batch_shares import shard
 from transduce.training.augmentation import augmented
@@ -42,7 +40,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.reports = Reports(self.course, self.keeper)
-        self.fetched: Iterator[Any] = self.course.batches.iterate(self.course.state.place)
+        self.fetched = self.course.batches.iterate(self.course.state.place)
 
     def __call__(self) -> Finished:
         try:

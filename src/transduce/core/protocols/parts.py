@@ -76,6 +76,13 @@ class Embedding(Protocol):
     def embed(self, source: Padded) -> Padded: ...
 
 
+class EmbedsTokens(Protocol):
+    """An encoder of tokens, whose ``embedding`` other parts can share."""
+
+    @property
+    def embedding(self) -> Table: ...
+
+
 class Decoder(Protocol[S]):
     """Like ``Autoregressive``, but it starts from a memory.
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transduce.core import config
 from transduce.core.config.errors import kind, shown
@@ -191,7 +191,7 @@ class Layer:
     """
 
     table: config.Table
-    sizes: Any
+    sizes: object
     about_data: tuple[str, ...]
     own: bool
 
@@ -235,7 +235,7 @@ def _over(base: config.Table, table: config.Table) -> config.Table:
     return config.merge(without_budget(base) if anew else base, table)
 
 
-def _base(recipe: str, base: Any) -> str:
+def _base(recipe: str, base: object) -> str:
     """Resolves the value of ``base`` in a recipe to the name or the path of another recipe. A path is joined to the
     folder of ``recipe`` and normalised, so that circles are detected. Raises ConfigError if the value is not a string.
     """

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import IO, Any
+from typing import IO
 
 from transduce.data.corpora import DataError
 
@@ -65,7 +65,7 @@ def _held_back() -> Iterator[IO[bytes]]:
                 os.write(STANDARD_ERROR, text)
 
 
-def expressions(record: Any) -> set[str]:
+def expressions(record: object) -> set[str]:
     """All regular expressions in the JSON of a tokenizer of the library, at any depth."""
     if isinstance(record, dict):
         own = {record["Regex"]} if isinstance(record.get("Regex"), str) else set()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from transduce.core import registry
+from transduce.core.config import Table
 from transduce.core.errors import MissingWingError
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer
@@ -39,7 +40,7 @@ def save(tokenizer: Tokenizer, path: str | Path) -> None:
     Path(path).write_text(json.dumps(record_of(tokenizer), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
-def record_of(tokenizer: Tokenizer) -> Any:
+def record_of(tokenizer: Tokenizer) -> Table:
     """The JSON record of a tokenizer, with the kind by which ``from_record`` finds its class. A ``TextTokenizer`` has a
     record without a kind.
 
@@ -56,7 +57,7 @@ def record_of(tokenizer: Tokenizer) -> Any:
     return tokenizer.as_json() if kind == TEXT else {"kind": kind, **tokenizer.as_json()}
 
 
-def from_record(record: Any) -> Tokenizer:
+def from_record(record: Table) -> Tokenizer:
     """The tokenizer of a record. A record without a kind has the kind "text".
 
     Raises DataError if no registered unit has tokenizers of this kind. Errors of the class for a wrong record are not

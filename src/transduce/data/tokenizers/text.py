@@ -187,7 +187,7 @@ class TextTokenizer:
             raise DataError(f"no tokenizer of text: {error}") from error
 
 
-def _cutting(record: Any) -> Any:
+def _cutting(record: Table) -> Table:
     """The settings that decide how a tokenizer cuts text, for comparing two tokenizers. It is the tokenizer's record
     with the model's type in place of the model, and so without the vocabulary.
     """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +20,7 @@ from transduce.core.types import EOS, PAD, Factory, Memory, MemoryWidths, real_m
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import Readout, TokenEmbedding
 from transduce.layers.modules.linear import linear, projection
-from transduce.layers.modules.recurrent import Stack
+from transduce.layers.modules.recurrent import Stack, State
 
 NEVER = -1e4  # the logit of an action that is impossible: finite, so that differences and gradients are defined
 LEAST = 1e-30  # a probability below which a token counts as impossible: its logarithm and its gradient are finite
@@ -47,7 +46,7 @@ class EditState:
     are placeholders: after it, which is BOS, the pointer is at position 0.
     """
 
-    cells: Any
+    cells: State
     written_NSV: Tensor
     copied_NS: Tensor
     source: Shared[EditSource]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +20,7 @@ from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import Readout, TokenEmbedding
 from transduce.layers.modules.linear import projection
-from transduce.layers.modules.recurrent import Stack
+from transduce.layers.modules.recurrent import Stack, State
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class SynchronousState:
     far, [N], and the memory's values [B, S, D] with their lengths [B].
     """
 
-    cells: Any
+    cells: State
     written_N: Tensor
     memory: Shared[tuple[Tensor, Tensor]]
 

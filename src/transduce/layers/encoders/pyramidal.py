@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
@@ -15,7 +13,7 @@ from transduce.layers.modules import module_list
 from transduce.layers.modules.convolution import concatenate_neighbours
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import TokenEmbedding
-from transduce.layers.modules.recurrent import RecurrentLayer
+from transduce.layers.modules.recurrent import RecurrentLayer, State
 
 
 class PyramidalEncoder(nn.Module):
@@ -57,7 +55,7 @@ class PyramidalEncoder(nn.Module):
 
     def forward(self, source: Padded) -> Memory:
         x = self.embedding.embed(source)
-        summary: list[Any] = []
+        summary: list[State] = []
         for layer in self.layers:
             x = concatenate_neighbours(x, self.joined) if summary else x
             y_BSD, state = layer.unroll(self.dropout(x.values), x.lengths)

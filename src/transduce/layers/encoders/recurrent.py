@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from transduce.core.types import Factory, Memory, Padded
 from transduce.layers.modules import module_list
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import TokenEmbedding
-from transduce.layers.modules.recurrent import RecurrentLayer
+from transduce.layers.modules.recurrent import RecurrentLayer, State
 
 
 class RecurrentEncoder(nn.Module):
@@ -66,7 +66,7 @@ class RecurrentEncoder(nn.Module):
     def forward(self, source: Padded) -> Memory:
         embedded = self.embedding.embed(source)
         x_BSD = embedded.values
-        summary: list[Any] = []
+        summary: list[State] = []
         for layer in self.layers:
             y_BSD, state = layer.unroll(self.dropout(x_BSD), embedded.lengths)
             x_BSD = x_BSD + y_BSD if self.residual and summary else y_BSD

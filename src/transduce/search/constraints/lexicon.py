@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class Spelling(Protocol):
     @property
     def pieces(self) -> tuple[str, ...]: ...
 
-    def encode(self, texts: Sequence[str]) -> list[list[Any]]: ...
+    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
 
     def normalize(self, text: str) -> str: ...
 

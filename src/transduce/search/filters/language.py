@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ class LanguageModelFilter:
     score.
     """
 
-    language_model: Path | Autoregressive[Any]
+    language_model: Path | Autoregressive[object]
     weight: float = 0.3
 
     def __post_init__(self) -> None:

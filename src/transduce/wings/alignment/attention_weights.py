@@ -146,7 +146,7 @@ def attention_weights(
     # the target's own tokens. Padding after a target does not change it.
     written = _padded(targets, max(widths) + 1).to(text_model.device)
     with text_model.computing():
-        stepwise = cast(Autoregressive[Any], model)
+        stepwise = cast(Autoregressive[object], model)
         state = stepwise.start(read)
         with recorded(model) as seen:
             stepwise.extend(shifted(written), state)

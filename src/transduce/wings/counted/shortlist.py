@@ -159,7 +159,7 @@ class Shortlist:
         return self._limits.max_length
 
     @property
-    def filters(self) -> tuple[Filter[Any], ...]:
+    def filters(self) -> tuple[Filter[object], ...]:
         return self._limits.filters
 
     @property

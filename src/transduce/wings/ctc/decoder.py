@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -52,7 +50,7 @@ class CTCDecoder(nn.Module):
     def start(self, memory: Memory) -> Prefixes:
         return Prefixes.start(self.frames(memory))
 
-    def extend(self, tokens_BT: Tensor, state: Prefixes) -> tuple[Any, Prefixes]:
+    def extend(self, tokens_BT: Tensor, state: Prefixes) -> tuple[Tensor, Prefixes]:
         return state.extend(tokens_BT)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:

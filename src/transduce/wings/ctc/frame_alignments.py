@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -88,7 +88,7 @@ def alignment_lattice(model: TextModel, answer: Answer) -> Lattice:
     return _lattice(model, [model.read([answer.request.source])[0].row], [answer.best])
 
 
-def check_framewise(model: Any) -> None:
+def check_framewise(model: object) -> None:
     """Raises UserError for a model that has no frames."""
     if not can(type(model), Framewise):
         raise UserError(

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def collapse(path: Iterable[T], blank: Any = 0) -> tuple[T, ...]:
+def collapse(path: Iterable[T], blank: object = 0) -> tuple[T, ...]:
     """The output of an alignment: merges repetitions, then removes blanks (Graves et al. 2006, section 3.1)."""
     return tuple(symbol for symbol, _ in groupby(path) if symbol != blank)
 
 
-def least_frames(output: Sequence[Any]) -> int:
+def least_frames(output: Sequence[object]) -> int:
     """The smallest number of frames that an output needs: one per symbol, and one per blank between two equal
     neighbours.
     """
     return len(output) + sum(1 for left, right in pairwise(output) if left == right)
 
 
-def count(output: Sequence[Any], frames: int) -> int:
+def count(output: Sequence[object], frames: int) -> int:
     """The number of alignments of ``frames`` frames with ``output``: C(frames + n - r, 2n).
 
     n is the number of symbols, and r of them equal the symbol before.
@@ -45,7 +45,7 @@ def alignments(output: Sequence[T], frames: int, blank: Any = 0) -> Iterator[tup
             yield tuple(states[place] for place in path)
 
 
-def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int, ...]]:
+def _ways(states: Sequence[object], first: int, frames: int) -> Iterator[tuple[int, ...]]:
     """Yields the paths of ``frames`` frames that start in the state ``first``, as indices of states. It does not
     recurse, because a path is as deep as its frames.
     """
@@ -65,17 +65,17 @@ def _ways(states: Sequence[Any], first: int, frames: int) -> Iterator[tuple[int,
             choices.append(iter(_following(states, place)))
 
 
-def _fits(states: Sequence[Any], place: int, frames: int) -> bool:
+def _fits(states: Sequence[object], place: int, frames: int) -> bool:
     """True if the symbols after the state ``place`` fit into ``frames`` more frames."""
     return frames >= least_frames(states[place + 1 + place % 2 :][::2]) + _held(states, place)
 
 
-def _following(states: Sequence[Any], place: int) -> range:
+def _following(states: Sequence[object], place: int) -> range:
     """The states that may follow the state ``place``, itself included."""
     steps = 1 if _held(states, place) else 1 + place % 2
     return range(place, min(place + steps, len(states) - 1) + 1)
 
 
-def _held(states: Sequence[Any], place: int) -> bool:
+def _held(states: Sequence[object], place: int) -> bool:
     """True if a blank must follow the state ``place``, because the next symbol is the same."""
     return bool(place % 2) and place + 2 < len(states) and states[place] == states[place + 2]

@@ -6,7 +6,6 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from transduce.core.errors import DataError
 GIB = 2**30
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+def read_npz(path: Path) -> dict[str, NDArray[np.generic]]:
     """The arrays of a file by name, without running anything in it.
 
     Raises DataError for a file that is damaged or of another kind, that holds Python objects, or that is larger than

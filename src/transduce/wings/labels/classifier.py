@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +38,7 @@ class AssembledClassifier(nn.Module):
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
         return one_label(state, lengths)
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return self.projection(output, candidates)
 
 

@@ -5,13 +5,13 @@ B rows, S ids, W words, C pieces per word, N words in total, D features.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, Pooler, memory_widths
+from transduce.core.protocols import EmbedsTokens, Encoder, Pooler, memory_widths
 from transduce.core.types import BOS, EOS, PAD, Factory, Padded
 from transduce.layers.modules.embedding import TableParameter
 from transduce.layers.modules.linear import projection
@@ -62,7 +62,7 @@ class SpelledWords(nn.Module):
     @property
     def weight(self) -> nn.Parameter:
         """The table of the pieces: the ``weight`` of the encoder's embedding."""
-        table: nn.Parameter = cast(Any, self.encoder).embedding.weight
+        table: nn.Parameter = cast(EmbedsTokens, self.encoder).embedding.weight
         return table
 
     def embed(self, source: Padded) -> Padded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +30,7 @@ class AssembledTagger(nn.Module):
         longest = int(state.lengths.max())
         return Emission(state.values[:, : max(1, longest)], state.lengths)
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return self.projection(output, candidates)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -103,7 +102,7 @@ class PenalisedViterbi(Viterbi):
         found = hypotheses(trellis, labels_BKT, score_BK + penalty_BK)
         return [[replace(each, score=each.log_prob - self._penalty(each.tokens)) for each in row] for row in found]
 
-    def _penalty(self, tokens: tuple[Any, ...]) -> float:
+    def _penalty(self, tokens: tuple[int, ...]) -> float:
         return sum(penalty * tokens.count(label) for label, penalty in self.penalty_of)
 
 

@@ -90,7 +90,7 @@ class Completer:
         source = text_model.padded([row.row for row in text_model.read(sources)])
         prefix = text_model.padded(ids, torch.long) if ids[0] else None
         with text_model.computing():
-            return self.search(cast(Autoregressive[Any], text_model.model), source, self._tokens, prefix, begun)
+            return self.search(cast(Autoregressive[object], text_model.model), source, self._tokens, prefix, begun)
 
     def in_batches(
         self, prefixes: Iterable[str], begun: str = "", batch_size: int = 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -95,7 +95,7 @@ class Writer:
         text_model = self.text_model
         (source,) = text_model.read([""])
         prompt_M: Tensor = torch.tensor(ids, dtype=torch.long, device=text_model.device)
-        model = cast(Autoregressive[Any], text_model.model)
+        model = cast(Autoregressive[object], text_model.model)
         return self.generation(model, text_model.padded([source.row]), prompt_M, self.context)
 
     def _ids(self, prompt: str) -> list[int]:

@@ -9,13 +9,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from transduce.answers.answer import Answer
 from transduce.answers.pipeline import Pipeline
+from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core import config
 from transduce.core.config import ConfigError
@@ -144,7 +144,7 @@ def readings_of_units(
     return [[next(found) for _ in answer.outputs] for answer in answers]
 
 
-def _protected(request: Any) -> ProtectedText:
+def _protected(request: Request) -> ProtectedText:
     return request.protected or ProtectedText(request.source, ())
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import tokenizers
 from numpy.random import Generator
@@ -19,6 +19,7 @@ from transduce.core.errors import UserError
 from transduce.core.types import EOS, UNK
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.training.augmentation import check_share
+from transduce.wings.robustness.base import TextPair
 
 Cut = Callable[[str, Generator], list[int]]
 
@@ -43,9 +44,9 @@ class SampledPieces:
         check_share("sampled-pieces.share", self.share)
         check_share("sampled-pieces.rate", self.rate)
 
-    def __call__(self, pairs: Any, chances: Any) -> Any:
+    def __call__(self, pairs: Sequence[TextPair], chances: Sequence[Generator]) -> list[TextPair]:
         """The texts do not change, only their cuts (``encode``)."""
-        return pairs
+        return list(pairs)
 
     def cuts(self, side: str, tokenizer: Tokenizer) -> bool:
         """True if it cuts texts of this side. Raises UserError if the side's vocabulary has no pieces."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from numpy.random import Generator
 
@@ -55,7 +54,7 @@ def lowercased(units: config.Table) -> config.Table:
     return units
 
 
-def _spelled(unit: Any) -> config.Table | None:
+def _spelled(unit: object) -> config.Table | None:
     """The table of a unit whose letters have a case; None for another one."""
     table = {"type": unit} if isinstance(unit, str) else unit
     return table if isinstance(table, dict) and table.get("type") in SPELLED else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import requests_for
@@ -77,7 +77,7 @@ class Tuner:
         return cast(Deriving, self.transducer.model).weights
 
 
-def tuner_of(model: Any, settings: Settings, prepared: Prepared, cache: Path) -> Tuner:
+def tuner_of(model: nn.Module, settings: Settings, prepared: Prepared, cache: Path) -> Tuner:
     """The tuner that a run's settings describe, which have a ``tuning``. Raises ConfigError if there are no
     validation data, or if the search has its own language model. ``cache`` is the folder of prepared data.
     """

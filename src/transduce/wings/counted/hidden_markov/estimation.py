@@ -1,6 +1,7 @@
 """Baum-Welch: the estimation of hidden Markov models by expectation maximisation.
 
 B rows, T steps, S states, H histories of states. A table of transitions is [1 + H, S + 1]: from the begin (row 0) and
+from numpy.typing import NDArray
 from each history to each state and to the end (the last column).
 """
 
@@ -8,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transduce.core.chain import NEVER, Trellis
@@ -56,7 +58,7 @@ class BaumWelch:
         estimation: Estimation,
         table: Tensor,
         strength: float,
-        shares: list[tuple[np.ndarray[Any, Any], float]],
+        shares: list[tuple[NDArray[np.int64], float]],
     ) -> None:
         self.model, self.pairs, self.estimation, self.shares = model, pairs, estimation, shares
         self.prior = strength * table.double()
@@ -105,7 +107,7 @@ def constrained(model: HiddenStates, batch: Batch) -> Trellis:
     return replace(trellis, **wide | {"unary": wide["unary"].masked_fill(~allowed_BTS, NEVER)})
 
 
-def batches_of(lengths_N: np.ndarray[Any, Any], states: int) -> list[np.ndarray[Any, Any]]:
+def batches_of(lengths_N: NDArray[np.int32], states: int) -> list[NDArray[np.int64]]:
     """All row numbers, in batches of rows of similar length: at most ``ROWS`` rows, and at most ``CELLS`` numbers in a
     table of ``states`` numbers for each step. A batch of one row may exceed this.
     """
@@ -123,9 +125,7 @@ def batches_of(lengths_N: np.ndarray[Any, Any], states: int) -> list[np.ndarray[
 Weigh = Callable[[Batch], Padded]
 
 
-def weighted(
-    pairs: Pairs, batches: list[np.ndarray[Any, Any]], weigh: Weigh, device: torch.device
-) -> Iterator[Weighted]:
+def weighted(pairs: Pairs, batches: list[NDArray[np.int64]], weigh: Weigh, device: torch.device) -> Iterator[Weighted]:
     """Yields the sources of each batch of row numbers on ``device``, with the weights of their states from
     ``weigh``.
     """

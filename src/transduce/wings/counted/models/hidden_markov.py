@@ -177,7 +177,7 @@ class LabelCounts(OnePass):
         jobs = ((copy, weigh, part, batches) for part, batches in self._parts())
         return cast(Estimation, emission.estimation_from(workers(_counted, jobs), free))
 
-    def _parts(self) -> Iterator[tuple[Pairs, list[NDArray[Any]]]]:
+    def _parts(self) -> Iterator[tuple[Pairs, list[NDArray[np.int64]]]]:
         """The pairs in parts that workers get: the pairs of several batches, and the batches' row numbers in them."""
         for first in range(0, len(self.batches), PART):
             batches = self.batches[first : first + PART]
@@ -228,13 +228,13 @@ def known_labels(labels: int, batch: Batch) -> Padded:
     return Padded(own_BTL * known_BT[..., None], lengths_B)
 
 
-def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[Any]]]) -> Any:
+def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[np.int64]]]) -> Any:
     """Runs in a worker: the counts of the emissions of a part."""
     emission, weigh, part, batches = job
     return emission.count(weighted(part, batches, weigh, torch.device("cpu")))
 
 
-def _log_probs(_: None, job: tuple[HiddenMarkov, Pairs, list[NDArray[Any]]]) -> list[float]:
+def _log_probs(_: None, job: tuple[HiddenMarkov, Pairs, list[NDArray[np.int64]]]) -> list[float]:
     """Runs in a worker: the log-probability of each batch."""
     model, part, batches = job
     return [log_prob(model, part.batch(rows)) for rows in batches]

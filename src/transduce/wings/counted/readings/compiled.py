@@ -7,7 +7,7 @@ lattice. The header kernels/readings.h describes the functions and their structu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ctypes import POINTER, Structure, byref, c_double, c_int64, c_void_p
+from ctypes import CDLL, POINTER, Structure, byref, c_double, c_int64, c_void_p
 from functools import cache
 from typing import Any
 
@@ -105,9 +105,9 @@ def _functions() -> Any:
     return None if functions is None else declared(functions)
 
 
-def declared(functions: Any) -> Any:
+def declared(functions: CDLL) -> CDLL:
     """The library, whose functions for readings know their arguments."""
-    read = [POINTER(JointNgrams), c_void_p, c_void_p, c_int64, c_int64, POINTER(ReadingTables)]
+    read: list[type] = [POINTER(JointNgrams), c_void_p, c_void_p, c_int64, c_int64, POINTER(ReadingTables)]
     structures = {each.__name__: each for each in (JointNgrams, ReadingTables, ReadingStep)}
     declare(functions, {"read_sources": read}, c_void_p, structures)
     declare(functions, {"take_lattices": [c_void_p, POINTER(ReadingTables)]}, None)

@@ -8,7 +8,7 @@ Each function returns None if the library was not built, or if the frames are no
 
 from __future__ import annotations
 
-from typing import Any
+from ctypes import CDLL
 
 import torch
 from torch import Tensor
@@ -56,5 +56,5 @@ def token_log_probs(frames: Padded, target: Padded) -> tuple[Tensor, Tensor, Ten
     return (own_NT, best_NT, choice_NT, total_N) if found == DONE else None
 
 
-def _functions(frames: Padded) -> Any:
+def _functions(frames: Padded) -> CDLL | None:
     return optional_library() if frames.values.device.type == "cpu" else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -44,7 +44,7 @@ class PrefixBeam:
     nbest: int = 1
     weight: float = 0.5
     bonus: float = 0.0
-    language_model: Path | Autoregressive[Any] | None = None
+    language_model: Path | Autoregressive[object] | None = None
     unknown: bool = False
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ from transduce.core.errors import UserError
 RECIPE, SEED = "recipe", "training.seed"
 LONGEST_NAME = 120  # longest folder name; most file systems allow 255 bytes
 
-Vary = Mapping[str, Sequence[Any]]
+Vary = Mapping[str, Sequence[object]]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class SweepGrid:
         return [SweepCell(variant, seed) for seed in self.seeds for variant in variants]
 
 
-def values(text: str) -> tuple[str, list[Any]]:
+def values(text: str) -> tuple[str, list[object]]:
     """Splits "KEY=a,b,c" into the key and the list of its values. Raises UserError if one of the two is missing.
 
     Values are TOML; a value that is not TOML is a string, as in ``--set``.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from transduce.metrics.base import metric
 from transduce.wings.lab.sweeps.curves import by_length, short_names
@@ -99,7 +99,7 @@ def _looks(count: int) -> list[dict[str, Any]]:
     return list(islice(cycle(looks), count))
 
 
-def _plain(ax: Axes, grid: Any) -> None:
+def _plain(ax: Axes, grid: Literal["x", "both"]) -> None:
     ax.grid(axis=grid, color=RULE, linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[:].set_visible(False)

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config
 from transduce.core.config.errors import shown
@@ -153,5 +152,5 @@ def _mapping(settings: Mapping[str, object] | Sequence[str]) -> dict[str, object
     return parsed
 
 
-def _lists(vary: Mapping[str, Sequence[Any]]) -> config.Table:
+def _lists(vary: Mapping[str, Sequence[object]]) -> config.Table:
     return {key: list(values) for key, values in vary.items()}

@@ -9,7 +9,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from transduce.compute.device import choose_device
 from transduce.compute.precision import choose_precision
@@ -198,7 +197,7 @@ def _differences(run: Path, table: config.Table) -> list[str]:
     return [f"{key} = {_value(change.recipe)} (was {_value(change.run)})" for key, change in found.items()]
 
 
-def _value(setting: Any) -> str:
+def _value(setting: object) -> str:
     return repr("nothing" if setting is None else setting)
 
 

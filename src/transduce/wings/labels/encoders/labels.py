@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder
+from transduce.core.protocols import EmbedsTokens, Encoder, Table
 from transduce.core.types import Memory, Padded
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import TokenEmbedding
@@ -60,10 +60,9 @@ class LabelledEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     @property
-    def embedding(self) -> nn.Module:
+    def embedding(self) -> Table:
         """The text encoder's embedding, which can be tied to the target's."""
-        embedding: nn.Module = cast(Any, self.text).embedding
-        return embedding
+        return cast(EmbedsTokens, self.text).embedding
 
     def forward(self, source: Padded) -> Memory:
         check_labels(source, self.labels)

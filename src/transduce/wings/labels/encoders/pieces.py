@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from torch import nn
 
-from transduce.core.protocols import Encoder
+from transduce.core.protocols import EmbedsTokens, Encoder, Table
 from transduce.core.types import Memory, Padded
 from transduce.wings.labels.spelling import pieces
 
@@ -28,10 +28,9 @@ class FirstPieceEncoder(nn.Module):
         self.summary_widths = encoder.summary_widths
 
     @property
-    def embedding(self) -> nn.Module:
+    def embedding(self) -> Table:
         """The inner encoder's embedding of the pieces."""
-        embedding: nn.Module = cast(Any, self.encoder).embedding
-        return embedding
+        return cast(EmbedsTokens, self.encoder).embedding
 
     def forward(self, source: Padded) -> Memory:
         unmarked, begins = pieces(source, self.alphabet)

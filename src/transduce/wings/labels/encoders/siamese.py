@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Encoder, Pooler, memory_widths
+from transduce.core.protocols import EmbedsTokens, Encoder, Pooler, Table, memory_widths
 from transduce.core.types import EOS, PAD, Factory, Memory, Padded
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.linear import projection
@@ -41,10 +41,9 @@ class SiameseEncoder(nn.Module):
         self.summary_widths = (hidden or 4 * self.width,)
 
     @property
-    def embedding(self) -> nn.Module:
+    def embedding(self) -> Table:
         """The inner encoder's embedding of tokens."""
-        embedding: nn.Module = cast(Any, self.encoder).embedding
-        return embedding
+        return cast(EmbedsTokens, self.encoder).embedding
 
     def sentences(self, source: Padded) -> Tensor:
         """The vector of each sentence, [B, D]. The rows are single sentences, not pairs, and end with EOS."""

@@ -105,7 +105,7 @@ def trace(transducer: Transducer, text: str) -> CellTrace:
     return CellTrace(text, kept.numpy()[: len(text)], tuple(leaf.flatten(1).shape[1] for leaf in _leaves(state)))
 
 
-def _leaves(state: Any) -> list[Tensor]:
+def _leaves(state: object) -> list[Tensor]:
     """The tensors of real numbers that belong to the cells, and not to a source."""
     found: list[Tensor] = []
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -102,7 +102,7 @@ def read_classes(transducer: Transducer, source: str, label: str | None = None) 
 def _log_probs(transducer: Transducer, sources: list[str]) -> Tensor:
     """Log-probabilities [N, V] of the labels of the sources, among labels alone."""
     batch = transducer.padded([each.row for each in transducer.read(sources)])
-    model = cast(Parallel[Any], transducer.model)
+    model = cast(Parallel[object], transducer.model)
     with transducer.computing():
         log_probs_BTV = label_log_probs(model, model.emit(model.start(batch)))
     return only_labels(log_probs_BTV[:, 0].double()).log_softmax(-1).cpu()

@@ -136,7 +136,7 @@ def _norms(model: Any, source: Padded, target: Any, distance: int) -> Tensor:
     return torch.stack(rows, 1)
 
 
-def _carried(state: Any) -> list[Tensor]:
+def _carried(state: object) -> list[Tensor]:
     """The tensors of a state that change from step to step: no integers, and no tensors that a source's rows share."""
     found: list[Tensor] = []
 

@@ -121,7 +121,7 @@ def _log_posteriors(transducer: Transducer, rows: Sequence[Sized]) -> list[Tenso
             trellis = cast(Chain, transducer.model).trellis(transducer.padded(rows))
             log_posterior_NTV, lengths_N = trellis.posteriors(), trellis.lengths
         else:
-            model = cast(Parallel[Any], transducer.model)
+            model = cast(Parallel[object], transducer.model)
             emission = model.emit(model.start(transducer.padded(rows)))
             log_posterior_NTV, lengths_N = label_log_probs(model, emission), emission.lengths
     both = zip(log_posterior_NTV, lengths_N.tolist(), strict=True)

@@ -7,7 +7,7 @@ connections prevent it (Dong, Cordonnier and Loukas, "Attention is not all you n
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +99,7 @@ def _row(transducer: Transducer, text: str) -> Any:
     return transducer.read_one(text) if transducer.conditional else transducer.read_targets([text], what="input")[0]
 
 
-def _residuals(transducer: Transducer, row: Any, skips: bool, feedforward: bool) -> tuple[float, ...]:
+def _residuals(transducer: Transducer, row: Sized, skips: bool, feedforward: bool) -> tuple[float, ...]:
     model: Any = copy.deepcopy(transducer.model)
     if not _layers(model):
         raise _no_depth(model)
@@ -135,7 +135,7 @@ def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
     """A context with a list that gets the input of the first layer that runs, then the output of each layer."""
     states: list[Tensor] = []
 
-    def note(layer: nn.Module, given: tuple[Any, ...], result: Any) -> None:
+    def note(layer: nn.Module, given: tuple[Tensor, ...], result: Any) -> None:
         if not states:
             states.append(given[0])
         states.append(result[0] if isinstance(result, tuple) else result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -49,10 +49,10 @@ class Melody:
             'the filter "melody" does not know its vocabulary yet: transduce.load and Transducer.with_search give it'
         )
 
-    def extend(self, tokens_NT: Tensor, state: Any) -> Any:
+    def extend(self, tokens_NT: Tensor, state: object) -> object:
         return state
 
-    def __call__(self, scores_NV: Tensor, state: Any) -> Tensor:
+    def __call__(self, scores_NV: Tensor, state: object) -> Tensor:
         return scores_NV
 
 

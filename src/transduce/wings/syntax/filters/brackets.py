@@ -48,10 +48,10 @@ class Brackets:
             'the filter "brackets" does not know its vocabulary yet: transduce.load and Transducer.with_search give it'
         )
 
-    def extend(self, tokens_NT: Tensor, state: Any) -> Any:
+    def extend(self, tokens_NT: Tensor, state: object) -> object:
         return state
 
-    def __call__(self, scores_NV: Tensor, state: Any) -> Tensor:
+    def __call__(self, scores_NV: Tensor, state: object) -> Tensor:
         return scores_NV
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import torch
 from torch import Tensor
@@ -55,10 +55,10 @@ class Python:
             'the filter "python" does not know its vocabulary yet: transduce.load and Transducer.with_search give it'
         )
 
-    def extend(self, tokens_NT: Tensor, state: Any) -> Any:
+    def extend(self, tokens_NT: Tensor, state: object) -> object:
         return state
 
-    def __call__(self, scores_NV: Tensor, state: Any) -> Tensor:
+    def __call__(self, scores_NV: Tensor, state: object) -> Tensor:
         return scores_NV
 
 

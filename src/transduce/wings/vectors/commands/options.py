@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -53,7 +53,7 @@ def show(rows: Sequence[Sequence[str]], notes: Sequence[str] = (), align: str = 
     print("\n".join([*aligned(rows, align), *notes]))
 
 
-def show_json(record: Any) -> None:
+def show_json(record: object) -> None:
     """Prints a value as JSON."""
     print(formats.as_json(record, indent=1))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ class Second:
     all tokens.
     """
 
-    model: Autoregressive[Any]
+    model: Autoregressive[object]
     weight: float
     recombine_tokens: int = EVERY
 

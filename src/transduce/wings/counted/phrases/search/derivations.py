@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ from transduce.wings.counted.phrases.search.tables import Tables, orientation
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
-Path = tuple[int, Any] | None  # the arcs from a node to the goal: the first arc, and the path after it
+Path = tuple[int, "Path"] | None  # the arcs from a node to the goal: the first arc, and the path after it
 
 
 @dataclass(frozen=True)

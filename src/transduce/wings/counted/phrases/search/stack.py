@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -62,7 +61,7 @@ class StackSearch:
     pool: int = 400
     threshold: float = 12.0
     recombination: bool = True
-    language_model: Path | Autoregressive[Any] | None = None
+    language_model: Path | Autoregressive[object] | None = None
     weight: float = 0.3
     recombine_tokens: int = EVERY
     observer: Observer | None = None

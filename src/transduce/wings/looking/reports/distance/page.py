@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from transduce.core.errors import UserError
 from transduce.metrics.edit_distance import Alignment, Edit, EditTable, Kind
@@ -80,7 +79,7 @@ def _edits(table: EditTable[object]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "the texts are equal"
 
 
-def _joined(units: Sequence[Any]) -> str:
+def _joined(units: Sequence[object]) -> str:
     """The units as one text: characters side by side, other units with spaces between them."""
     texts = [shown(unit) for unit in units]
     return ("" if all(len(str(unit)) == 1 for unit in units) else " ").join(texts) or "nothing"
