@@ -145,6 +145,11 @@ class TextModel:
         """Rows of ids, numbers or steps as one padded batch on the model's device."""
         return Padded.of(rows, dtype).to(self.device)
 
+    @property
+    def stepwise(self) -> Autoregressive[object]:
+        """The model, for callers that know that it writes token by token."""
+        return cast(Autoregressive[object], self.model)
+
     def check_language_model(self) -> None:
         """Raises RequestError unless the model is a language model that writes token by token."""
         if self.conditional:

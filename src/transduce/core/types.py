@@ -109,7 +109,7 @@ class Emission:
     length follows from the source.
     """
 
-    output: Any
+    output: object
     lengths: Tensor
     length_log_probs: Tensor | None = None
 

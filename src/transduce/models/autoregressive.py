@@ -24,14 +24,14 @@ class AssembledEncoderDecoder(nn.Module):
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
 
-    def start(self, source: Padded) -> Any:
+    def start(self, source: Padded) -> object:
         return self.decoder.start(self.encoder(source))
 
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+    def extend(self, tokens_BT: Tensor, state: object) -> tuple[object, object]:
         output, state = self.decoder.extend(tokens_BT, state)
         return output, state
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: object, candidates: Tensor | None = None) -> Tensor:
         logits: Tensor = self.decoder.readout(output, candidates)
         return logits
 
@@ -78,18 +78,18 @@ class LanguageModel(nn.Module):
         kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
-        self.decoder = decoder(memory=MemoryWidths(0, (0,)))
+        self.decoder: Decoder[Any] = decoder(memory=MemoryWidths(0, (0,)))
         if tie == "target":
             share(self.decoder.projection, self.decoder.embedding, "the embedding with the readout")
         keep_heads(self, kept_heads or {})
 
-    def start(self, source: Padded) -> Any:
+    def start(self, source: Padded) -> object:
         rows, like = tree.rows(source), self.decoder.embedding.weight
         return self.decoder.start(empty_memory(rows, like, source))
 
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+    def extend(self, tokens_BT: Tensor, state: object) -> tuple[object, object]:
         output, state = self.decoder.extend(tokens_BT, state)
         return output, state
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: object, candidates: Tensor | None = None) -> Tensor:
         return self.decoder.readout(output, candidates)

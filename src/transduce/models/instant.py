@@ -71,13 +71,13 @@ class AssembledInstant(nn.Module):
             )
         return Emission(self.write(state, lengths, max(1, longest)), lengths, state.length_log_probs)
 
-    def write(self, state: InstantState, lengths: Tensor, positions: int) -> Any:
+    def write(self, state: InstantState, lengths: Tensor, positions: int) -> object:
         """The features [N, ``positions``, ...] of outputs of these ``lengths`` [N]; The work of ``emit``, without its
         check.
         """
         return self.decoder(state.decoder, lengths, positions)
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: object, candidates: Tensor | None = None) -> Tensor:
         logits: Tensor = self.decoder.readout(output, candidates)
         return logits
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +37,7 @@ class Together(nn.Module):
         for model in models:
             if lacking := lacking_verbs(type(model), self.protocol):
                 raise UserError(f"the {model_name(type(model))} model cannot {' and '.join(lacking)}, so {self.remedy}")
-        self.models = module_list(cast("Sequence[Any]", models))
+        self.models = module_list(models)
 
     def members(self) -> Sequence[Any]:
         return tuple(self.models)
@@ -46,10 +46,10 @@ class Together(nn.Module):
         """The models that are mixed, in the order of ``models``: outputs and states have one entry for each of them."""
         return tuple(self.models)
 
-    def start(self, source: Padded | Memory) -> tuple[Any, ...]:
+    def start(self, source: Padded | Memory) -> tuple[object, ...]:
         return tuple(model.start(source) for model in self.used())
 
-    def log_probs(self, output: tuple[Any, ...]) -> Iterator[Tensor]:
+    def log_probs(self, output: tuple[object, ...]) -> Iterator[Tensor]:
         """Yields log p [..., V] of each model, in float32 or wider, one model at a time. Raises UserError at the first
         model whose vocabulary has another size.
         """
@@ -71,7 +71,7 @@ class Mixture(Together):
     protocol = Autoregressive
     remedy = "it cannot be mixed word by word; score the outputs of each model with the others instead, as text"
 
-    def extend(self, tokens_BT: Tensor, state: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def extend(self, tokens_BT: Tensor, state: tuple[object, ...]) -> tuple[tuple[object, ...], tuple[object, ...]]:
         every = [model.extend(tokens_BT, own) for model, own in zip(self.used(), state, strict=True)]
         return tuple(output for output, _ in every), tuple(after for _, after in every)
 
@@ -88,7 +88,7 @@ class Ensemble(Mixture):
     def shares(self, own_MT: Tensor, other_MT: Tensor) -> Tensor:
         return own_MT.softmax(0)
 
-    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:
         return mean(self.log_probs(output), len(self.models), candidates)
 
 
@@ -134,7 +134,7 @@ class Fusion(Mixture):
         weights = [weight for weight, _ in zip(self.weights, own_MT, strict=False)]
         return own_MT.new_tensor(weights)[:, None] * (own_MT - other_MT)
 
-    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:
         mixed_V = weighted(self.log_probs(output), self.weights)
         return columns(mixed_V.log_softmax(-1) if self.renormalise else completed(mixed_V), candidates)
 
@@ -161,7 +161,7 @@ class BesideCounts:
         has_counts = any(parameter.numel() for parameter in self.models[1].parameters())
         return tuple(self.models) if has_counts else (self.models[0],)
 
-    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:
         if len(output) > 1:
             return columns(weighted(self.log_probs(output), self.weights).log_softmax(-1), candidates)
         logits: Tensor = self.models[0].readout(output[0], candidates)

@@ -65,14 +65,14 @@ class CrossEntropy:
         loss = self._sum(model, new, target)
         return loss, tuple(leaf.detach() for leaf in tree.leaves(state)) if chunk.carried else None
 
-    def of(self, model: Any, state: Any, target: Padded, progress: float = 0.0) -> Loss:
+    def of(self, model: Any, state: object, target: Padded, progress: float = 0.0) -> Loss:
         """The loss of a target [B, T] by a model or a decoder, summed over its real positions. ``state`` is the state
         that its ``start`` returned.
         """
         output, _ = model.extend(self.read(model, state, target, progress), state)
         return self._sum(model, output, target)
 
-    def _sum(self, model: Any, output: Any, target: Padded) -> Loss:
+    def _sum(self, model: Any, output: object, target: Padded) -> Loss:
         """The loss of a target [B, T], given the features [B, T, ...] of its positions."""
         mask_BT = target.mask
         target_N = target.values[mask_BT]
@@ -80,7 +80,7 @@ class CrossEntropy:
         total, nll = cross_entropy(model, real, target_N, self.smoothing)
         return Loss(total, len(target_N), {"nll": nll})
 
-    def read(self, model: Any, state: Any, target: Padded, progress: float) -> Tensor:
+    def read(self, model: Any, state: object, target: Padded, progress: float) -> Tensor:
         """The ids [B, T] that the model reads: position 0 is BOS, and position t is the word before word t of the
         target, which ``forcing`` may replace in training.
         """
@@ -137,7 +137,7 @@ class ChainLikelihood:
         return Loss(total, int(batch.target.lengths.sum())), carry
 
 
-def _continued(state: Any, carry: Carry) -> Any:
+def _continued(state: S, carry: Carry) -> S:
     """The state, with its tensors replaced by the carried ones. Raises UserError if their numbers of rows differ."""
     if carry is None:
         raise UserError("the checkpoint has no carried state: start the training again (--overwrite)")
@@ -155,7 +155,7 @@ def check_smoothing(smoothing: float) -> None:
         raise UserError(f"smoothing = {smoothing}: a share of at least 0 and less than 1 was expected")
 
 
-def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def cross_entropy(model: Distribution, output: object, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """``smoothed_cross_entropy`` of N features ``output`` [N, ...], whose logits are read out in chunks. Returns two
     scalars.
 
@@ -167,7 +167,7 @@ def cross_entropy(model: Distribution, output: Any, target_N: Tensor, smoothing:
             '"squared-error", or another data.units.target'
         )
 
-    def sums(output: Any, target: Tensor) -> tuple[Tensor, Tensor]:
+    def sums(output: object, target: Tensor) -> tuple[Tensor, Tensor]:
         return smoothed_cross_entropy(model.readout(output), target, smoothing)
 
     total, nll = sum_chunks(model, sums, output, target_N)

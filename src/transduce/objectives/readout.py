@@ -19,7 +19,7 @@ R = TypeVar("R")
 CHUNK = 2**22  # logits in memory at once: 16 MiB in float32
 
 
-def chunk_slices(model: Distribution, output: Any) -> list[slice]:
+def chunk_slices(model: Distribution, output: object) -> list[slice]:
     """Slices of the rows of the features ``output`` [N, ...], at least one, to read out one after the other. Each gives
     at most ``CHUNK`` logits, or has one row. The number of rows of all but the last is a power of two. So products need
     no additional rows of zeros (``modules.linear``), whose gradient would copy all logits.
@@ -33,7 +33,7 @@ def chunk_slices(model: Distribution, output: Any) -> list[slice]:
     return [slice(begin, begin + size) for begin in range(0, max(tree.rows(output), 1), size)]
 
 
-def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *others: Any) -> list[R]:
+def map_chunks(model: Distribution, function: Callable[..., R], output: object, *others: object) -> list[R]:
     """Calls ``function(output, *others)`` with each chunk of the N rows, and returns the list of its results.
 
     ``output`` are features [N, ...] of ``model``, and ``others`` have N rows, too. ``function`` receives the rows of a
@@ -50,7 +50,7 @@ def map_chunks(model: Distribution, function: Callable[..., R], output: Any, *ot
 
 
 def sum_chunks(
-    model: Distribution, function: Callable[..., tuple[Tensor, ...]], output: Any, *others: Any
+    model: Distribution, function: Callable[..., tuple[Tensor, ...]], output: object, *others: object
 ) -> tuple[Tensor, ...]:
     """Calls ``function`` as ``map_chunks`` does, for a function that returns a tuple of sums over its rows. Returns the
     tuple of their sums over all chunks. Only the first of them has a gradient.

@@ -147,7 +147,7 @@ def log_probs(model: Autoregressive[S], state: S, target: Padded) -> Tensor:
     mask_NT = target.mask
     real, target_M = tree.map(lambda leaf: leaf[mask_NT], output), target.values[mask_NT]
 
-    def token_log_probs(output: Any, target: Tensor) -> Tensor:
+    def token_log_probs(output: object, target: Tensor) -> Tensor:
         logits_MV = model.readout(output)
         wide = widened(logits_MV.dtype)
         return logits_MV.log_softmax(-1, wide).gather(1, target[:, None])[:, 0]

@@ -152,7 +152,7 @@ def _loop(
     optimizer, adapted = optimizer_of(model, training.optimizer, training.adapter, inherited)
     start = NEW if point is None else _resumed(point, plan, model, optimizer)
     splits = {"train": plan.prepared.train} | ({"valid": plan.prepared.valid} if plan.prepared.valid else {})
-    own: Any = plan.settings.objective
+    own = plan.settings.objective
     left_out = own.check(model, splits) if isinstance(own, ChecksPairs) else ()
     origins = (*(inherited.lines() if inherited else ()), *plan.teacher_report, *start.report)
     computing = autocast(plan.chosen.precision, plan.where)

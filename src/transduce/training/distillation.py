@@ -192,7 +192,7 @@ class Distilled:
         real = tree.map(lambda leaf: leaf[mask_BT], output)
         target_N = batch.target.values[mask_BT]
 
-        def sums(output: Any, found: Any, target: Tensor) -> tuple[Tensor, ...]:
+        def sums(output: object, found: Any, target: Tensor) -> tuple[Tensor, ...]:
             logits_NV = model.readout(output)
             total, nll = smoothed_cross_entropy(logits_NV, target, self.objective.smoothing)
             from_teacher = self._from_teacher(logits_NV, found)

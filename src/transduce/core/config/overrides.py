@@ -28,7 +28,7 @@ def override(table: Table, setting: str) -> Table:
     return _assign(table, *_parse_setting(setting), "")
 
 
-def assign(table: Table, key: str, value: Any) -> Table:
+def assign(table: Table, key: str, value: object) -> Table:
     """A new table with one key set, as by ``override``, to a Python value: ``assign(table, "model.encoder.layers",
     2)``. None takes the key back.
     """
@@ -48,7 +48,7 @@ def change(table: Table, settings: Mapping[str, object] | Sequence[str]) -> Tabl
     else:
         given = (_parse_setting(setting) for setting in ([settings] if isinstance(settings, str) else settings))
     setters: dict[tuple[str, ...], list[str]] = {}  # for each key: the setting that set it
-    lost: dict[tuple[str, ...], tuple[list[str], Any]] = {}  # for each lost key: the setting that emptied its table
+    lost: dict[tuple[str, ...], tuple[list[str], object]] = {}  # for each lost key: the setting that emptied its table
     for keys, value in given:
         if full and value is None and not _holds(table, (*keys,)):
             raise ConfigError(".".join(keys), "it is not set, so there is nothing to take back")
@@ -63,7 +63,7 @@ def change(table: Table, settings: Mapping[str, object] | Sequence[str]) -> Tabl
     return table
 
 
-def _how_to_keep(leaf: tuple[str, ...], keys: list[str], value: Any) -> str:
+def _how_to_keep(leaf: tuple[str, ...], keys: list[str], value: object) -> str:
     """Advice to a user whose setting was lost: ``leaf`` is its key, ``keys`` and ``value`` the later setting."""
     if keys[-1] == "type":
         return "set the type first"
@@ -72,7 +72,7 @@ def _how_to_keep(leaf: tuple[str, ...], keys: list[str], value: Any) -> str:
     return f"set all of it in one, {'.'.join(keys)}={{type = {shown(value)}, {'.'.join(leaf[len(keys) :])} = ...}}"
 
 
-def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[tuple[str, ...]]:
+def _leaves(keys: tuple[str, ...], value: object) -> Iterator[tuple[str, ...]]:
     """The full keys that a setting sets: ``keys``, or for a table the keys of all values inside it."""
     if not isinstance(value, dict):
         yield keys
@@ -93,7 +93,7 @@ def _holds(table: Table, keys: tuple[str, ...]) -> bool:
     return True
 
 
-def _parse_setting(setting: str) -> tuple[list[str], Any]:
+def _parse_setting(setting: str) -> tuple[list[str], object]:
     """The parts of the key, and the parsed value, of ``a.key=value``. Raises ConfigError if it has another form, or if
     the value begins like TOML and is none.
     """
@@ -105,7 +105,7 @@ def _parse_setting(setting: str) -> tuple[list[str], Any]:
     return keys, _parse_value(text.strip(), setting)
 
 
-def _split_key(key: str, value: Any) -> tuple[list[str], Any]:
+def _split_key(key: str, value: object) -> tuple[list[str], object]:
     """The parts of a dotted key from Python, and its value. A tuple becomes a list, as TOML reads arrays. Raises
     ConfigError if a part of the key is empty, or if there are too many parts.
     """
@@ -116,7 +116,7 @@ def _split_key(key: str, value: Any) -> tuple[list[str], Any]:
     return keys, list(value) if isinstance(value, tuple) else value
 
 
-def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:
+def _assign(table: Table, keys: list[str], value: object, path: str) -> Table:
     key, *deeper = keys
     if not deeper and value is None:
         return {other: kept for other, kept in table.items() if other != key}
@@ -133,7 +133,7 @@ def _assign(table: Table, keys: list[str], value: Any, path: str) -> Table:
     return {**table, key: _assign(inner, deeper, value, path)}
 
 
-def _parse_value(text: str, setting: str) -> Any:
+def _parse_value(text: str, setting: str) -> object:
     if not text:
         return None
     try:

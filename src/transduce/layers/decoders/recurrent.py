@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -51,12 +50,12 @@ class RecurrentDecoder(nn.Module):
         )
         self.projection = Readout(self.width, target_vocabulary, dropout)
 
-    def start(self, memory: Memory) -> Any:
+    def start(self, memory: Memory) -> object:
         states_BSD = memory.states.values
         empty = self.wiring.stack.start(states_BSD.shape[0], states_BSD)
         return self.wiring.start(memory, tree.fill(empty, self.bridge(tree.leaves(memory.summary))))
 
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def extend(self, tokens_BT: Tensor, state: object) -> tuple[Tensor, object]:
         features_BTW, state = self.wiring(self.dropout(self.embedding(tokens_BT)), state)
         return features_BTW, state
 

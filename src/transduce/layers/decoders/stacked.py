@@ -29,7 +29,7 @@ class StackedState:
     """
 
     place_B: Tensor
-    layers: tuple[Any, ...]
+    layers: tuple[object, ...]
     memory_mask: Shared[Tensor]
 
 

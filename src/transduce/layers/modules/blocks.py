@@ -57,11 +57,11 @@ class CausalLayer(Layer[CausalMixer[Any]]):
     ignores ``memory_B11S``, which it takes so that all decoder layers are called alike.
     """
 
-    def start(self, memory: Memory) -> Any:
+    def start(self, memory: Memory) -> object:
         states = memory.states
         return self.mixer.start(states.values.shape[0], states.values)
 
-    def forward(self, x: Tensor, state: Any, places_BT: Tensor, memory_B11S: Tensor) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, state: object, places_BT: Tensor, memory_B11S: Tensor) -> tuple[Tensor, object]:
         around = self.mixer_residual
         y, past = self.mixer(around.enter(x), state, places_BT)
         return self.transform(around.leave(x, y)), past
@@ -96,7 +96,7 @@ class DecoderLayerState:
     memory, projected for this layer.
     """
 
-    past: Any
+    past: object
     memory: Shared[CrossKeys]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from transduce.core.types import Factory
 from transduce.layers.modules import module_list
 from transduce.layers.modules.dropout import Dropout
 
-State = tuple[Any, ...]  # one tree per layer
+State = tuple[object, ...]  # one tree per layer
 
 
 class Stack(nn.Module):
@@ -38,7 +39,7 @@ class Stack(nn.Module):
             raise UserError(f"layers = {layers}: a recurrent network has at least one")
         self.width = width
         widths = [input_width] + [width] * (layers - 1)
-        self.cells = module_list(cell(input_width=below, width=width) for below in widths)
+        self.cells: Sequence[Cell[Any]] = module_list(cell(input_width=below, width=width) for below in widths)
         self.dropout = Dropout(dropout)
         self.residual = residual
 

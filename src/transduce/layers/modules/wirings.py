@@ -35,7 +35,7 @@ class WiringState:
 
     cells: State
     feed: Tensor | None
-    attention: Any
+    attention: object
 
 
 class Plain(nn.Module):
@@ -150,7 +150,7 @@ class Luong(nn.Module):
             feed_BW = feature_B1W[:, 0]
         return torch.cat(features, 1), WiringState(cells, feed_BW, remembered)
 
-    def _attend(self, y_BTW: Tensor, remembered: Any) -> tuple[Tensor, Any]:
+    def _attend(self, y_BTW: Tensor, remembered: object) -> tuple[Tensor, object]:
         y_BTW = self.dropout(y_BTW)
         context_BTM, _, remembered = self.attention(y_BTW, remembered)
         return torch.tanh(self.mix(torch.cat([context_BTM, y_BTW], -1))), remembered
@@ -160,7 +160,7 @@ class Luong(nn.Module):
 class ContextState:
     """The inner wiring's state, and the context [B, M], which all hypotheses of a source share."""
 
-    wiring: Any
+    wiring: object
     context: Shared[Tensor]
 
 
@@ -225,7 +225,7 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
     return torch.cat([x_BQE, context_BM[:, None].expand(B, x_BQE.shape[1], M)], -1).view(N, T, E + M)
 
 
-def over_memory(attention: Factory[Attention[S]], query_width: int, memory: MemoryWidths) -> Attention[S]:
+def over_memory(attention: Factory[Attention[S]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
     """Builds a wiring's attention to the memory. Raises UserError if the memory has no states (in a language model)."""
     if not memory.states:
         raise UserError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')

@@ -12,6 +12,7 @@ from typing import Any
 
 import tokenizers
 
+from transduce.core.config import Table
 from transduce.core.errors import DataError
 from transduce.core.types import SPECIALS, UNK
 from transduce.data.tokenizers.base import Tokenizer
@@ -20,7 +21,7 @@ LEAST, SHARE = 500, 4  # most new pieces: this many, or one for every SHARE old 
 TAG = re.compile(r"▁?__\w+__")  # a language's tag, such as "__de__"
 
 
-def grown(record: Any, theirs: Any) -> Any:
+def grown(record: Table, theirs: Table) -> Table:
     """The record of a tokenizer of pieces with the new pieces of another one of the same kind, which was learned from
     new texts. Old pieces keep their ids, and new ones follow.
 
@@ -39,7 +40,7 @@ def grown(record: Any, theirs: Any) -> Any:
     return {**record, "model": grow(record["model"], theirs["model"], most)}
 
 
-def _grown_merges(model: Any, theirs: Any, most: int) -> Any:
+def _grown_merges(model: Table, theirs: Table, most: int) -> Table:
     vocabulary, written = dict(model["vocab"]), [*model["merges"]]
     merges, more = ([_pair(merge) for merge in each["merges"]] for each in (model, theirs))
     ranks = {merge: rank for rank, merge in enumerate(merges)}
@@ -79,7 +80,7 @@ def _cut(word: str, ranks: dict[tuple[str, str], int]) -> list[str]:
         parts[place : place + 2] = [parts[place] + parts[place + 1]]
 
 
-def _grown_scores(model: Any, theirs: Any, most: int) -> Any:
+def _grown_scores(model: Table, theirs: Table, most: int) -> Table:
     scores: dict[str, float] = dict(model["vocab"])
     least = min((score for piece, score in model["vocab"][len(SPECIALS) :]), default=0.0)
     new = [(piece, score) for piece, score in theirs["vocab"][len(SPECIALS) :] if piece not in scores]
@@ -142,7 +143,7 @@ def _ids(text: str, old: dict[Hashable, int], library: tokenizers.Tokenizer | No
     return [token.id for token in library.model.tokenize(text)]
 
 
-def _library(record: Any) -> tokenizers.Tokenizer | None:
+def _library(record: object) -> tokenizers.Tokenizer | None:
     """The library's tokenizer in a record, or in a part of it; None if there is none."""
     if not isinstance(record, dict):
         return None

@@ -96,7 +96,7 @@ class AttentionWeights:
 class NoAttentionError(UserError):
     """A model has no attention to its source, or its engine does not show it."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: nn.Module) -> None:
         if name_of("Model", type(model)) is None:
             super().__init__("the engine that runs this model does not show its attention: use --engine torch")
             return
@@ -113,7 +113,7 @@ class NoAttentionError(UserError):
         )
 
 
-def check_attends(model: Any) -> None:
+def check_attends(model: nn.Module) -> None:
     """Raises NoAttentionError for a model that does not write token by token (``Autoregressive``)."""
     if not can(type(model), Autoregressive):
         raise NoAttentionError(model)
@@ -230,7 +230,7 @@ def recorded(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
             hook.remove()
 
 
-def _record(parts: list[Tensor], module: nn.Module, inputs: Any, output: Tensor) -> None:
+def _record(parts: list[Tensor], module: nn.Module, inputs: object, output: Tensor) -> None:
     parts.append(output)
 
 

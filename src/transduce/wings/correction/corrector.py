@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
@@ -31,7 +32,7 @@ class Hypothesis:
 
     words: tuple[str, ...]
     score: float
-    state: Any
+    state: Tensor
 
 
 @dataclass(frozen=True)

@@ -195,14 +195,14 @@ class ListedModel:
     def start(self, source: Padded) -> ListedState:
         return ListedState(self.model.start(source), tree.Shared(self.lists.listed_BC))
 
-    def extend(self, tokens_NT: Tensor, state: ListedState) -> tuple[tuple[Any, Tensor], ListedState]:
+    def extend(self, tokens_NT: Tensor, state: ListedState) -> tuple[tuple[object, Tensor], ListedState]:
         output, after = self.model.extend(self.lists.words_C[tokens_NT], state.model)
         N, T = tokens_NT.shape
         listed_BC = state.listed_BC.value
         listed_NC = listed_BC.repeat_interleave(N // len(listed_BC), 0)
         return (output, listed_NC[:, None].expand(-1, T, -1)), ListedState(after, state.listed_BC)
 
-    def readout(self, output: tuple[Any, Tensor], candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, Tensor], candidates: Tensor | None = None) -> Tensor:
         features, listed_C = output
         words = self.lists.words_C
         if candidates is not None:

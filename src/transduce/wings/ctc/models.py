@@ -54,13 +54,13 @@ class AssembledJointCTC(nn.Module):
         memory, decoder = self.encoder(source), self._own
         return self._aligned.frames(memory), decoder, decoder.start(memory)
 
-    def start(self, source: Padded) -> Any:
+    def start(self, source: Padded) -> object:
         return self.mixture.start(self.encoder(source))
 
     def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
         return self.mixture.extend(tokens_BT, state)
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:
         return self.mixture.readout(output, candidates)
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast
@@ -229,7 +230,7 @@ def _slope(one: tuple[int, float], other: tuple[int, float]) -> float:
     return max(other[1] - one[1], 0.0) / max(other[0] - one[0], 1)
 
 
-def _padded(pairs: Pairs, ids: Any) -> int:
+def _padded(pairs: Pairs, ids: NDArray[np.int64]) -> int:
     return len(ids) * int(max(pairs.source_lengths[ids].max(), pairs.target_lengths[ids].max()))
 
 

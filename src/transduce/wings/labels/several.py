@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -21,7 +20,7 @@ class ParallelMixture(Together):
     protocol = Parallel
     remedy = 'its labels have no mean with others: take models of type "classifier" or "tagger"'
 
-    def emit(self, state: tuple[Any, ...], lengths: Tensor | None = None) -> Emission:
+    def emit(self, state: tuple[object, ...], lengths: Tensor | None = None) -> Emission:
         every = [model.emit(own, lengths) for model, own in zip(self.used(), state, strict=True)]
         if any(each.length_log_probs is not None for each in every):
             raise UserError("models that choose the length of an output have no mean: take classifiers or taggers")
@@ -39,7 +38,7 @@ class ParallelEnsemble(ParallelMixture):
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__(models)
 
-    def readout(self, output: tuple[Any, ...], candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:
         """The logarithm of the mean probability, [..., V]."""
         return mean(self.log_probs(output), len(output), candidates)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from transduce.answers.batches import windows
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import RequestError
-from transduce.core.protocols import Autoregressive
 from transduce.core.types import SPECIALS
 from transduce.data.tokenizers.text import byte_characters
 from transduce.wings.language.completion_search import NextWords, Word, WordTokens, byte_pieces
@@ -90,7 +89,7 @@ class Completer:
         source = text_model.padded([row.row for row in text_model.read(sources)])
         prefix = text_model.padded(ids, torch.long) if ids[0] else None
         with text_model.computing():
-            return self.search(cast(Autoregressive[object], text_model.model), source, self._tokens, prefix, begun)
+            return self.search(text_model.stepwise, source, self._tokens, prefix, begun)
 
     def in_batches(
         self, prefixes: Iterable[str], begun: str = "", batch_size: int = 64

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from transduce.answers.text_model import UNFINISHED, TextModel
 from transduce.core.errors import RequestError
-from transduce.core.protocols import Autoregressive, TextContext
+from transduce.core.protocols import TextContext
 from transduce.core.types import EOS
 from transduce.wings.language.generation_search import Drawn, Generation
 
@@ -95,7 +95,7 @@ class Writer:
         text_model = self.text_model
         (source,) = text_model.read([""])
         prompt_M: Tensor = torch.tensor(ids, dtype=torch.long, device=text_model.device)
-        model = cast(Autoregressive[object], text_model.model)
+        model = text_model.stepwise
         return self.generation(model, text_model.padded([source.row]), prompt_M, self.context)
 
     def _ids(self, prompt: str) -> list[int]:

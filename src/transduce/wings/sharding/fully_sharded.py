@@ -33,7 +33,7 @@ class _Total(nn.Module):
         super().__init__()
         self.trainable = trainable
 
-    def forward(self, batch: Batch, progress: float, carry: Carry) -> tuple[Tensor, Loss, Any]:
+    def forward(self, batch: Batch, progress: float, carry: Carry) -> tuple[Tensor, Loss, Carry]:
         loss, carry = self.trainable(batch, progress, carry)
         return loss.total, loss, carry
 

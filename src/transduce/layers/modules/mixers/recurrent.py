@@ -41,10 +41,10 @@ class CausalRecurrence(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[S]]) -> None:
         super().__init__()
-        self.cell = cell(input_width=width, width=width)
+        self.cell: Cell[Any] = cell(input_width=width, width=width)
 
-    def start(self, rows: int, like: Tensor) -> Any:
+    def start(self, rows: int, like: Tensor) -> object:
         return self.cell.start(rows, like)
 
-    def forward(self, x_BTD: Tensor, state: Any, places_BT: Tensor) -> tuple[Tensor, Any]:
+    def forward(self, x_BTD: Tensor, state: object, places_BT: Tensor) -> tuple[Tensor, object]:
         return self.cell.unroll(x_BTD, state)

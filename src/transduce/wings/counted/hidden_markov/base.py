@@ -9,7 +9,7 @@ from torch import Tensor
 
 from transduce.core.types import Padded
 
-Weighted = tuple[Any, Padded]
+Weighted = tuple[Padded, Padded]
 """A source, and how often each state emits each of its steps: [B, T, S], float64, with the number of steps of each row.
 The states of a step with zeros alone are not known."""
 

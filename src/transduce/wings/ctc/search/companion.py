@@ -26,7 +26,7 @@ class Companion:
     """
 
     model: Autoregressive[Any] | None
-    state: Any
+    state: object
     total_BK: Tensor
     next_BKV: Tensor
 

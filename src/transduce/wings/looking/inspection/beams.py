@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import torch
 
@@ -47,7 +46,7 @@ def beam_tree(transducer: Transducer, source: str, search: AnySearch | None = No
     ids = transducer.read_prefix(prefix)
     forced = transducer.padded([ids], torch.long) if ids else None
     with transducer.computing():
-        (found,) = replace(beam, observer=recorder)(cast(Autoregressive[object], transducer.model), padded, forced)
+        (found,) = replace(beam, observer=recorder)(transducer.stepwise, padded, forced)
     texts = tuple(transducer.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found)
     return SearchTree(source, recorder.tree(transducer, found), tuple(found), texts)
 

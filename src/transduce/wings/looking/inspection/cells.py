@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -75,7 +74,7 @@ def trace(transducer: Transducer, text: str) -> CellTrace:
     any line. Raises UserError for another model, for tokens that are not characters, for an empty text, and for more
     than 100,000 characters.
     """
-    model: Any = transducer.model
+    model = transducer.model
     if transducer.conditional or not can(type(model), Autoregressive):
         raise UserError(
             f"this {model_name(type(model))} model is no language model: units are shown while it reads a text"
@@ -90,15 +89,15 @@ def trace(transducer: Transducer, text: str) -> CellTrace:
         row_T[: len(ids)] = torch.tensor(ids)
     # A character's state is the state after the model has read it. It reads a line feed as the start of the next line.
     input_BT = target_BT.masked_fill(target_BT == EOS, BOS).to(transducer.device)
-    state = model.start(transducer.padded([transducer.read_one("")] * len(rows)))
+    state = transducer.stepwise.start(transducer.padded([transducer.read_one("")] * len(rows)))
     if tree.grows(state):
         raise UserError(
             f"the state of this {model_name(type(model))} model grows with the text, so it has no units to follow"
         )
-    _, state = model.extend(torch.full_like(input_BT[:, :1], BOS), state)
+    _, state = transducer.stepwise.extend(torch.full_like(input_BT[:, :1], BOS), state)
     states: list[Tensor] = []
     for token_B1 in torch.split(input_BT, 1, 1):
-        _, state = model.extend(token_B1, state)
+        _, state = transducer.stepwise.extend(token_B1, state)
         states.append(torch.cat([leaf.flatten(1) for leaf in _leaves(state)], 1).float().cpu())
     values_BTU = torch.stack(states, 1)
     kept = torch.cat([values_BTU[row, : len(ids)] for row, ids in enumerate(rows)])

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
@@ -53,7 +53,7 @@ def cells_over_time(transducer: Transducer, source: Sequence[int], target: Seque
 
     A cell is left out if its positions are not the tokens of one side, as in a pyramidal encoder.
     """
-    model: Any = transducer.model
+    model = transducer.model
     paths = dict(cells_of(model))
     if not paths:
         return ()
@@ -62,9 +62,9 @@ def cells_over_time(transducer: Transducer, source: Sequence[int], target: Seque
     sides = transducer.source_tokenizer.tokens(source), ["<s>", *tokens(target[:-1])]
     with transducer.computing():
         with record(model, *kinds) as reading:
-            state = model.start(transducer.padded([source]))
+            state = transducer.stepwise.start(transducer.padded([source]))
         with record(model, *kinds) as writing:
-            model.extend(shifted(transducer.padded([target], torch.long)), state)
+            transducer.stepwise.extend(shifted(transducer.padded([target], torch.long)), state)
     found = []
     for trace, side in zip((reading, writing), sides, strict=True):
         for path in paths:
@@ -75,7 +75,7 @@ def cells_over_time(transducer: Transducer, source: Sequence[int], target: Seque
     return tuple(found)
 
 
-def _kinds(model: Any) -> tuple[str, ...]:
+def _kinds(model: nn.Module) -> tuple[str, ...]:
     """The kinds of values that can be recorded: an Elman network's cells have no gates."""
     try:
         with record(model, "gates"):

@@ -91,7 +91,7 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
     """
     if distance < 2:
         raise UserError(f"distance = {distance}: at least 2 tokens were expected")
-    model: Any = transducer.model
+    model = transducer.model
     if not can(type(model), Autoregressive):
         raise UserError(
             f"this {model_name(type(model))} model does not write token by token, so it has no state to go back to"

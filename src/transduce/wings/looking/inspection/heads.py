@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -92,7 +92,7 @@ def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> 
     The numbers of keys and queries decide the kind of an attention. Raises UserError for a model that does not write
     token by token, for a model that reads signals, and for a model without attention with several heads.
     """
-    model: Any = transducer.model
+    model = transducer.model
     if not can(type(model), Autoregressive) or transducer.source_tokenizer.signal:
         raise UserError(
             f"this {model_name(type(model))} model does not read and write token by token, so its heads have no roles"
@@ -102,9 +102,9 @@ def attention_maps(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> 
     target = transducer.padded(rows, torch.long)
     with transducer.computing():
         with recorded(model) as of_source:
-            state = model.start(source)
+            state = transducer.stepwise.start(source)
         with recorded(model) as of_output:
-            model.extend(shifted(target), state)
+            transducer.stepwise.extend(shifted(target), state)
     found: dict[str, tuple[Kind, Tensor]] = {}
     across = source.values.shape[1]
     for name, parts in of_source.items():

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +76,7 @@ def importances(transducer: Transducer, pairs: Sequence[tuple[str, str]], batch_
 
 def _loss(transducer: Transducer, pairs: Sequence[tuple[str, str]]) -> tuple[Tensor, int]:
     """The sum of the losses of a batch's target tokens, with gradients, and their number."""
-    model: Any = transducer.model
+    model = transducer.stepwise
     source = transducer.padded([source.row for source in transducer.read([text for text, _ in pairs])])
     target = transducer.padded(transducer.target_tokenizer.encode([text for _, text in pairs]), torch.long)
     features, _ = model.extend(shifted(target), model.start(source))

@@ -88,7 +88,7 @@ def _layers(module: nn.Module) -> Iterator[dict[str, Parts]]:
             hook.remove()
 
 
-def _note_output(into: list[Tensor], layer: nn.Module, given: Any, result: Any) -> None:
+def _note_output(into: list[Tensor], layer: nn.Module, given: object, result: Any) -> None:
     into.append((result[0] if isinstance(result, tuple) else result).detach())
 
 
@@ -129,7 +129,7 @@ def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
         note([found])
         return result
 
-    def noted_unroll(x_BTD: Tensor, state: Any, *lengths: Any) -> Any:
+    def noted_unroll(x_BTD: Tensor, state: Any, *lengths: Tensor) -> Any:
         # A fused kernel returns only the last state, so all steps are computed once more, one by one.
         with torch.no_grad():
             steps, now = [], state

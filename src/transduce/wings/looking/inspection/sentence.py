@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -152,7 +152,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
     model's own best output. A language model has no source, so ``source`` is its text. Raises UserError for a model
     that gives no probabilities to tokens.
     """
-    model: Any = transducer.model
+    model = transducer.model
     if not transducer.conditional and target is None:
         source, target = "", source
     if not can(type(model), Autoregressive) and not can(type(model), Parallel):
@@ -191,7 +191,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
         _tree(transducer, source) if target is None else None,
         cells_over_time(transducer, source_ids, target_ids) if stepwise else (),
         _parts(model, output, ids_T, log_prob_TV) if can(type(model), Mixed) else (),
-        model.meaning if can(type(model), Mixed) else "",
+        cast(Mixed, model).meaning if can(type(model), Mixed) else "",
         _units(transducer, source, text),
     )
 
@@ -208,7 +208,7 @@ def _steps(transducer: Transducer, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[
     )
 
 
-def _parts(model: Any, output: Any, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Part, ...]:
+def _parts(model: Any, output: object, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Part, ...]:
     """The parts of a mixture, if it has several. The whole mixture chooses the strongest other token."""
     models = model.used()
     if len(models) < 2:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +143,7 @@ def read_series(transducer: Transducer, source: str) -> SeriesReading:
 
     Raises UserError if the model gives no density of numbers, or if the line is no series.
     """
-    model: Any = transducer.model
+    model = transducer.model
     tokenizer = transducer.target_tokenizer
     if not can(type(model), Density) or not isinstance(tokenizer, Scaled):
         raise UserError(
@@ -158,9 +158,10 @@ def read_series(transducer: Transducer, source: str) -> SeriesReading:
     given = steps(source, channels, missing=True)
     if not can(type(model), Smoothing):
         return SeriesReading(given, forecast)
-    parts, whole = model.smoothed(transducer.padded([transducer.read_one(source)]))
+    smoothing = cast(Smoothing, model)
+    parts, whole = smoothing.smoothed(transducer.padded([transducer.read_one(source)]))
     smoothed = _in_units(tokenizer, "without noise", whole, around_mean=True)
-    named = zip(model.component_names, parts, strict=True)
+    named = zip(smoothing.component_names, parts, strict=True)
     components = tuple(
         _in_units(tokenizer, name, part, around_mean=number == 0) for number, (name, part) in enumerate(named)
     )

@@ -70,7 +70,7 @@ class Forecaster(nn.Module):
             return beside_BTC.to(own_BTC.dtype) + own_BTC
         return numbers_BTC if level is None else level.given_to(numbers_BTC)
 
-    def decoded(self, source: Padded, steps_B: Tensor) -> tuple[Any, Levelled | None]:
+    def decoded(self, source: Padded, steps_B: Tensor) -> tuple[object, Levelled | None]:
         """The decoder's features [B, T, ...], and the level that was removed from the source: None if ``level`` is
         "none". Raises UserError for too many steps.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ class Brackets:
         return scores_NV
 
 
-def _kind(entry: Any) -> int:
+def _kind(entry: object) -> int:
     if entry == CLOSE:
         return CLOSES
     if entry == WORD:
@@ -88,7 +88,7 @@ class WellFormed:
 
     nested: int
     kinds: tuple[int, ...]
-    words: Callable[[Sequence[Any]], int]
+    words: Callable[[Sequence[int]], int]
 
     def start(self, source: Padded) -> Written:
         if not isinstance(source, Padded):

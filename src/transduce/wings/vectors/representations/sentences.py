@@ -67,7 +67,7 @@ def _encode(transducer: Transducer, pooling: Pooling) -> Callable[[Iterable[list
 
 def vectors_by(transducer: Transducer, pooling: Pooling) -> Callable[[Padded], Tensor]:
     """The function that maps a batch of sentences to vectors [B, D]. Raises RequestError as ``sentence_vectors``."""
-    model: Any = transducer.model
+    model = transducer.model
     encoder = getattr(model, "encoder", None)
     name = f"this {model_name(type(model))} model"
     if encoder is None:
@@ -90,7 +90,7 @@ def vectors_by(transducer: Transducer, pooling: Pooling) -> Callable[[Padded], T
 
 def own_pooling(transducer: Transducer) -> bool:
     """True if the model reduces sentences to vectors itself: a siamese encoder, or a classifier's pooling."""
-    model: Any = transducer.model
+    model = transducer.model
     return can(type(getattr(model, "encoder", None)), ComparesSentences) or hasattr(model, "pooling")
 
 
