@@ -34,7 +34,6 @@ from transduce.wings.records.record import (
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
-    *("company", "engines-edits"),
     *("large-data", "ptb-lstm-medium", "ptb-lstm-medium+ptb-ngram", "ptb-transformer"),
     "text-before-line",
     *(ABSENT := {"back-translation-short", "company-native-int8", "many-lines", "tagged-sources"}),
