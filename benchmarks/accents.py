@@ -14,7 +14,6 @@ Each run uses its own search and batches of 64. The runs take turns, and the tab
 
 from __future__ import annotations
 
-import argparse
 import re
 import statistics as numbers
 import time
@@ -22,8 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.types import Example, Prediction
@@ -60,14 +58,12 @@ def sentences_a_second(transducer: transduce.Transducer, sources: Sequence[str])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--split", default="test")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=200, help="how many of the split each round answers")
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     examples = list(Run.open(given.runs[0]).examples(given.split))
     forms = frequent_forms(Run.open(given.runs[0]).examples("train"))
     sources = [example.source for example in examples]
@@ -86,8 +82,7 @@ def main() -> None:
     for path, transducer in loaded.items():
         outputs = [outputs[0].text for outputs in transducer.predict(sources)]
         table.append(row(path.name, outputs, examples, f"{numbers.median(speeds[path]):,.0f}"))
-    print("\n".join(table))
-    Report.asked(given, given.split).write(table, given.runs)
+    Report.asked(given, given.split).show(table, given.runs)
 
 
 if __name__ == "__main__":

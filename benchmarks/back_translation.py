@@ -22,13 +22,11 @@ the same resamples for all seeds.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from report import Report, gain_rows, machine, parse
+from report import Report, gain_rows, machine, parse, parser_of
 
 import transduce
 from transduce.core.files import write_lines
@@ -120,7 +118,7 @@ def translated(run: Path, train: Path, runs: Path, training: Training) -> Statis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--pairs", type=int, nargs="+", default=[2000, 5000])
@@ -130,11 +128,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--recipe", default="multi30k-de-en-gru")
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
+    given = parse(parser, threads=1)
     if max(given.pairs) > FIRST:
         parser.error(f"--pairs: at most {FIRST}, because the text of the target side begins after them")
-    torch.set_num_threads(given.threads)
     given.runs.mkdir(parents=True, exist_ok=True)
     runs = given.runs.resolve()
     data = Data(runs, given.folder)

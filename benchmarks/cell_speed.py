@@ -9,7 +9,6 @@ time of the thread. Other processes change it only by their use of caches and cl
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from torch import Tensor, nn
 
 from transduce.core import registry
@@ -109,7 +108,7 @@ def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     given = parse(parser)
     torch.set_num_threads(1)
@@ -124,8 +123,7 @@ def main() -> None:
         "",
         *lines(found),
     ]
-    print("\n".join(told))
-    Report.asked(given).write(told)
+    Report.asked(given).show(told)
 
 
 if __name__ == "__main__":

@@ -244,8 +244,7 @@ def main() -> None:
     lines += [line for order in orders for line in order.accuracies()]
     lines += ["## The order of two cells, where the paper's gap is larger than our mean spread over seeds", ""]
     lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", *(order.row() for order in orders)]
-    print("\n".join(lines))
-    Report.asked(arguments).write(lines)
+    Report.asked(arguments).show(lines)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,12 @@ scores in float64.
 
 from __future__ import annotations
 
-import argparse
 import random
 from pathlib import Path
 from typing import Any
 
-import torch
 from engines import searches
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -96,12 +94,10 @@ def rows(run: Path, export: Path | None, limit: int | None) -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN[=EXPORT]")
     parser.add_argument("--limit", type=int, help="only the first sources of the test split")
-    parser.add_argument("--threads", type=int, default=1)
-    asked = parse(parser)
-    torch.set_num_threads(asked.threads)
+    asked = parse(parser, threads=1)
     report, found, measured = Report.asked(asked), list[list[str]](), list[Path]()
     for given in asked.runs:
         run, _, export = given.partition("=")

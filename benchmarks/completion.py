@@ -11,14 +11,13 @@ thread.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from itertools import islice
 from pathlib import Path
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.data import corpora
@@ -72,7 +71,7 @@ def measured(run: Path, text: Path, lines: int, shown: int) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("text", type=Path)
     parser.add_argument("--lines", type=int, default=200)
@@ -89,8 +88,7 @@ def main() -> None:
         f"|{'---|' * len(rows[0])}",
         *(f"| {' | '.join(row.values())} |" for row in rows),
     ]
-    print("\n".join(lines))
-    Report.asked(arguments).write(lines, arguments.runs)
+    Report.asked(arguments).show(lines, arguments.runs)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ The lengths and widths make the measured term the largest one.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from torch import Tensor, nn
 
 from transduce.core.types import Padded
@@ -240,7 +239,7 @@ def measured(kind: Kind, rounds: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     given = parse(parser)
     torch.set_num_threads(1)
@@ -259,8 +258,7 @@ def main() -> None:
         "|---" + "|---" * len(SHORT) + "|",
         *(f"| {kind.name} | {' | '.join(f'{path(kind, n, 8)} ({kind.path(n)})' for n in SHORT)} |" for kind in KINDS),
     ]
-    print("\n".join(lines))
-    Report.asked(given).write(lines)
+    Report.asked(given).show(lines)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,13 @@ counts as "most" and the smallest number of times are the best ones on the valid
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 from transduce.core.types import Example, Prediction
 from transduce.data.base import SPLITS
@@ -100,7 +99,7 @@ def row(name: str, system: str, outputs: Sequence[str], pairs: Sequence[Pair]) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     for split in ("train", "valid", "test"):
         parser.add_argument(f"--{split}", type=Path, nargs="+", required=True)
     parser.add_argument("--pairs", type=Path)

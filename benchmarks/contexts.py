@@ -21,13 +21,11 @@ command again continues an interrupted run.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-from report import Report, cell, machine, parse
+from report import Report, cell, machine, parse, parser_of
 
 import transduce
 from transduce.core.files import write_lines
@@ -173,16 +171,14 @@ def real_reviews(reader: transduce.Transducer, run: Path) -> Statistics:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--reviews", type=Path, required=True)
     parser.add_argument("--pictures", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=3000)
     parser.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     given.runs.mkdir(parents=True, exist_ok=True)
     every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())
     table = ["# One decoder, several contexts", "", machine(), "", f"Each model has {given.updates:,} updates."]

@@ -19,7 +19,6 @@ the outputs in bfloat16.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from stopwatch import alone
 
 import transduce
@@ -201,7 +200,7 @@ def _leave(features: torch.Tensor, own: Any, part: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])

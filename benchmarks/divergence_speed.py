@@ -42,8 +42,7 @@ def main() -> None:
     lines += [f"{given.rows:,} rows, {given.words:,} words, the median of {given.rounds} rounds.", ""]
     lines += ["| gradient | ms |", "|---|---|"]
     lines += [f"| {name} | {median(each[name] for each in taken):.1f} |" for name in ways]
-    print("\n".join(lines))
-    Report.asked(given).write(lines)
+    Report.asked(given).show(lines)
 
 
 if __name__ == "__main__":

@@ -15,14 +15,13 @@ FOLDER has the folders ``multi30k`` and ``gum`` of the shared data.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.types import Example
@@ -124,7 +123,7 @@ def tags(folder: Path, genres: list[str], work: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, nargs="*", default=[])
     parser.add_argument("--work", type=Path, required=True)
@@ -134,8 +133,7 @@ def main() -> None:
     result = [f"Measured on {machine()}", ""]
     result += [*translation(given.folder / "multi30k", given.runs), ""]
     result += tags(given.folder / "gum", given.genres, given.work)
-    print("\n".join(result))
-    Report.asked(given).write(result, given.runs)
+    Report.asked(given).show(result, given.runs)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,11 @@ parentheses. The same command again continues interrupted runs.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 import tomli_w
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core import recipes
@@ -119,7 +118,7 @@ def inflection(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--pronunciation", type=Path)
     parser.add_argument("--inflection", type=Path)

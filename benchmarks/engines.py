@@ -35,10 +35,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-import torch
 from peers.programs.translator import translate
 from peers.sizes import LONGEST
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -258,17 +257,15 @@ def summary(every: Mapping[str, Measured]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=500, help="of the test split, in batches of 64")
     parser.add_argument("--single", type=int, default=40, help="of the test split, one after the other")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--engines", default=",".join(ENGINES), help="apart from PyTorch")
     parser.add_argument("--exports", type=Path, metavar="DIR")
-    asked = parse(parser)
-    torch.set_num_threads(asked.threads)
+    asked = parse(parser, threads=1)
     report, before, every = Report.asked(asked), os.getloadavg()[0], dict[str, Measured]()
     for run in asked.runs:
         every[run.name] = measured(run, asked)

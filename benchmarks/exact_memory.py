@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from torch import Tensor, nn
 
 from transduce.core import config
@@ -53,13 +53,11 @@ class Reluctant(nn.Module):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--sources", type=int, nargs="+", default=[32, 128])
     parser.add_argument("--expansions", type=int, nargs="+", default=[200, 800])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=torch.get_num_threads())
     if given.alone:
         print(*measured(given.sources[0], given.expansions[0]))
         return
@@ -82,8 +80,7 @@ def main() -> None:
         "|---|---|---|---|---|",
         *rows,
     ]
-    print("\n".join(lines))
-    Report.asked(given).write(lines)
+    Report.asked(given).show(lines)
 
 
 def asked(sources: int, expansions: int, threads: int) -> list[float]:

@@ -16,7 +16,6 @@ times whole models with their data. All families together take a quarter of an h
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import io
@@ -32,7 +31,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -192,7 +191,7 @@ def cells(families: Any, table: config.Table, folder: Path) -> tuple[dict[str, s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default="", metavar="REGEX")
     parser.add_argument("--scale", type=int, default=16, help="of the widths")
     asked = parse(parser)

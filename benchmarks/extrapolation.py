@@ -10,7 +10,6 @@ their length, with greedy search, against the nearest reference.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from statistics import mean
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core import config, recipes
@@ -71,14 +70,12 @@ def sample(found: list[Example]) -> list[Example]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--longest", type=int, default=8)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--positions", nargs="+", default=[*ADDED, *INSIDE], choices=[*ADDED, *INSIDE])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=torch.get_num_threads())
     with tempfile.TemporaryDirectory() as work:
         data = config.build(recipes.read("g2p-attention")["data"], Data, path="data")
         train = within(examples(data, "train", Path(work)), (1, given.longest))

@@ -14,7 +14,6 @@ processor counts seconds of processor time, for one thread, and for a machine th
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from stopwatch import Block, Stopwatch, alone
 
 import transduce
@@ -122,19 +121,17 @@ def lines(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--updates", type=int, default=60, help="of each block of training, the first ten not timed")
     parser.add_argument("--tokens", type=int, help="a batch, padded, instead of the run's own")
     parser.add_argument("--precision", nargs="+", default=["auto"], choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--beam", type=int, nargs="*", default=[1, 5], help="none: training alone")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    given = parse(parser)
+    given = parse(parser, threads=torch.get_num_threads())
     if given.clock == "processor" and given.threads > 1:
         parser.error("--clock processor counts the seconds of all threads together: give --threads 1")
-    torch.set_num_threads(given.threads)
     setting = Setting(given.updates, given.tokens, given.threads, given.clock)
     training: dict[str, list[list[Block]]] = {precision: [[] for _ in given.runs] for precision in given.precision}
     found: dict[int, list[list[Searched]]] = {size: [[] for _ in given.runs] for size in given.beam}

@@ -28,7 +28,7 @@ from html import escape
 from pathlib import Path
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.data.corpora import ColumnNames, Files
@@ -146,7 +146,7 @@ def peak() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="a local copy of Multi30k")
     parser.add_argument("--source", default="de")
     parser.add_argument("--target", default="en")

@@ -11,15 +11,13 @@ one model. The same command again continues interrupted work.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import shutil
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.types import Example
@@ -130,14 +128,12 @@ def row(name: str, each: Set, found: Fitted, test: list[str]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("sets", nargs="*", default=[], metavar="SET")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--minutes", type=float, help="for each set; by default, all updates of each candidate")
-    parser.add_argument("--threads", type=int, default=1)
-    asked = parse(parser)
-    torch.set_num_threads(asked.threads)
+    asked = parse(parser, threads=1)
     limit = "all updates" if asked.minutes is None else f"{asked.minutes:g} minutes"
     table = [f"# transduce fit beside the recipe of the task, {limit}", "", machine(), ""]
     table += [

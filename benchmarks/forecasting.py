@@ -30,7 +30,7 @@ import numpy as np
 import statsmodels
 import torch
 from numpy.typing import NDArray
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
@@ -166,18 +166,16 @@ class Task:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--series", nargs="+", default=["co2", "elnino"], choices=["co2", "elnino"])
     parser.add_argument("--models", nargs="*", default=["dense", "lstm", "transformer"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--split", default="test", choices=["valid", "test"])
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--picture", type=Path, help="draw the last window of each series")
-    given = parse(parser)
+    given = parse(parser, threads=torch.get_num_threads())
     if any(each.startswith("training.seed") for each in given.settings):
         parser.error("--set training.seed: --seeds says which")
-    torch.set_num_threads(given.threads)
     lines = ["# Forecasting: models of this package beside classical ones", "", machine(), ""]
     for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:
         lines += [" ".join(paragraph.split()), ""]

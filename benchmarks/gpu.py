@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 from transduce import api
 from transduce.answers.transducer import Transducer
@@ -230,7 +230,7 @@ def heading(device: torch.device) -> list[str]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--recipe", default="reverse")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting of the recipe")
     parser.add_argument("--updates", type=int, default=300)

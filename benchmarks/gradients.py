@@ -10,12 +10,11 @@ recurrent matrices drawn from a Gaussian of variance 1/width, and the third has 
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from torch import Tensor, nn
 
 import transduce
@@ -49,7 +48,7 @@ def texts(run: Run, distance: int, count: int) -> list[tuple[str, str]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--distance", type=int, default=40, help="tokens to look back")
     parser.add_argument("--texts", type=int, default=50, help="texts to average over")

@@ -15,8 +15,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.files import write_lines
@@ -85,7 +84,7 @@ def bleu(run: Path, tests: list[list[Example]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("parent", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
@@ -93,9 +92,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=2000)
     parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     folder = prepare(given)
     tests = [examples(language, given) for language in (given.language, "de")]
     table = [

@@ -13,11 +13,9 @@ intervals of ours, by bootstrap over the words.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.metrics.base import metric
@@ -46,17 +44,15 @@ def row(language: str, folder: Path, runs: Path, settings: list[str], threads: i
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
+    given = parse(parser, threads=1)
     if any(each.startswith("training.minutes") for each in given.settings):
         parser.error("--set training.minutes: --minutes says how long")
-    torch.set_num_threads(given.threads)
     settings = ["training.clock=processor", f"training.minutes={given.minutes}", *given.settings]
     lines = [
         "# Inflection: SIGMORPHON 2021, task 0",

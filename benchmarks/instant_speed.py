@@ -15,14 +15,12 @@ tagger's speed divided by the model's: the median over the rounds, the smallest 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.runs.run import Run
@@ -64,15 +62,13 @@ def seconds(transducer: transduce.Transducer, sources: Sequence[str], batch: int
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     models = {name: prepared(name, given.runs, given.folder, given.threads) for name in MODELS}
     first = Run.open(next(given.runs.glob("*/config.toml")).parent)
     sources = [example.source for example in first.examples("test")][: given.sentences]
@@ -93,8 +89,7 @@ def main() -> None:
             speed = len(sources) / statistics.median(taken[name])
             lines.append(f"| {name} | {size:,} | {batch} | {speed:,.0f} | {share} |")
             print(lines[-1], flush=True)
-    print("\n".join(lines))
-    Report.asked(given).write(lines, [path.parent for path in sorted(given.runs.glob("*/config.toml"))])
+    Report.asked(given).show(lines, [path.parent for path in sorted(given.runs.glob("*/config.toml"))])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ the difference to ETS on the same windows.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 import warnings
@@ -45,7 +44,7 @@ import pandas as pd
 import statsmodels
 import torch
 from forecasting import REFERENCE, SEASON, STEPS, Floats, Task, line
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 from torch import Tensor
@@ -326,16 +325,14 @@ def real(gapped: Gapped, models: Sequence[str], seeds: Sequence[int], work: Path
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parts = ["simulated", *COMPONENTS]
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     parser.add_argument("--models", nargs="*", default=["dense", "lstm", "transformer"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rows", type=int, default=8000, help="simulated series of each model")
     parser.add_argument("--split", default="test", choices=["valid", "test"])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=torch.get_num_threads())
     lines = ["# Intervals of forecasts: the Kalman filter beside ETS, an autoregression and networks", "", machine()]
     for paragraph in (__doc__ or "").replace("``", "`").strip().split("\n\n")[2:]:
         lines += ["", " ".join(paragraph.split())]

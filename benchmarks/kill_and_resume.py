@@ -91,8 +91,7 @@ def main() -> None:
         "|---|---|",
         f"| {len(kills)} | {'the same, bit for bit' if same else 'DIFFERENT'} |",
     ]
-    print("\n".join(lines))
-    Report.asked(arguments).write(lines)
+    Report.asked(arguments).show(lines)
     sys.exit(0 if same else 1)
 
 

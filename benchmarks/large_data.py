@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 from transduce.data.preparation import prepare
 from transduce.training.settings import read_settings
@@ -39,7 +39,7 @@ LIMIT = 2048.0  # MiB
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--pairs", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--steps", type=int, default=300)

@@ -12,15 +12,13 @@ with brackets or digits. A line is wrong if its brackets and digits differ from 
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
 import shutil
 from pathlib import Path
 
-import torch
 import wordfreq
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -86,13 +84,11 @@ def measured(run: Path) -> tuple[int, float, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("languages", nargs="+")
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=1000)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     lines = ["# Lines of print in other scripts", "", machine(), "", f"| {' | '.join(COLUMNS)} |"]
     lines += [f"|{'---|' * len(COLUMNS)}"]
     print("\n".join(lines), flush=True)

@@ -10,7 +10,6 @@ its journal are read. The peak is the largest resident set; it includes Python, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -21,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 from transduce.answers.output_file import journal_of
 from transduce.runs.run import Run
@@ -42,7 +41,7 @@ class Sample:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--lines", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--window", type=int, default=4096)

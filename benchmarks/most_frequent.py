@@ -10,13 +10,11 @@ The default of ``--metrics`` is the run's own metrics. Parentheses have 95 % int
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.types import Example, Prediction
@@ -54,18 +52,15 @@ def cell(found: Statistics) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--metrics", nargs="+", default=[])
     parser.add_argument("--split", default="test")
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     table = ["# Beside the most frequent output", "", machine(), ""]
     table += ["| run | metric | model | most frequent |", "|---|---|---|---|"]
     table += [row for run in given.runs for row in rows(run, given.split, given.metrics)]
-    print("\n".join(table))
-    Report.asked(given, given.split).write(table, given.runs)
+    Report.asked(given, given.split).show(table, given.runs)
 
 
 if __name__ == "__main__":

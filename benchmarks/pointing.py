@@ -16,7 +16,6 @@ its pictures. The default is the test split of the run.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator
 from itertools import islice
@@ -24,7 +23,7 @@ from pathlib import Path
 from statistics import mean
 
 from PIL import Image
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core import config
@@ -40,7 +39,7 @@ SMOOTH = 0.09  # of a picture's side; Xu et al. smooth by 20 pixels of 224
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("pairs", type=Path, nargs="?")
     parser.add_argument("--pictures", type=int, default=500)
@@ -65,8 +64,7 @@ def main() -> None:
         shares.append(mean(each == 0 for each in off_smooth))
         table.append(f"| {' | '.join([name, f'{len(off):,}', *(f'{100 * share:.1f}' for share in shares)])} |")
     lines = ["# Where captions look", "", machine(), "", f"{args.run}, {pairs}", "", *table]
-    print("\n".join(lines))
-    Report.asked(args).write(lines, [args.run])
+    Report.asked(args).show(lines, [args.run])
 
 
 def test_pairs(settings: config.Table, run: Path) -> Path:

@@ -29,7 +29,6 @@ becomes the span. "Required" also demands every mark, or every span that the voc
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import random
 from collections import Counter
@@ -38,7 +37,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from sacrebleu.metrics.bleu import BLEU
 
 import transduce
@@ -472,7 +471,7 @@ def catalogue(path: Path, model: transduce.Transducer) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, nargs="?")
     parser.add_argument("--pairs", type=Path)
     parser.add_argument("--train", type=Path, required=True)

@@ -9,11 +9,10 @@ important heads are silenced first.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.metrics.base import metric
@@ -22,7 +21,7 @@ from transduce.wings.looking.inspection.pruning import importances, plot, prunin
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--sentences", type=int, default=200, help="validation sentences for the importance")
     parser.add_argument("--plot", type=Path, metavar="FILE")

@@ -7,12 +7,11 @@ The sentences are the first of the run's test split. The table also has the same
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.metrics.base import metric
@@ -21,7 +20,7 @@ from transduce.wings.looking.inspection.rank import RankResiduals, rank_residual
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--sentences", type=int, default=50)
     parser.add_argument("--plot", type=Path, metavar="FILE")

@@ -10,13 +10,12 @@ with ``--rank-weight`` times the prior. The last table has one reply of each of 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -80,7 +79,7 @@ def dialogue_starts(examples: Sequence[Example]) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--prior", type=Path, required=True)
     parser.add_argument("--split", default="test")

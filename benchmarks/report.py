@@ -24,21 +24,32 @@ from transduce.wings.records.provenance import check_committed, command_line, to
 from transduce.wings.records.record import PrintedTable, Record
 
 
+def parser_of(docstring: str | None) -> argparse.ArgumentParser:
+    """A parser whose help begins with the docstring of the benchmark, as it is written."""
+    return argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
 def parse(
     parser: argparse.ArgumentParser,
     arguments: Sequence[str] | None = None,
     command: argparse.ArgumentParser | None = None,
+    threads: int | None = None,
 ) -> argparse.Namespace:
     """Adds --out, --record and --uncommitted, which ``Report.asked`` reads, and returns the parsed arguments. A
-    ``command`` of the parser gets the options if only this one writes a report.
+    ``command`` of the parser gets the options if only this one writes a report. ``threads`` adds --threads with this
+    default, and PyTorch then uses this number of threads.
 
     If the code is not committed, --record alone ends the program with an error, before anything is measured.
     """
     own = command or parser
+    if threads is not None:
+        own.add_argument("--threads", type=int, default=threads)
     own.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
     own.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
     own.add_argument("--uncommitted", action="store_true", help="also if the code is not committed; marks the record")
     given = parser.parse_args(arguments)
+    if threads is not None:
+        torch.set_num_threads(given.threads)
     if getattr(given, "record", None) is not None:
         try:
             check_committed(given.uncommitted)
@@ -63,6 +74,11 @@ class Report:
     def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
         """Reads the options of ``parse``."""
         return cls(given.out, given.record, split)
+
+    def show(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
+        """Prints the lines and writes them."""
+        print("\n".join(lines))
+        self.write(lines, runs)
 
     def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
         """Writes the lines, which have been printed already. ``runs`` are the run directories that were measured."""

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.types import Example
@@ -85,15 +84,13 @@ def over(score: float, clean: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--updates", type=int, default=2600)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     table = [
         f"# Texts as people write them, Multi30k, German to English, {given.updates:,} updates",
         "",

@@ -21,7 +21,6 @@ instead, with the misspellings of Birkbeck's valid part, to choose ``--errors`` 
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import hashlib
 import re
@@ -29,8 +28,7 @@ from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from spelling import examples
 from symspellpy import SymSpell, Verbosity
 
@@ -181,7 +179,7 @@ def described(tests: dict[str, list[Example]]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--texts", type=int, default=400)
@@ -189,9 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tune", action="store_true")
     parser.add_argument("--errors", type=float, default=0.01)
     parser.add_argument("--unlisted", type=float, default=1e-9)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser, arguments)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, arguments, threads=1)
     speller, language = trained(given.folder, given.runs, given.threads)
     tests = read_tests(given.folder, "valid" if given.tune else "test", given.texts, given.share)
     head = [f"{name}, {each}" for name in tests for each in ("precision", "recall", "F0.5")]
@@ -219,8 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     alone = by_channel(speller, set(ours.listed))
     result.append(row("`spelling-channel`, words that the list lacks", alone, tests))
     result.append(row(f"`transduce correct`, errors {given.errors:g}, unlisted {given.unlisted:g}", ours, tests))
-    print("\n".join(result))
-    Report.asked(given).write(result, [given.runs / "speller", given.runs / "words"])
+    Report.asked(given).show(result, [given.runs / "speller", given.runs / "words"])
 
 
 if __name__ == "__main__":

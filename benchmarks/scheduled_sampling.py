@@ -18,13 +18,11 @@ continues interrupted runs.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from report import Report, cell, machine, parse
+from report import Report, cell, machine, parse, parser_of
 
 import transduce
 from transduce.metrics.base import metric
@@ -65,7 +63,7 @@ def row(name: str, found: Found, languages: list[str], seeds: list[int]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--languages", nargs="+", default=["german", "finnish", "turkish"], choices=LANGUAGES)
@@ -73,9 +71,7 @@ def main() -> None:
     parser.add_argument("--probability", default='{type="linear", slope=0.5}')
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     given.runs.mkdir(parents=True, exist_ok=True)
     forcing = {
         "teacher": "objective.forcing=teacher",

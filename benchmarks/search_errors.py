@@ -11,7 +11,6 @@ output that was found are a lower bound. Seconds are processor time of the searc
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.protocols import Search
@@ -101,15 +100,13 @@ def summary(comparison: Comparison) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--sentences", type=int)
     parser.add_argument("--beam", type=int, nargs="+", default=[1, 2, 5, 10])
     parser.add_argument("--expansions", type=int, default=10_000)
     parser.add_argument("--checkpoint", default="best")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=torch.get_num_threads())
     transducer = transduce.load(given.run, given.checkpoint, "cpu")
     sources = [example.source for example in Run.open(given.run).examples("test")][: given.sentences]
     longest: int = transducer.settings["search"]["max_length"]
@@ -136,8 +133,7 @@ def main() -> None:
     if any(not each.finished for each in comparison.explored):
         told = "Where exact search did not finish, against the best output it had found (errors there are at least):"
         lines += ["", told, "", *head, *comparison.rows(finished=False)]
-    print("\n".join(lines))
-    Report.asked(given).write(lines, [given.run])
+    Report.asked(given).show(lines, [given.run])
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from load_clients import Connection, Outcome, Question, load, question
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.protocols import Searching, can
@@ -47,7 +47,7 @@ KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--engine")
     parser.add_argument("--clients", type=int, default=64)
@@ -78,8 +78,7 @@ def main() -> None:
         told += asyncio.run(overload(address, sentences))
     with server(given) as (address, _):
         told += asyncio.run(fairness(address, sentences, texts))
-    print("\n".join(told))
-    Report.asked(given).write(told, [given.run] if find_export(given.run, None) is None else [])
+    Report.asked(given).show(told, [given.run] if find_export(given.run, None) is None else [])
 
 
 def _examples(run: Path) -> Any:

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from simple_methods import TASKS
 from simple_methods.base import Splits, Task
 from simple_methods.made import make
@@ -176,7 +175,7 @@ def run_folders(given: argparse.Namespace, found: Set, settings: Sequence[str]) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("task", choices=sorted(TASKS))
     parser.add_argument("--data", type=Path, default=os.environ.get("TRANSDUCE_DATA"))
     parser.add_argument("--runs", type=Path)
@@ -185,13 +184,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--set", dest="settings", action="append", default=[])
     parser.add_argument("--run", type=Path, nargs="*", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
+    given = parse(parser, threads=1)
     if not given.run and given.data is None:
         parser.error("--data FOLDER: where are the sets? (or set TRANSDUCE_DATA)")
     if given.train and given.runs is None:
         parser.error("--train needs --runs FOLDER, where runs are written")
-    torch.set_num_threads(given.threads)
     if not sys.warnoptions:
         warnings.filterwarnings("ignore", module="sklearn")  # a fit that did not converge is still a model
     given.data = None if given.data is None else Path(given.data)

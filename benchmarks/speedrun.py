@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import Report, cell, machine, parse
+from report import Report, cell, machine, parse, parser_of
 
 import transduce
 from transduce.metrics.base import metric
@@ -183,7 +183,7 @@ def cost(track: Track, asked: argparse.Namespace) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("tracks", nargs="+", choices=TRACKS, metavar="TRACK")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)

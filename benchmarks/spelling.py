@@ -19,14 +19,12 @@ column "can be written" is the share of the words that a list has, or whose toke
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from symspellpy import SymSpell, Verbosity
 
 import transduce
@@ -107,17 +105,15 @@ def row(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--recipes", nargs="*", default=[COUNTED, "spelling"])
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
+    given = parse(parser, threads=1)
     if any(each.startswith("training.minutes") for each in given.settings):
         parser.error("--set training.minutes: --minutes says how long")
-    torch.set_num_threads(given.threads)
     tests = read_tests(given.folder)
     heads = [f"{name}, exact | CER | can be written" for name in tests]
     lines = [

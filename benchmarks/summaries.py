@@ -14,13 +14,12 @@ intervals are 95 % intervals by bootstrap over the lines.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 from transduce.core.types import Example, Prediction
 from transduce.data.corpora import lines
@@ -55,7 +54,7 @@ def row(name: str, system: str, outputs: Sequence[str], records: Sequence[dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("files", type=Path, nargs="+")
     given = parse(parser)
     table = [

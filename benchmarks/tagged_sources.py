@@ -14,12 +14,10 @@ test_2016_flickr; the last column is the difference. The same command again cont
 
 from __future__ import annotations
 
-import argparse
 import re
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.core.files import write_lines
@@ -104,7 +102,7 @@ def rows(seed: int, found: dict[str, Statistics]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("tagger", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
@@ -112,9 +110,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--updates", type=int, help="the budget of each system, instead of minutes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     given.runs.mkdir(parents=True, exist_ok=True)
     prepare(transduce.load(given.tagger, device="cpu"), given.runs, given.folder, given.pairs)
     table = [

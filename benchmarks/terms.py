@@ -12,14 +12,13 @@ the translation. BLEU is against the same references, from which the glossary co
 
 from __future__ import annotations
 
-import argparse
 import gzip
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.answers.request import Request
@@ -65,7 +64,7 @@ def right(glossary: Glossary, sources: Sequence[str], outputs: Sequence[str]) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--folder", type=Path, required=True, help="a local copy of Multi30k")
     parser.add_argument("--source", default="de")

@@ -8,12 +8,10 @@ model, whose recipe reads each line alone, gets a carried state. RUN+RUN is the 
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -47,11 +45,9 @@ def _tokens(run: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parse(parser)
-    torch.set_num_threads(arguments.threads)
+    arguments = parse(parser, threads=1)
     paths = [[Path(part) for part in name.split("+")] for name in arguments.runs]
     lines = ["# Perplexity with the text before a line, and without", "", machine(), ""]
     lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]

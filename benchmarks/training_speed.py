@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from peers.programs import marian
 from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 from stopwatch import Block, Stopwatch, alone, share_of_limit
 
 from transduce.core import config, recipes
@@ -294,7 +294,7 @@ def loss_lines(found: dict[str, list[float]], steps: int, seeds: list[int]) -> l
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, help="Multi30k's raw files (default: multi30k in $TRANSDUCE_DATA)")
     parser.add_argument("--rounds", type=int, default=5, help="0: no throughput, only --steps")
     parser.add_argument("--seconds", type=float, default=40, help="of each block")

@@ -22,13 +22,11 @@ use the same resamples for all seeds.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from report import Report, gain_rows, machine, parse
+from report import Report, gain_rows, machine, parse, parser_of
 
 import transduce
 from transduce.core import recipes
@@ -143,7 +141,7 @@ def _written(value: Any) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--pairs", type=int, nargs="+", default=[1000, 5000])
@@ -152,11 +150,9 @@ def main() -> None:
     parser.add_argument("--pretraining", type=float, default=6.0)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
+    given = parse(parser, threads=1)
     if max(given.pairs) > FIRST:
         parser.error(f"--pairs: at most {FIRST}, because the text for pretraining begins after them")
-    torch.set_num_threads(given.threads)
     given.runs.mkdir(parents=True, exist_ok=True)
     texts(given.runs, given.folder, given.pairs)
     common = ["training.clock=processor", *given.settings]

@@ -7,11 +7,10 @@ Units and probe are chosen on the first half of the text, and measured on the se
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.wings.looking.inspection.cells import trace
@@ -19,7 +18,7 @@ from transduce.wings.looking.inspection.tracking import PROPERTIES, track
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("text", type=Path, metavar="TEXT")
     parser.add_argument("--properties", nargs="+", default=["quotes"], choices=list(PROPERTIES))
@@ -40,8 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         unit, correlation = tracking.units[0]
         shown = found.name(unit), f"{correlation:+.3f}", f"{tracking.f1:.1f}", f"{tracking.explained:.3f}"
         lines.append(f"| {name} | {' | '.join(shown)} |")
-    print("\n".join(lines))
-    Report.asked(given).write(lines, [given.run])
+    Report.asked(given).show(lines, [given.run])
 
 
 if __name__ == "__main__":

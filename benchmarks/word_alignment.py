@@ -29,8 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse
+from report import Report, machine, parse, parser_of
 
 import transduce
 from transduce.wings.alignment.attention_weights import AttentionChoice
@@ -177,16 +176,14 @@ def row(name: str, found: Found, gold: Gold) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--pairs", nargs="+", default=[*GIVEN], choices=GIVEN)
     parser.add_argument("--systems", nargs="*", default=[*SYSTEMS], choices=[*SYSTEMS], metavar="NAME")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="an interpreter with eflomal and systran-align")
     parser.add_argument("--run", type=Path, help="a translation model of en-fr whose attention aligns")
     parser.add_argument("--folder", help="a local copy of the gold links")
     parser.add_argument("--captions", help="a local copy of Multi30k")
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    torch.set_num_threads(given.threads)
+    given = parse(parser, threads=1)
     lines = ["# Word alignment: models of this package, other programs, and attention", "", machine()]
     for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:
         lines += ["", " ".join(paragraph.split())]

@@ -10,11 +10,10 @@ counts as wrong.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from report import Report, parse
+from report import Report, parse, parser_of
 
 from transduce.wings.vectors.analogies import analogies, read_questions
 from transduce.wings.vectors.correlation import Estimate
@@ -83,7 +82,7 @@ def corrections(vectors: Mapping[str, Vectors], file: Path) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("vectors", type=Path, nargs="+")
     parser.add_argument("--similarity", type=Path, nargs="+", required=True)
     parser.add_argument("--analogies", type=Path, required=True)
@@ -96,8 +95,7 @@ def main() -> None:
         *answers(vectors, given.analogies),
         *corrections(vectors, given.misspellings),
     ]
-    print("\n".join(lines))
-    Report.asked(given).write(lines)
+    Report.asked(given).show(lines)
 
 
 if __name__ == "__main__":
