@@ -12,7 +12,9 @@ from transduce.cli.options import Plugins
 
 def export(
     run: Annotated[Path, typer.Argument(help="A run directory from `transduce train`.", metavar="RUN")],
-    to: Annotated[str, typer.Option("--to", help="engine (one file), native, onnx, ctranslate2, or marian.")] = "onnx",
+    to: Annotated[
+        str, typer.Option("--to", help="engine (one file), web (a page), native, onnx, ctranslate2, or marian.")
+    ] = "onnx",
     out: Annotated[
         Path | None,
         typer.Option(help="The folder, or the file of --to engine; by default RUN/exports/…", metavar="PATH"),
@@ -22,6 +24,7 @@ def export(
         Path | None, typer.Option(help="Sources that both engines decode; by default of the validation split.")
     ] = None,
     precision: Annotated[str, typer.Option(help="float32, or int8: smaller and less exact.")] = "float32",
+    single: Annotated[bool, typer.Option("--single", help="With --to web: one page instead of a folder.")] = False,
     plugin: Plugins = None,
 ) -> None:
     """Export a run for another engine, and compare its outputs with PyTorch's.
@@ -32,6 +35,7 @@ def export(
     Examples:
       transduce export runs/de-en --to native --precision int8
       transduce export runs/g2p --to engine --out g2p.engine
+      transduce export runs/g2p --to web --single --out g2p.html --precision int8
     """
     from transduce.cli import inputs
     from transduce.core.plugins import load_plugins
@@ -39,5 +43,5 @@ def export(
 
     load_plugins(plugin)
     sources = None if sample is None else list(inputs.lines([sample]))
-    folder, parity = export_run(run, to, out, checkpoint, sources, precision)  # type: ignore[arg-type]
+    folder, parity = export_run(run, to, out, checkpoint, sources, precision, single)  # type: ignore[arg-type]
     print(f"{folder}: {parity}")

@@ -71,17 +71,26 @@ def export_engine(
     if not is_engine_file(out):
         better = out / f"{run.path.name}.engine" if out.is_dir() else out.with_suffix(".engine")
         raise UserError(f"--out {out}: a file whose name ends in .engine was expected, such as {better}")
-    transducer = run.transducer(checkpoint)
-    texts = described(run, transducer)
-    tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
-    content = file_content(packed(tensors, precision == "int8"), {"model": json.dumps(notes), **texts})
-    compared = _compared(transducer, content, sample, precision, run.settings.get("metrics", ()))
+    content, compared = compared_content(run, checkpoint, sample, precision)
 
     def fill(path: Path) -> None:
         path.write_bytes(content)
 
     write_file(out, fill)
     return out, compared
+
+
+def compared_content(
+    run: Run, checkpoint: Checkpoint, sample: Sequence[Example], precision: str
+) -> tuple[bytes, Parity | Quality]:
+    """The bytes of the file of a run, and how its outputs for the ``sample`` compare with PyTorch's. Raises UserError
+    if the engine does not have a part of the run, or if the outputs differ in float32.
+    """
+    transducer = run.transducer(checkpoint)
+    texts = described(run, transducer)
+    tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
+    content = file_content(packed(tensors, precision == "int8"), {"model": json.dumps(notes), **texts})
+    return content, _compared(transducer, content, sample, precision, run.settings.get("metrics", ()))
 
 
 def described(run: Run, transducer: Transducer) -> dict[str, str]:

@@ -29,6 +29,7 @@ from transduce.wings.engines.export.marian import MarianModel, write_marian
 from transduce.wings.engines.export.native import write_native
 from transduce.wings.engines.export.onnx import LONGER, write_onnx
 from transduce.wings.engines.export.parity import Parity, Quality, check, compare, compare_quality
+from transduce.wings.engines.export.web import export_web
 from transduce.wings.engines.opening import open_model
 
 SAMPLE = 32  # sources that both engines decode
@@ -36,6 +37,7 @@ MEASURED = 500  # the same with int8, whose scores are compared: few sentences g
 PRECISIONS = ("float32", "int8")
 WRITERS = {"native": write_native, "ctranslate2": write_ctranslate2}  # from the settings and the parameters
 ONE_FILE, ONE_FILE_NAME = "engine", "model.engine"  # the engine whose export is no folder
+WEB = "web"  # a page around such a file
 OWN_SEARCHES = ("native", "onnx")  # these engines run our own searches
 ROWS = 5  # of the example that graphs are traced with
 
@@ -47,11 +49,13 @@ def export_run(
     checkpoint: Checkpoint = "best",
     sources: Sequence[str] | None = None,
     precision: str = "float32",
+    single: bool = False,
 ) -> tuple[Path, Parity | Quality]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
     ``path`` is the run directory. ``to`` is "native", "onnx", "ctranslate2", "marian" for Hugging Face's transformers,
-    or "engine": then ``out`` is one file (``export.engine``), by default exports/model.engine of the run. Otherwise
+    or "engine": then ``out`` is one file (``export.engine``), by default exports/model.engine of the run. "web" makes a
+    new folder with a page, or one page if ``single`` (``export.web``); by default exports/web of the run. Otherwise
     ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run directory; an export in
     it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
     different sources of the run's validation split. Unless our own searches run the engine, both search greedily.
@@ -63,8 +67,10 @@ def export_run(
     the first 500 of ``sources`` or of the validation split. The result has the scores of the run's metrics for both
     engines, if the sample has references (``sources`` have none), and the number of equal outputs.
     """
-    if to not in (*EXPORTS, ONE_FILE):
-        raise UserError(f"--to {to!r}: {', '.join((*EXPORTS, ONE_FILE))} were expected")
+    if to not in (*EXPORTS, ONE_FILE, WEB):
+        raise UserError(f"--to {to!r}: {', '.join((*EXPORTS, ONE_FILE, WEB))} were expected")
+    if single and to != WEB:
+        raise UserError(f"--single, --to {to}: only an export to web can be one page; leave --single out")
     if to == "marian" and precision != "float32":
         raise UserError(f"--precision {precision}: an export to marian has float32 numbers; leave it out")
     if precision not in PRECISIONS:
@@ -80,6 +86,8 @@ def export_run(
             run, run.path / FOLDER / ONE_FILE_NAME if out is None else Path(out), checkpoint, sample, precision
         )
     folder = run.path / FOLDER / to if out is None else Path(out)
+    if to == WEB:
+        return export_web(run, folder, checkpoint, sample, precision, single)
     _check_free(folder)
     found: list[Parity | Quality] = []
 
@@ -152,9 +160,10 @@ def example(transducer: Transducer, sources: Sequence[str]) -> Padded:
 
 def _sample(run: Run, count: int, to: str) -> list[Example]:
     """The first ``count`` examples with different sources of the validation split. A language model has no sources: for
-    the sample of float32, one empty source; otherwise the first examples. One file is compared by these, too.
+    the sample of float32, one empty source; otherwise the first examples. One file and a page are compared by these,
+    too.
     """
-    if not run.tokenizers.conditional and count == SAMPLE and to != ONE_FILE:
+    if not run.tokenizers.conditional and count == SAMPLE and to not in (ONE_FILE, WEB):
         return [Example("")]
     try:
         examples = run.examples("valid")

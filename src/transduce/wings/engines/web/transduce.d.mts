@@ -68,18 +68,11 @@ export interface Model {
   close(): void;
 }
 
-/** What makes a tokenizer of the record of the library `tokenizers`. */
-export type Subwords = (record: any) => Tokenizer | Promise<Tokenizer>;
-export interface Tokenizer {
-  encode(text: string, options: { add_special_tokens: boolean }): { ids: Iterable<number> };
-  decode(ids: number[], options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean }): string;
-}
-
 /**
  * The model of an engine's file: its address, a path in Node, or its bytes. Throws an EngineError for another file.
- * `wasm` is engine.wasm, by default beside the module; `subwords` by default uses tokenizers.mjs beside it.
+ * `wasm` is engine.wasm, and `tokenizers` is tokenizers.mjs or its address: by default both stand beside it.
  */
 export function load(
   file: string | URL | ArrayBuffer | ArrayBufferView,
-  options?: { wasm?: string | URL | ArrayBuffer | ArrayBufferView; subwords?: Subwords },
+  options?: { wasm?: string | URL | ArrayBuffer | ArrayBufferView; tokenizers?: string | { Tokenizer: any } },
 ): Promise<Model>;

@@ -19,7 +19,7 @@ export class EngineError extends Error {
 }
 
 // The model of an engine's file: its address, a path in Node, or its bytes. `options.wasm` is the same for engine.wasm,
-// by default beside this module. `options.subwords` makes a tokenizer of its record, by default with tokenizers.mjs.
+// and `options.tokenizers` is tokenizers.mjs or its address: by default both stand beside this module.
 export async function load(file, options = {}) {
   const content = await bytesOf(file);
   const library = await instantiate(await bytesOf(options.wasm ?? new URL("engine.wasm", import.meta.url)));
@@ -27,7 +27,7 @@ export async function load(file, options = {}) {
   const subwords = {};
   for (const side of ["source", "target"]) {
     const described = engine.description(side);
-    if (described.unit === "library") subwords[side] = await tokenizer(described.record, options.subwords);
+    if (described.unit === "library") subwords[side] = await tokenizer(described.record, options.tokenizers ?? "./tokenizers.mjs");
   }
   engine.use(subwords);
   const model = (source) => engine.best(source);
@@ -68,13 +68,15 @@ async function instantiate(wasm) {
   return library;
 }
 
-// How a tokenizer of the library `tokenizers` makes ids of text, and text of ids.
-async function tokenizer(record, make) {
-  make ??= packaged;
+// How a tokenizer of the library `tokenizers` makes ids of text, and text of ids, with the package @huggingface/tokenizers.
+async function tokenizer(record, module) {
+  const { Tokenizer } = typeof module === "string" ? await import(module) : module;
   try {
-    const made = await make({ ...record, added_tokens: [] });  // "</s>" in a text is text
+    const made = new Tokenizer({ ...record, added_tokens: [] }, {});  // "</s>" in a text is text
+    const cut = made.model._call;  // the library joins unknown characters only inside a piece
+    made.model._call = (pieces) => pieces.flatMap((piece) => cut.call(made.model, [piece]));
     return {
-      ids: (text) => [...[...made.encode(text, { add_special_tokens: false }).ids].map(Number), EOS],
+      ids: (text) => [...made.encode(text, { add_special_tokens: false }).ids, EOS],
       text: (ids) => {
         const shown = ids.filter((id) => !HIDDEN.includes(id));
         return shown.length ? made.decode(shown, { skip_special_tokens: false, clean_up_tokenization_spaces: false }) : "";
@@ -83,15 +85,6 @@ async function tokenizer(record, make) {
   } catch (error) {
     throw new EngineError(`its subwords cannot be read: ${error.message}`);
   }
-}
-
-// A tokenizer of the package @huggingface/tokenizers. Like the library, it joins unknown characters only inside a piece.
-async function packaged(record) {
-  const { Tokenizer } = await import("./tokenizers.mjs");
-  const made = new Tokenizer(record, {});
-  const cut = made.model._call;
-  made.model._call = (pieces) => pieces.flatMap((piece) => cut.call(made.model, [piece]));
-  return made;
 }
 
 class Engine {
