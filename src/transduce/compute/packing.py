@@ -72,8 +72,7 @@ class HalfPacking:
         return torch.ops.quantized.linear_prepack_fp16(weight_OI, bias)
 
     def multiply(self, x: Tensor, copy: Any) -> Tensor:
-        y: Tensor = _half_product()(x, copy)
-        return y
+        return _half_product()(x, copy)
 
 
 @cache
@@ -82,8 +81,7 @@ def _half_product() -> Callable[[Tensor, Any], Tensor]:
     the time of a small product.
     """
     operator = torch.ops.quantized.linear_dynamic_fp16.default
-    product: Callable[[Tensor, Any], Tensor] = getattr(operator, "_op", operator)
-    return product
+    return getattr(operator, "_op", operator)
 
 
 def multiplies_halves() -> bool:
@@ -123,5 +121,4 @@ def pack(matrices: Iterable[nn.Parameter], packing: Packing) -> None:
 
 def packed(weight: Tensor) -> Packed | None:
     """The packed copy of a weight matrix, or None if ``pack`` prepared none."""
-    found: Packed | None = getattr(weight, "packed", None)
-    return found
+    return getattr(weight, "packed", None)

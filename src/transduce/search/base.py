@@ -260,8 +260,7 @@ def resized(search: R, size: int | None, nbest: int | None) -> R:
         nbest = search.nbest if search.nbest is None or size is None else min(search.nbest, size)
     if size is None:
         size = max(search.size, nbest or 1)
-    resized: R = replace(search, size=size, nbest=nbest)
-    return resized
+    return replace(search, size=size, nbest=nbest)
 
 
 def ends_freely(search: object) -> bool:
@@ -279,8 +278,7 @@ def with_unknown(search: R) -> R:
     changes = {"unknown": True} if "unknown" in names else {}
     if "search" in names:
         changes["search"] = with_unknown(search.search)
-    changed: R = replace(search, **changes) if changes else search
-    return changed
+    return replace(search, **changes) if changes else search
 
 
 # ------------------------------------------------------- parts of searches that need a run
@@ -344,5 +342,4 @@ def with_run(part: R, load: Callable[[Path], Autoregressive[S]], source: Decodin
             found = with_run(value, load, source, target)
         if found is not value and found != value:
             changes[each.name] = found
-    changed: R = replace(cast("Any", part), **changes) if changes else part
-    return changed
+    return replace(cast("Any", part), **changes) if changes else part

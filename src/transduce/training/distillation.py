@@ -122,8 +122,7 @@ class ComputedDistributions:
     @torch.no_grad()
     def probabilities(self, found: Any) -> Tensor:
         logits_NV = self.teacher.readout(found)
-        probability_NV: Tensor = logits_NV.softmax(-1, widened(logits_NV.dtype))
-        return probability_NV
+        return logits_NV.softmax(-1, widened(logits_NV.dtype))
 
 
 class StoredDistributions:

@@ -185,8 +185,7 @@ class EditDecoder(nn.Module):
                 f"the encoder leaves {(B, S)} states [rows, positions] for a source of {tuple(id_BS.shape)}: to copy, "
                 "edits need an encoder with one state for each token it reads; set model.decoder.copy=false"
             )
-        copied_BS: Tensor = self.copies[id_BS]
-        return copied_BS
+        return self.copies[id_BS]
 
 
 def _reach(delete_NTS: Tensor, real_NS: Tensor) -> Tensor:

@@ -54,8 +54,7 @@ class Convolution(nn.Module):
             weight_ODK = torch._weight_norm(self.weight, self.gain[:, None, None], 0)
             return convolve(x_BSD, weight_ODK, self.bias)
         scale_O = self.scale() if scale_O is None else scale_O
-        y_BTO: Tensor = torch.addcmul(self.bias, convolve(x_BSD, self.weight), scale_O)
-        return y_BTO
+        return torch.addcmul(self.bias, convolve(x_BSD, self.weight), scale_O)
 
 
 def convolve(x_BSD: Tensor, weight_ODK: Tensor, bias_O: Tensor | None = None) -> Tensor:

@@ -83,5 +83,4 @@ class AttentionPooling(nn.Module):
     def forward(self, memory: Memory) -> Tensor:
         energy_BS1 = self.query(torch.tanh(self.linear(memory.states.values)))
         weights_BS1 = energy_BS1.masked_fill(~memory.states.mask[..., None], float("-inf")).softmax(1)
-        pooled_BD: Tensor = torch.matmul(weights_BS1.transpose(1, 2), memory.read_BSD)[:, 0]
-        return pooled_BD
+        return torch.matmul(weights_BS1.transpose(1, 2), memory.read_BSD)[:, 0]

@@ -50,8 +50,7 @@ class CorpusAlignment:
         """
         found = [alignments[pair].words_VI[:, 1:] for alignments in (self.forward,) if alignments]
         found += [alignments[pair].words_VI[:, 1:].T for alignments in (self.backward,) if alignments]
-        mean: list[list[float]] = torch.stack(found).mean(0).tolist()
-        return mean
+        return torch.stack(found).mean(0).tolist()
 
     def record(self, pair: int) -> dict[str, object]:
         """One pair as values for JSON: its words, its links, and the weights of each direction that there is, with six

@@ -106,8 +106,7 @@ class FusedDecoder(nn.Module):
 
     def readout(self, output: FusedOutput, candidates: Tensor | None = None) -> Tensor:
         mixed = self._cold(output) if self.fusion == "cold" else self._deep(output)
-        logits: Tensor = self.decoder.readout(mixed, candidates)
-        return logits
+        return self.decoder.readout(mixed, candidates)
 
     def _cold(self, output: FusedOutput) -> Tensor:
         with torch.no_grad():

@@ -60,5 +60,4 @@ def least_frames(target: Ragged) -> NDArray[np.int64]:
     equal = np.append(target.ids[1:] == target.ids[:-1], False)
     equal[target.offsets[1:] - 1] = False  # the end of a row and the beginning of the next one
     repeats_N = np.add.reduceat(equal, target.offsets[:-1], dtype=np.int64)
-    found: NDArray[np.int64] = target.lengths.astype(np.int64) - 1 + repeats_N
-    return found
+    return target.lengths.astype(np.int64) - 1 + repeats_N

@@ -112,5 +112,4 @@ def _factors(counts: Sequence[int], scores_PR: Floats, higher: bool) -> Floats:
     sizes_P = np.log(np.array(counts, float))
     centred_P = sizes_P - sizes_P.mean()
     slopes_R: Floats = centred_P @ np.log(errors_PR) / (centred_P @ centred_P)
-    factors_R: Floats = np.exp2(slopes_R)
-    return factors_R
+    return np.exp2(slopes_R)

@@ -62,8 +62,7 @@ class SpelledWords(nn.Module):
     @property
     def weight(self) -> nn.Parameter:
         """The table of the pieces: the ``weight`` of the encoder's embedding."""
-        table: nn.Parameter = cast(EmbedsTokens, self.encoder).embedding.weight
-        return table
+        return cast(EmbedsTokens, self.encoder).embedding.weight
 
     def embed(self, source: Padded) -> Padded:
         ids_BWC = words(source, self.alphabet)

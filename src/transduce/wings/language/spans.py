@@ -53,8 +53,7 @@ def covered(begins_BT: Tensor, length_BT: Tensor) -> Tensor:
     B, T = begins_BT.shape
     ends_BT = (torch.arange(T, device=begins_BT.device) + length_BT).clamp(max=T)
     change_BT = torch.cat([begins_BT.long(), begins_BT.new_zeros(B, 1, dtype=torch.long)], 1)
-    found: Tensor = change_BT.scatter_add(1, ends_BT, -begins_BT.long()).cumsum(1)[:, :T] > 0
-    return found
+    return change_BT.scatter_add(1, ends_BT, -begins_BT.long()).cumsum(1)[:, :T] > 0
 
 
 def lengths(draw_BT: Tensor, cumulative_K: Sequence[float]) -> Tensor:
@@ -94,8 +93,7 @@ def word_indices(ids_BT: Tensor, decode: Decode) -> Tensor:
     begins_U = [not pair.strip() or len(pair.split()) > 1 for pair in pairs]
     begins_BT = torch.tensor(begins_U, device=ids_BT.device)[place_BT].long()
     begins_BT[:, 0] = 1
-    found: Tensor = begins_BT.cumsum(1) - 1
-    return found
+    return begins_BT.cumsum(1) - 1
 
 
 def no_decoder(tokens: Sequence[int]) -> str:

@@ -127,8 +127,7 @@ def _training(entry: Table) -> Training:
 def _state(run: Path, checkpoint: Checkpoint) -> Table:
     """The table that a checkpoint's state.json has; empty if there is none."""
     file = current_folder(run / CHECKPOINTS / checkpoint) / STATE
-    found: Table = read_json(file) if file.exists() else {}
-    return found
+    return read_json(file) if file.exists() else {}
 
 
 def _training_data(run: Run) -> Fingerprint | None:

@@ -122,8 +122,7 @@ def _add(unit_VD: Floats, given_Q3: NDArray[np.int64]) -> Floats:
 
 def _mul(unit_VD: Floats, given_Q3: NDArray[np.int64]) -> Floats:
     a_QV, b_QV, c_QV = ((1 + unit_VD[given_Q3[:, place]] @ unit_VD.T) / 2 for place in range(3))
-    score_QV: Floats = b_QV * c_QV / (a_QV + TINY)
-    return score_QV
+    return b_QV * c_QV / (a_QV + TINY)
 
 
 SCORES: dict[Method, Callable[[Floats, NDArray[np.int64]], Floats]] = {"add": _add, "mul": _mul}

@@ -44,8 +44,7 @@ def ranks(x_N: Floats) -> Floats:
     _, group_N, count_G = np.unique(x_N, return_inverse=True, return_counts=True)
     last_G = np.cumsum(count_G)
     mean_G = last_G - (count_G - 1) / 2
-    shared: Floats = mean_G[group_N.reshape(-1)]
-    return shared
+    return mean_G[group_N.reshape(-1)]
 
 
 def estimate(

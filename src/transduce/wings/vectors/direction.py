@@ -60,8 +60,7 @@ def differences(vectors: Vectors, pairs: Sequence[Pair]) -> Floats:
 
 def projections(vectors: Vectors, direction_D: Floats, places: Sequence[int]) -> Floats:
     """The cosines [N] of N words, given by their rows, with a direction."""
-    found: Floats = vectors.unit_VD[list(places)].astype(np.float64) @ normalised(direction_D)
-    return found
+    return vectors.unit_VD[list(places)].astype(np.float64) @ normalised(direction_D)
 
 
 def read_json(path: str | Path, what: str) -> Any:

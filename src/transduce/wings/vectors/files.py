@@ -211,8 +211,7 @@ def _vector(place: str, word: str, values: Any) -> Floats:
         raise UserError(
             f"{place}: the vector of {word!r} has the value {row_D[wrong]:g}, which is not finite or too large"
         )
-    found: Floats = row_D
-    return found
+    return row_D
 
 
 def _fasttext(path: Path, words: Collection[str] | None, limit: int | None) -> Vectors:

@@ -73,5 +73,4 @@ class SmoothInverseFrequency:
     def __call__(self, sentences: Sequence[str]) -> Floats:
         """The vectors [N, D] of the sentences."""
         mean_ND = average(self.vectors, sentences, self.weights_V)
-        without_ND: Floats = mean_ND - np.outer(mean_ND @ self.common_D, self.common_D).astype(mean_ND.dtype)
-        return without_ND
+        return mean_ND - np.outer(mean_ND @ self.common_D, self.common_D).astype(mean_ND.dtype)

@@ -109,5 +109,4 @@ class Vectors:
 def normalised(matrix: Floats) -> Floats:
     """The vectors [..., D] divided by their lengths. A vector of zeros stays zero."""
     lengths = np.linalg.norm(matrix, axis=-1, keepdims=True)
-    unit: Floats = matrix / np.where(lengths == 0, 1, lengths)
-    return unit
+    return matrix / np.where(lengths == 0, 1, lengths)

@@ -14,8 +14,7 @@ from torch import Tensor
 
 def is_exporting() -> bool:
     """True while ``torch.export`` follows the model. Versions of torch that cannot tell: while it compiles anything."""
-    exporting: bool = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()
-    return exporting
+    return getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()
 
 
 def is_search_step(x_BTD: Tensor) -> bool:

@@ -159,8 +159,7 @@ def _count(job: Job) -> PhrasePairs:
 def _first_best(pair_K: Ids, score_K: Numbers, pairs: int) -> Ids:
     """[U]: the first of the entries with the largest score of each pair."""
     order_K = np.lexsort((-score_K, pair_K))
-    best: Ids = order_K[np.searchsorted(pair_K[order_K], np.arange(pairs))]
-    return best
+    return order_K[np.searchsorted(pair_K[order_K], np.arange(pairs))]
 
 
 def _summed(pair_K: Ids, count_K: Ids, pairs: int) -> Ids:

@@ -47,8 +47,7 @@ class SiameseEncoder(nn.Module):
 
     def sentences(self, source: Padded) -> Tensor:
         """The vector of each sentence, [B, D]. The rows are single sentences, not pairs, and end with EOS."""
-        vectors_BD: Tensor = self.pooling(self.encoder(source))
-        return vectors_BD
+        return self.pooling(self.encoder(source))
 
     def forward(self, source: Padded) -> Memory:
         vectors_2BD = self.sentences(both(source)).view(2, *source.lengths.shape, self.width)

@@ -190,8 +190,7 @@ def _quietly(cell: Any, step: Any, noted: Any, call: Callable[[], Any]) -> Any:
 
 
 def _array(values: Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = values.detach().float().cpu().numpy()
-    return array
+    return values.detach().float().cpu().numpy()
 
 
 KINDS: dict[str, Callable[[nn.Module], AbstractContextManager[dict[str, Parts]]]] = {

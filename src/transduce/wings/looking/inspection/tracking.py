@@ -137,8 +137,7 @@ def correlations(units_NU: Floats, values_N: Floats) -> Floats:
     units_NU = units_NU - units_NU.mean(0)
     values_N = values_N - values_N.mean()
     norms_U = np.linalg.norm(units_NU, axis=0) * np.linalg.norm(values_N)
-    found_U: Floats = units_NU.T @ values_N / np.where(norms_U > 0, norms_U, 1)
-    return found_U
+    return units_NU.T @ values_N / np.where(norms_U > 0, norms_U, 1)
 
 
 def _probe(units_NU: Floats, values_N: Floats, half: int) -> Floats:

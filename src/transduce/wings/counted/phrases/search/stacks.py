@@ -231,8 +231,7 @@ def _after(stack: Stack, parent_E: Ids, kind_E: Ids) -> Numbers:
     earlier phrase.
     """
     tables = stack.tables
-    after_E: Numbers = tables.after_weights[kind_E] * tables.orientation_O6[stack.option_H[parent_E], 3 + kind_E]
-    return after_E
+    return tables.after_weights[kind_E] * tables.orientation_O6[stack.option_H[parent_E], 3 + kind_E]
 
 
 def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning) -> tuple[Stack, Arcs, Growth]:
