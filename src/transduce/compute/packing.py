@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,24 +16,26 @@ from transduce.compute.processor import multiplies_best_by_onednn
 
 ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise") and multiplies_best_by_onednn()
 
+C = TypeVar("C")  # a kernel's copy of a matrix and a bias
 
-class Packing(Protocol):
+
+class Packing(Protocol[C]):
     """A kernel. ``pack`` makes its copy of a matrix and a bias. ``multiply`` returns x W' + b from this copy and from
     rows x [..., I] in float32.
     """
 
-    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any: ...
+    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> C: ...
 
-    def multiply(self, x: Tensor, copy: Any) -> Tensor: ...
+    def multiply(self, x: Tensor, copy: C) -> Tensor: ...
 
 
 class OneDNNPacking:
     """Products in float32 by oneDNN, with the matrix in oneDNN's own order of blocks."""
 
-    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any:
+    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
         return torch.ops.mkldnn._reorder_linear_weight(weight_OI), bias
 
-    def multiply(self, x: Tensor, copy: Any) -> Tensor:
+    def multiply(self, x: Tensor, copy: tuple[Tensor, Tensor | None]) -> Tensor:
         return in_few_shapes(x, lambda x_NI: torch.ops.mkldnn._linear_pointwise.default(x_NI, *copy, "none", [], ""))
 
 
@@ -68,15 +70,15 @@ def _enough_rows(rows: int) -> int:
 class HalfPacking:
     """Products with a matrix in float16, summed in float32, by FBGEMM. A row's result does not depend on other rows."""
 
-    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> Any:
+    def pack(self, weight_OI: Tensor, bias: Tensor | None) -> object:
         return torch.ops.quantized.linear_prepack_fp16(weight_OI, bias)
 
-    def multiply(self, x: Tensor, copy: Any) -> Tensor:
+    def multiply(self, x: Tensor, copy: object) -> Tensor:
         return _half_product()(x, copy)
 
 
 @cache
-def _half_product() -> Callable[[Tensor, Any], Tensor]:
+def _half_product() -> Callable[[Tensor, object], Tensor]:
     """FBGEMM's operator, or its ``_op`` if PyTorch has it. The latter leaves out checks in Python that take a third of
     the time of a small product.
     """
@@ -97,9 +99,9 @@ class Packed:
     the bias is another one, or if the weights were changed in place.
     """
 
-    def __init__(self, packing: Packing) -> None:
+    def __init__(self, packing: Packing[Any]) -> None:
         self._packing = packing
-        self._copy: Any = None
+        self._copy: object = None
         self._bias: Tensor | None = None
         self._versions = (-1, -1)
 
@@ -113,7 +115,7 @@ class Packed:
         return self._packing.multiply(x, self._copy)
 
 
-def pack(matrices: Iterable[nn.Parameter], packing: Packing) -> None:
+def pack(matrices: Iterable[nn.Parameter], packing: Packing[Any]) -> None:
     """Prepares a packed copy of each matrix, which ``packed`` returns."""
     for matrix in matrices:
         matrix.packed = Packed(packing)  # type: ignore[attr-defined]

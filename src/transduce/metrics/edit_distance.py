@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from transduce.core.errors import UserError
 from transduce.metrics.units import split
@@ -16,7 +16,8 @@ U = TypeVar("U")
 U_co = TypeVar("U_co", covariant=True)
 MOST_CELLS = 1_000_000  # of a table
 Kind = Literal["match", "substitute", "transpose", "delete", "insert"]
-Alignment = tuple["Edit[U_co]", ...]
+Alignment = tuple["Edit[U]", ...]
+Rest = tuple["Edit[U]", "Rest[U]"] | None  # the edits after a cell, as a linked list
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class EditTable(Generic[U_co]):
 
     def alignments(self) -> Iterator[Alignment[U_co]]:
         """Yields all optimal alignments, the one that ``alignment`` returns first. There can be exponentially many."""
-        unfinished: list[tuple[int, int, Any]] = [(len(self.source), len(self.target), None)]
+        unfinished: list[tuple[int, int, Rest[U_co]]] = [(len(self.source), len(self.target), None)]
         while unfinished:
             i, j, rest = unfinished.pop()  # the path after the cell as a linked list: (edit, rest)
             moves = self._best(i, j)
@@ -209,7 +210,7 @@ def distance(
     return EditTable(one, other, Costs(insertion, deletion, substitution, transposition))
 
 
-def _unrolled(rest: Any) -> Iterator[Any]:
+def _unrolled(rest: Rest[U]) -> Iterator[Edit[U]]:
     while rest is not None:
         edit, rest = rest
         yield edit

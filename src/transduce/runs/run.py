@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from transduce.answers.search_settings import OtherModel
 from transduce.answers.transducer import Transducer
@@ -228,7 +229,7 @@ class Run:
         """
         return self.around(self.model(checkpoint, mapped).to(device), device)
 
-    def around(self, model: Any, device: torch.device | str = "cpu") -> Transducer:
+    def around(self, model: nn.Module, device: torch.device | str = "cpu") -> Transducer:
         """Text to text: a model on ``device``, such as an exported one, with the run's own search and tokenizers."""
         search: AnySearch = config.build(self.settings.get("search", {}), Search, path="search")
         lines = config.build(self.settings["data"].get("lines", {}), Lines, path="data.lines")

@@ -45,7 +45,7 @@ def protocol_of(annotation: object) -> str | None:
     return name if name in registry.NAMES else None
 
 
-def is_factory(origin: Any) -> bool:  # by name: types.py would import torch
+def is_factory(origin: object) -> bool:  # by name: types.py would import torch
     return getattr(origin, "__name__", "") == "Factory" and origin.__module__ == "transduce.core.types"
 
 

@@ -67,7 +67,7 @@ def check_value(value: Any, annotation: object, path: str, facts: Table) -> Any:
     raise mismatch(value, annotation, path)
 
 
-def _check_union(value: object, annotation: object, path: str, facts: Table) -> Any:
+def _check_union(value: object, annotation: object, path: str, facts: Table) -> object:
     members = sorted(typing.get_args(annotation), key=lambda member: member is not type(value))  # 3 is int, not float
     errors = []
     for member in members:
@@ -80,7 +80,7 @@ def _check_union(value: object, annotation: object, path: str, facts: Table) -> 
     raise max(inside, key=lambda error: len(error.path)) if inside else mismatch(value, annotation, path)
 
 
-def _check_array(values: list[object], annotation: object, path: str, facts: Table) -> Any:
+def _check_array(values: list[object], annotation: object, path: str, facts: Table) -> object:
     origin, items = typing.get_origin(annotation) or annotation, typing.get_args(annotation) or (Any,)
     if origin is tuple and len(items) > 1 and items[1] is not Ellipsis:
         if len(values) != len(items):

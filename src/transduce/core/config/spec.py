@@ -35,7 +35,7 @@ class Spec(Generic[T]):
     deferred: bool = False
     path: str = dataclasses.field(default="", compare=False)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> T:
+    def __call__(self, *args: object, **kwargs: object) -> T:
         """Constructs a new object, with further arguments from the caller.
 
         The table may leave out what the caller gives (a width, parameters), but may not contradict it. Raises
@@ -67,7 +67,7 @@ class Spec(Generic[T]):
                 "smaller widths or fewer layers",
             ) from error
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Table) -> Table:
+    def _bind(self, args: tuple[object, ...], kwargs: Table) -> Table:
         try:
             return inspect.signature(self.constructor).bind_partial(*args, **kwargs).arguments
         except TypeError as error:
@@ -94,7 +94,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or ["MemoryError"])[0]
 
 
-def construct(value: Any) -> Any:
+def construct(value: object) -> Any:
     """Makes the objects inside a value: replaces each Spec by the result of its call, also inside dicts, lists and
     tuples. Deferred Specs stay.
     """
@@ -103,7 +103,7 @@ def construct(value: Any) -> Any:
     return _map(construct, value)
 
 
-def as_toml(value: Any) -> Any:
+def as_toml(value: object) -> Any:
     """Converts a checked value for TOML: a Spec becomes a table, a path a string, a tuple a list. None, or an object of
     another class, becomes None.
     """
@@ -116,7 +116,7 @@ def as_toml(value: Any) -> Any:
     return _map(as_toml, value) if isinstance(value, (str, bool, int, float, list, dict)) else None
 
 
-def _map(function: Callable[[Any], Any], value: Any) -> Any:
+def _map(function: Callable[[object], object], value: object) -> object:
     if isinstance(value, dict):
         return {key: function(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -132,8 +132,8 @@ class Parameter(NamedTuple):
     instance.
     """
 
-    annotation: Any
-    default: Any
+    annotation: object
+    default: object
 
 
 def parameters_of(constructor: type) -> dict[str, Parameter]:
@@ -148,7 +148,7 @@ def parameters_of(constructor: type) -> dict[str, Parameter]:
 
 
 @cache
-def _signature(constructor: type) -> dict[str, tuple[Any, Any]]:
+def _signature(constructor: type) -> dict[str, tuple[object, object]]:
     """The annotation and the default of each parameter. Cached, because evaluating annotations takes most of a check's
     time.
     """
@@ -166,7 +166,7 @@ def _signature(constructor: type) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def as_spec(value: Any, annotation: Any) -> Any:
+def as_spec(value: Any, annotation: object) -> Any:
     """A default in the form that reading a table would give.
 
     A class becomes a deferred Spec and a dataclass's instance a Spec, if ``annotation`` accepts them. A tuple becomes a

@@ -162,7 +162,7 @@ class Adapted(torch.optim.Optimizer):
             self.state[parameter] = self.inner.state.get(parameter, {})
 
     @torch.no_grad()
-    def load_state_dict(self, state_dict: Any) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Goes on from a state, in place. Raises UserError if it is of another rank."""
         super().load_state_dict(state_dict)
         for matrix, pair in self.factors.items():

@@ -7,8 +7,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import tokenizers
 
@@ -64,7 +63,7 @@ def _grown_merges(model: Table, theirs: Table, most: int) -> Table:
     return {**model, "vocab": vocabulary, "merges": written}
 
 
-def _pair(merge: Any) -> tuple[str, str]:
+def _pair(merge: str | Sequence[str]) -> tuple[str, str]:
     first, second = merge.split(" ") if isinstance(merge, str) else merge
     return first, second
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from transduce.answers.answer import Answer, Output
+from transduce.answers.pipeline import Pipeline
 from transduce.answers.text_model import TextModel
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, Deriving, Searching, can
 from transduce.core.registry import model_name
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.wings.alignment.alignments import check_text
 from transduce.wings.alignment.token_alignment import TokenAlignment
 from transduce.wings.protection.elements import elements_of
@@ -104,7 +106,9 @@ class Protection:
         if what is not None:
             raise UserError(f"protected spans are for models that write a text for a text, and {what}: leave them out")
 
-    def complete(self, model: Any, answers: Sequence[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
+    def complete(
+        self, model: Pipeline, answers: Sequence[Answer], rows: Sequence[Any], batch_size: int
+    ) -> list[Answer]:
         """The answers with the spans of their sources (``with_spans``)."""
         from transduce.wings.protection.placing import with_spans
 
@@ -173,7 +177,7 @@ def _numbers(element: Element) -> list[int]:
     return element.pieces + [number for each in element.inner for number in _numbers(each)]
 
 
-def _symbols(tokenizer: Any) -> bool:
+def _symbols(tokenizer: Tokenizer) -> bool:
     """True if the tokens of a text are symbols between white space."""
     entry = tokenizer.entries[-1]
     return bool(tokenizer.decode([len(tokenizer) - 1] * 2) == f"{entry} {entry}")

@@ -171,7 +171,11 @@ def _word(file: IO[bytes]) -> bytes:
 
 
 def _collected(
-    path: Path, entries: Iterable[tuple[str, bytes, Any]], words: Collection[str] | None, limit: int | None, first: bool
+    path: Path,
+    entries: Iterable[tuple[str, bytes, object]],
+    words: Collection[str] | None,
+    limit: int | None,
+    first: bool,
 ) -> Vectors:
     """The requested entries as ``Vectors``. ``first`` is ``first_of_two`` of ``load``."""
     wanted = None if words is None else {word.upper() for word in words}

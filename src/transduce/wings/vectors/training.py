@@ -139,7 +139,7 @@ def _epoch_callback(after_epoch: Callable[[int], None]) -> Any:
     class Epochs(CallbackAny2Vec):  # type: ignore[misc]
         done = 0
 
-        def on_epoch_end(self, model: Any) -> None:
+        def on_epoch_end(self, model: object) -> None:
             self.done += 1
             after_epoch(self.done)
 

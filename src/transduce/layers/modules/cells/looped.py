@@ -74,7 +74,7 @@ class LoopedCell(nn.Module, Generic[S]):
             return y_BTW, state
         return y_BTW * real_mask(lengths_B, y_BTW.shape[1])[..., None], _at_length(states, lengths_B)
 
-    def _scanned(self, prepared: Any, state: S, lengths_B: Tensor) -> tuple[Tensor, S]:
+    def _scanned(self, prepared: object, state: S, lengths_B: Tensor) -> tuple[Tensor, S]:
         """The result of ``unroll`` by one operator, so that a graph holds one step for any number of positions."""
         from torch._higher_order_ops.scan import scan  # not public yet, so nothing but an export depends on it
 
