@@ -140,7 +140,7 @@ class Transducer(Pipeline):
         if (limit := longest_output(search, len(row))) is not None and len(tokens) >= limit:
             log.warning("the output ends at the limit of the search (%d tokens): %s", limit, RAISE)
 
-    def complete(self, prefixes: Sequence[str], k: int = 5, begun: str | Sequence[str] = "") -> list[list[Any]]:
+    def complete(self, prefixes: Sequence[str], k: int = 5, begun: str | Sequence[str] = "") -> list[list[object]]:
         """For each prefix, in order, the ``k`` most probable next words, best first. Each is a ``Word``
         (wings/language/completion_search.py).
 
@@ -150,7 +150,7 @@ class Transducer(Pipeline):
         """
         if isinstance(prefixes, str):
             raise RequestError(f"prefixes = {prefixes!r}: a list of texts was expected; write [{prefixes!r}]")
-        words: list[list[Any]] = service("next words")(self, prefixes, k, begun)
+        words: list[list[object]] = service("next words")(self, prefixes, k, begun)
         return words
 
     def generate(

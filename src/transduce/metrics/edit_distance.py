@@ -90,9 +90,8 @@ class EditTable(Generic[U_co]):
             )
         self.costs = costs or Costs()
         given = {name: Fraction(str(cost)) for name, cost in asdict(self.costs).items() if cost is not None}
-        self._parts = math.lcm(
-            *(cost.denominator for cost in given.values())
-        )  # the unit in which all costs are integers
+        # the unit in which all costs are integers
+        self._parts = math.lcm(*(cost.denominator for cost in given.values()))
         self._cost = {name: int(cost * self._parts) for name, cost in given.items()}
         self._table: list[list[int]] = []
         for i in range(len(self.source) + 1):

@@ -60,7 +60,7 @@ class RDrop:
         first = tree.map(lambda leaf: leaf.chunk(2)[0], real)
         second = tree.map(lambda leaf: leaf.chunk(2)[1], real)
 
-        def sums(first: Any, second: Any, target: Tensor) -> tuple[Tensor, ...]:
+        def sums(first: object, second: object, target: Tensor) -> tuple[Tensor, ...]:
             p_NV, q_NV = model.readout(first), model.readout(second)
             (total_p, nll_p), (total_q, nll_q) = (
                 smoothed_cross_entropy(logits_NV, target, self.smoothing) for logits_NV in (p_NV, q_NV)

@@ -315,7 +315,7 @@ def _with_found_paths(settings: config.Table, run: Path) -> config.Table:
     return {**settings, "data": data}
 
 
-def _found(value: object, run: Path, split: str) -> Any:
+def _found(value: object, run: Path, split: str) -> object:
     if isinstance(value, list):
         return [_found(each, run, split) for each in value]
     if not isinstance(value, str) or Path(value).expanduser().exists():

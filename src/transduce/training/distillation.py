@@ -102,7 +102,7 @@ class TeacherDistributions(Protocol):
     (tree.py) with N rows. ``probabilities`` converts this tree, or some of its rows, to probabilities [rows, V].
     """
 
-    def find(self, batch: Batch, read_BT: Tensor) -> Any: ...
+    def find(self, batch: Batch, read_BT: Tensor) -> object: ...
 
     def probabilities(self, found: Any) -> Tensor: ...
 
@@ -114,13 +114,13 @@ class ComputedDistributions:
     teacher: Autoregressive[Any]
 
     @torch.no_grad()
-    def find(self, batch: Batch, read_BT: Tensor) -> Any:
+    def find(self, batch: Batch, read_BT: Tensor) -> object:
         output, _ = self.teacher.extend(read_BT, self.teacher.start(batch.source))
         mask_BT = batch.target.mask
         return tree.map(lambda leaf: leaf[mask_BT], output)
 
     @torch.no_grad()
-    def probabilities(self, found: Any) -> Tensor:
+    def probabilities(self, found: object) -> Tensor:
         logits_NV = self.teacher.readout(found)
         return logits_NV.softmax(-1, widened(logits_NV.dtype))
 
@@ -191,7 +191,7 @@ class Distilled:
         real = tree.map(lambda leaf: leaf[mask_BT], output)
         target_N = batch.target.values[mask_BT]
 
-        def sums(output: object, found: Any, target: Tensor) -> tuple[Tensor, ...]:
+        def sums(output: object, found: object, target: Tensor) -> tuple[Tensor, ...]:
             logits_NV = model.readout(output)
             total, nll = smoothed_cross_entropy(logits_NV, target, self.objective.smoothing)
             from_teacher = self._from_teacher(logits_NV, found)
@@ -200,7 +200,7 @@ class Distilled:
         total, nll, from_teacher = sum_chunks(model, sums, real, found, target_N)
         return Loss(total, len(target_N), {"nll": nll, "teacher": from_teacher}), carry
 
-    def _from_teacher(self, logits_NV: Tensor, found: Any) -> Tensor:
+    def _from_teacher(self, logits_NV: Tensor, found: object) -> Tensor:
         probability_NV = self.teacher.probabilities(found)
         # a word with probability 0 in both would give 0 times minus infinity
         log_NV = logits_NV.log_softmax(-1, probability_NV.dtype).masked_fill(probability_NV == 0, 0)

@@ -52,9 +52,8 @@ def is_factory(origin: object) -> bool:  # by name: types.py would import torch
 def is_constructor(origin: object) -> bool:
     if not isinstance(origin, type) or origin.__module__ in ("builtins", "collections.abc", "pathlib"):
         return False
-    return origin.__name__ in registry.NAMES or not getattr(
-        origin, "_is_protocol", False
-    )  # other protocols have no class
+    # other protocols have no class
+    return origin.__name__ in registry.NAMES or not getattr(origin, "_is_protocol", False)
 
 
 def mismatch(value: object, annotation: object, path: str) -> KindError:

@@ -57,7 +57,7 @@ class AssembledJointCTC(nn.Module):
     def start(self, source: Padded) -> object:
         return self.mixture.start(self.encoder(source))
 
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
+    def extend(self, tokens_BT: Tensor, state: tuple[object, ...]) -> tuple[object, object]:
         return self.mixture.extend(tokens_BT, state)
 
     def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:

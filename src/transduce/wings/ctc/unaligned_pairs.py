@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from transduce.data.pairs import Pairs, Ragged
 
@@ -46,7 +47,7 @@ def frame_counts(model: Any, pairs: Pairs, rows_B: NDArray[np.int64]) -> NDArray
     model.eval()
     try:
         with torch.no_grad():
-            parts: list[Any] = [
+            parts: list[Tensor] = [
                 model.frames(pairs.source.padded(rows_B[start : start + AT_ONCE]).to(device)).lengths.cpu().numpy()
                 for start in range(0, len(rows_B), AT_ONCE)
             ]

@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -40,8 +39,8 @@ class Figure:
 class Change:
     """A setting in the shipped ``recipe`` and in the ``run``. None means that one of them does not have it."""
 
-    recipe: Any = None
-    run: Any = None
+    recipe: object = None
+    run: object = None
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ def _slug(text: str) -> str:
     return "-".join(filter(None, kept.split("-")))[:80] or "record"
 
 
-def _without_nulls(value: object) -> Any:
+def _without_nulls(value: object) -> object:
     """The value without the keys that are null, at any depth: a missing key has its default, which is None."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}

@@ -106,11 +106,11 @@ def gradient_reach(transducer: Transducer, pairs: Sequence[tuple[str, str]], dis
     length = min(len(ids) for _, ids in kept)
     target = transducer.padded([ids[:length] for _, ids in kept], torch.long)
     source = transducer.padded(transducer.read_told([source for source, _ in kept]))
-    norms_BTK = _norms(model, source, target, distance)
+    norms_BTK = _norms(transducer.stepwise, source, target, distance)
     return GradientReach(tuple(norms_BTK.mean((0, 1)).tolist()), norms_BTK.shape[0] * norms_BTK.shape[1])
 
 
-def _norms(model: Any, source: Padded, target: Any, distance: int) -> Tensor:
+def _norms(model: Autoregressive[object], source: Padded, target: Padded, distance: int) -> Tensor:
     """The norms of the gradients of each token's loss [B, T - distance, K], from position ``distance`` on."""
     with torch.enable_grad():
         state = tree.map(lambda leaf: leaf.detach().requires_grad_(leaf.is_floating_point()), model.start(source))

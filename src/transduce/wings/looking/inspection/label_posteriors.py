@@ -163,7 +163,7 @@ def place_effects(
     ]
 
 
-def places_of(tokenizer: Tokenizer, text: str, row: Any, count: int) -> tuple[str, ...]:
+def places_of(tokenizer: Tokenizer, text: str, row: Sequence[int], count: int) -> tuple[str, ...]:
     """A text for each of the ``count`` places that get a label. These are the tokens of ``row`` if it has a token for
     each place. Otherwise they are the words of ``text`` if there are as many, or numbers from 1, as for a signal.
     """

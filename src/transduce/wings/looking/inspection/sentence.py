@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -190,7 +190,7 @@ def read_sentence(name: str, transducer: Transducer, source: str, target: str | 
         words,
         _tree(transducer, source) if target is None else None,
         cells_over_time(transducer, source_ids, target_ids) if stepwise else (),
-        _parts(model, output, ids_T, log_prob_TV) if can(type(model), Mixed) else (),
+        _parts(cast(Mixed, model), output, ids_T, log_prob_TV) if can(type(model), Mixed) else (),
         cast(Mixed, model).meaning if can(type(model), Mixed) else "",
         _units(transducer, source, text),
     )
@@ -208,7 +208,7 @@ def _steps(transducer: Transducer, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[
     )
 
 
-def _parts(model: Any, output: object, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Part, ...]:
+def _parts(model: Mixed, output: object, ids_T: Tensor, log_prob_TV: Tensor) -> tuple[Part, ...]:
     """The parts of a mixture, if it has several. The whole mixture chooses the strongest other token."""
     models = model.used()
     if len(models) < 2:

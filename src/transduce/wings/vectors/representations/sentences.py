@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from typing import Literal
 
 import numpy as np
 import torch
@@ -53,11 +53,11 @@ def sentence_vectors(
             yield from sorted_batches([(len(row), row) for row in rows], batch_size, encode)
 
 
-def _encode(transducer: Transducer, pooling: Pooling) -> Callable[[Iterable[list[Any]]], Iterator[Floats]]:
+def _encode(transducer: Transducer, pooling: Pooling) -> Callable[[Iterable[list[Sized]]], Iterator[Floats]]:
     """Returns a function that maps batches of rows of ids to their vectors, [B, D] for each batch."""
     vectors_of = vectors_by(transducer, pooling)
 
-    def encode(batches: Iterable[list[Any]]) -> Iterator[Floats]:
+    def encode(batches: Iterable[list[Sized]]) -> Iterator[Floats]:
         for rows in batches:
             with transducer.computing(), torch.inference_mode():
                 yield vectors_of(transducer.padded(rows)).float().cpu().numpy()

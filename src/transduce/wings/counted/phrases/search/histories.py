@@ -35,7 +35,7 @@ class _Read:
 
     history_R: Ids
     state: Any
-    log_prob_RC: NDArray[Any]
+    log_prob_RC: NDArray[np.float64]
 
 
 class Histories:
