@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from transduce.core.config.errors import ConfigError, Table, join, kind, shown
 from transduce.core.config.limits import check_depth, check_parts, too_deep
@@ -83,7 +82,7 @@ def _leaves(keys: tuple[str, ...], value: object) -> Iterator[tuple[str, ...]]:
 
 def _holds(table: Table, keys: tuple[str, ...]) -> bool:
     """True if the table has the key. A string in place of a table counts as its ``type``."""
-    inner: Any = table
+    inner: object = table
     for number, key in enumerate(keys):
         if not isinstance(inner, dict):
             return isinstance(inner, str) and keys[number:] == ("type",)

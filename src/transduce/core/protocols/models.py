@@ -189,7 +189,7 @@ log-probabilities of their orientation by the later and by the earlier phrase, a
 class Several(Model, Protocol):
     """A model that consists of several, its ``members``, which read the same source and write the same vocabulary."""
 
-    def members(self) -> Sequence[Any]: ...
+    def members(self) -> Sequence[Model]: ...
 
 
 class Mixed(Autoregressive[Any], Protocol):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from tokenizers import normalizers
 
 from transduce.data.corpora import DataError
 
 Form = Literal["none", "NFC", "NFD", "NFKC"]
-_STEPS: Final[dict[Form, list[Any]]] = {
+_STEPS: Final[dict[Form, list[object]]] = {
     "none": [],
     "NFC": [normalizers.NFC()],
     "NFD": [normalizers.NFD()],
@@ -36,7 +36,7 @@ class Normalised:
         if self.normalisation not in get_args(Form):
             raise DataError(f"normalisation = {self.normalisation!r}: expected one of {', '.join(get_args(Form))}")
 
-    def normalizers(self) -> list[Any]:
+    def normalizers(self) -> list[object]:
         """The library's normalizers in the order of their use. The list is empty for "none" without ``lowercase``. The
         tokenizer's file records them.
         """

@@ -401,7 +401,7 @@ def check_whole(text: str) -> None:
 # --------------------------------------------------------------------- parts
 
 
-def _mark_spaces(library: tokenizers.Tokenizer, form: list[Any]) -> None:
+def _mark_spaces(library: tokenizers.Tokenizer, form: list[object]) -> None:
     """Gives the library's tokenizer, in place, a normalizer and a decoder. The normalizer applies ``form``, adds a
     space before the text, so that a word has the same piece at the beginning, and replaces spaces by "▁". The decoder
     undoes the last two.
@@ -411,7 +411,7 @@ def _mark_spaces(library: tokenizers.Tokenizer, form: list[Any]) -> None:
     library.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
 
 
-def _subwords(model: Any, form: list[Any]) -> tokenizers.Tokenizer:
+def _subwords(model: Any, form: list[object]) -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(model)
     _mark_spaces(library, form)
     library.pre_tokenizer = _pieces()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -133,7 +133,7 @@ class Adapted(torch.optim.Optimizer):
         self._tell()
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         share = self.param_groups[0]["lr"] / self.peak if self.peak else 0.0
         for group, peak in zip(self.inner.param_groups, self.peaks, strict=True):
             group["lr"] = peak * share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from transduce.core.errors import MissingPackageError, UserError
 
@@ -25,7 +25,7 @@ class Sentences:
             raise MissingPackageError(
                 "to divide texts into sentences needs sentencex: pip install 'transduce[documents]'"
             ) from error
-        self._segment: Any = sentencex.segment
+        self._segment: Callable[..., Sequence[str]] = sentencex.segment
         self._language = language.partition("-")[0]  # it knows no regions
 
     def __call__(self, text: str) -> list[str]:

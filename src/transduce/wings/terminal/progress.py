@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
@@ -174,7 +174,7 @@ def _in_log(stream: IO[str], words: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _ticking(tick: Any, first: float) -> Iterator[None]:
+def _ticking(tick: Callable[[], float], first: float) -> Iterator[None]:
     """Calls ``tick`` in a thread after ``first`` seconds, and then after the seconds that it returns."""
     ended = threading.Event()
 

@@ -132,7 +132,7 @@ def _library() -> Any:
     return gensim.models
 
 
-def _epoch_callback(after_epoch: Callable[[int], None]) -> Any:
+def _epoch_callback(after_epoch: Callable[[int], None]) -> object:
     """The library's callback that calls ``after_epoch``."""
     from gensim.models.callbacks import CallbackAny2Vec
 

@@ -46,7 +46,7 @@ class _Untracked:
     def __exit__(self) -> None: ...
 
 
-def _formulas(product: Callable[[int, int, int], int]) -> dict[Any, Callable[..., int]]:
+def _formulas(product: Callable[[int, int, int], int]) -> dict[object, Callable[..., int]]:
     """The formula of each kernel that this version of PyTorch has. ``product`` counts a product of two matrices."""
 
     def mm(a: Shape, b: Shape, *_: object, **__: object) -> int:
@@ -58,7 +58,7 @@ def _formulas(product: Callable[[int, int, int], int]) -> dict[Any, Callable[...
     def linear(x: Shape, weight: Shape, *_: object, **__: object) -> int:
         return product(prod(x[:-1]), x[-1], weight[0])
 
-    known: dict[tuple[Any, str], Callable[..., int]] = {
+    known: dict[tuple[object, str], Callable[..., int]] = {
         (torch.ops.aten, "mm"): mm,
         (torch.ops.aten, "addmm"): addmm,
         (torch.ops.aten, "mkldnn_rnn_layer"): _lstm,

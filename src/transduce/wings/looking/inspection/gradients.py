@@ -6,10 +6,9 @@ B rows, T target tokens, K distances in tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -149,7 +148,7 @@ def _carried(state: object) -> list[Tensor]:
     return found
 
 
-def _norm(leaves: Sequence[Tensor], gradients: Any) -> Tensor:
+def _norm(leaves: Sequence[Tensor], gradients: Iterable[Tensor | None]) -> Tensor:
     """The norm [B] over all tensors of one state. Takes one gradient for each of the ``leaves``."""
     squares = [
         torch.zeros(len(leaf)) if gradient is None else gradient.flatten(1).float().square().sum(1)

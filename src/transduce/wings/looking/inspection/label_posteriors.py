@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from transduce.answers.answer import Output, with_warnings
 from transduce.answers.request import Request
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.protocols import Chain, Parallel, Searching, can
+from transduce.core.protocols import AnySearch, Chain, Parallel, Searching, can
 from transduce.core.registry import model_name
 from transduce.core.types import UNK
 from transduce.data.tokenizers.base import Tokenizer
@@ -99,7 +99,7 @@ def label_posteriors(transducer: Transducer, source: str, target: str | None = N
     kind = type(transducer.model)
     if can(kind, Searching) or not (can(kind, Chain) or can(kind, Parallel)):
         raise UserError(f'this {model_name(kind)} model gives no labels; a model that does has model.type = "tagger"')
-    search: Any = Viterbi() if can(kind, Chain) else LabelSearch()
+    search: AnySearch = Viterbi() if can(kind, Chain) else LabelSearch()
     (answer,) = with_warnings(transducer.answer([Request(source, target=target)], search))
     row = transducer.read([source])[0].row
     posterior_TL = _log_posteriors(transducer, [row])[0].exp()

@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -116,7 +115,7 @@ class TextLines:
         values_HW += chance.normal(0.0, 1.0, values_HW.shape) * chance.uniform(0.0, self.noise)
         return (values_HW.clip(0, 1) * 255).round().astype(np.uint8)
 
-    def _ink(self, text: str, path: Path, direction: Direction | None, chance: Chance) -> Any:
+    def _ink(self, text: str, path: Path, direction: Direction | None, chance: Chance) -> object:
         """Pillow's picture of the text, white on black, ``height`` pixels high: drawn at about twice the height,
         rotated, cropped, reduced, placed at random and blurred.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -72,7 +72,7 @@ class ConvolutionallyAttended(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        inner: Any = embedding(vocabulary=vocabulary, width=width, scaled=scaled)
+        inner = embedding(vocabulary=vocabulary, width=width, scaled=scaled)
         if not hasattr(inner, "grid"):
             raise UserError(
                 f'embedding: {type(inner).__name__} lays nothing on a grid, and this attends over one; set it to "map" '

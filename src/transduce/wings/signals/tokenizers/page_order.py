@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from transduce.core.config.errors import Table
 from transduce.data.corpora import DataError
@@ -31,7 +31,7 @@ class PageOrderTokenizer(RecordedText):
         super().__init__(text)
         self.direction = direction
 
-    def encode(self, texts: Sequence[str]) -> list[Any]:
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
         return self.text.encode([on_page(text, self.direction) for text in texts])
 
     def decode(self, ids: Sequence[int]) -> str:
