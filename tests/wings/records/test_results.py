@@ -36,7 +36,7 @@ FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
     *("large-data", "ptb-lstm-medium", "ptb-lstm-medium+ptb-ngram", "ptb-transformer"),
     "text-before-line",
-    *(ABSENT := {"back-translation-short", "company-native-int8", "many-lines", "tagged-sources"}),
+    *(ABSENT := {"back-translation-short", "many-lines", "tagged-sources"}),
 }
 
 
