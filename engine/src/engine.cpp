@@ -188,6 +188,29 @@ struct Asked {
     }
 };
 
+std::vector<Row> encoded(const Tokenizer& tokenizer, const char* texts, const int64_t* ends, int64_t count) {
+    std::vector<Row> found;
+    for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
+        try {
+            found.push_back(tokenizer.encode(std::string(texts + first, texts + std::max(first, ends[b]))));
+        } catch (const Refusal& refusal) {
+            throw Refusal("input " + std::to_string(b + 1) + ": " + refusal.what());
+        }
+    }
+    return found;
+}
+
+// The rows with their texts, each as the only output of a source, as if all had the log-probability 0.
+const TransduceAnswers* without_scores(const Tokenizer& tokenizer, const std::vector<Row>& rows) {
+    std::unique_ptr<Kept> kept(new Kept());
+    for (const Row& ids : rows) {
+        kept->add(tokenizer, {ids, std::vector<double>(ids.size()), 0, 0}, ids, 0);
+        kept->end_source(1, 1, std::count(ids.begin(), ids.end(), UNK));
+    }
+    kept->publish();
+    return &kept.release()->answers;
+}
+
 }  // namespace
 
 int32_t transduce_engine_version() { return TRANSDUCE_ENGINE_VERSION; }
@@ -249,16 +272,17 @@ const TransduceAnswers* transduce_engine_score_ids(
 
 const TransduceAnswers* transduce_engine_encode(
     const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, char* message, uint64_t room) {
-    return told(message, room, [=]() -> const TransduceAnswers* {
-        std::unique_ptr<Kept> kept(new Kept());
-        for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
-            const Row ids = engine->target.encode(std::string(texts + first, texts + std::max(first, ends[b])));
-            kept->add(engine->target, {ids, std::vector<double>(ids.size()), 0, 0}, ids, 0);
-            kept->end_source(1, 1, std::count(ids.begin(), ids.end(), UNK));
-        }
-        kept->publish();
-        return &kept.release()->answers;
-    });
+    return told(message, room, [=] { return without_scores(engine->target, encoded(engine->target, texts, ends, count)); });
+}
+
+const TransduceAnswers* transduce_engine_encode_sources(
+    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, char* message, uint64_t room) {
+    return told(message, room, [=] { return without_scores(engine->source, encoded(engine->source, texts, ends, count)); });
+}
+
+const TransduceAnswers* transduce_engine_decode(
+    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, char* message, uint64_t room) {
+    return told(message, room, [=] { return without_scores(engine->target, rows_of_ids(ids, ends, count)); });
 }
 
 const TransduceAnswers* transduce_engine_generate_ids(

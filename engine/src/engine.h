@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 2
+#define TRANSDUCE_ENGINE_VERSION 3
 
 typedef struct TransduceEngine TransduceEngine;
 
@@ -75,6 +75,15 @@ TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(
  * own. */
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_encode(
     const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, char* message, uint64_t room);
+
+/* The same for sources. Needs a source tokenizer of the engine's own. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_encode_sources(
+    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, char* message, uint64_t room);
+
+/* The texts of outputs, rows of ids that end with EOS; their log-probabilities are 0. Needs a target tokenizer of the
+ * engine's own. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_decode(
+    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, char* message, uint64_t room);
 
 /* Samples of a language model that go on with a prompt, `count` ids without EOS: the outputs of one source, whose ids follow
  * the prompt, and whose texts begin with it. */

@@ -91,6 +91,7 @@ class Engine:
         self.reads_text = source["unit"] != "library"
         self.generates = source["unit"] == "nothing"
         self._encode = None if self.reads_text else _subwords(source)
+        self._size = target["size"]
         subwords = target["unit"] == "library"
         self._encode_target = _subwords(target) if subwords else None
         self._decode = _decoder(target) if subwords else None
@@ -151,7 +152,7 @@ class Engine:
             raise EngineError(
                 "this model has sources: score_ids scores given outputs, and a language model scores texts"
             )
-        targets = self._target_ids(list(texts))
+        targets = self.target_ids(list(texts))
         found = self.score_ids([[EOS]] * len(targets), targets, batch)
         return [
             Answer(each.outputs, len(ids), len(ids), ids.count(UNK)) for each, ids in zip(found, targets, strict=True)
@@ -179,7 +180,7 @@ class Engine:
             raise EngineError("this model has sources: a language model was expected")
         if "\n" in prompt:
             raise EngineError(f"prompt = {prompt[:60]!r}: one line was expected")
-        (row,) = self._target_ids([prompt])
+        (row,) = self.target_ids([prompt])
         ids = array("q", row[:-1])
         numbers = whole(samples=samples, length=length, top_k=top_k, seed=seed)
         how = Sampling(*numbers, temperature, top_p)
@@ -188,10 +189,26 @@ class Engine:
             return list(answer.outputs)
         return [replace(each, text=self._decode([*ids, *each.ids])) for each in answer.outputs]
 
-    def _target_ids(self, texts: list[str]) -> list[tuple[int, ...]]:
+    def source_ids(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The ids of each source, with the end. Raises EngineError for a model without sources."""
+        if self._encode is not None and not self.generates:
+            return [tuple(self._encode(text)) for text in texts]
+        return [answer.best.ids for answer in self._found("encode_sources", *_joined(_utf8(texts)), len(texts))]
+
+    def target_ids(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The ids of each output, with the end."""
         if self._encode_target is not None:
             return [tuple(self._encode_target(text)) for text in texts]
         return [answer.best.ids for answer in self._found("encode", *_joined(_utf8(texts)), len(texts))]
+
+    def decode(self, ids: Ids) -> str:
+        """The text of an output's ids. Raises EngineError for an id that is outside the vocabulary."""
+        if wrong := [each for each in ids if not 0 <= each < self._size]:
+            raise EngineError(f"id {wrong[0]} is outside a vocabulary of {self._size}")
+        if self._decode is not None:
+            return self._decode(ids)
+        (answer,) = self._found("decode", *_rows([[*ids, EOS]]), 1)
+        return answer.best.text
 
     def _answer_subwords(self, texts: list[str], beam: int, nbest: int, batch: int) -> list[Answer]:
         assert self._encode is not None

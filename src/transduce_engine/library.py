@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 2  # of the interface; engine.h has the same number
+VERSION = 3  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -92,6 +92,8 @@ def open_library(path: Path) -> Any:
         "answer_ids": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
         "score_ids": (POINTER(Answers), [c_void_p, *rows, *rows, c_int64, Options, *message]),
         "encode": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
+        "encode_sources": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
+        "decode": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
         "generate_ids": (POINTER(Answers), [c_void_p, c_void_p, c_int64, Sampling, *message]),
         "free": (None, [POINTER(Answers)]),
     }

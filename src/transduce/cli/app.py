@@ -78,10 +78,16 @@ def main() -> None:
             app()  # it ends with status 1 if the reader closes the pipe (`| head`)
     except Exception as error:
         expected = isinstance(error, UserError | OSError | StoppedError | OverflowError) or out_of_memory(error)
+        expected |= _needs_package(error)
         if not expected or os.environ.get("TRANSDUCE_TRACE"):
             raise
         typer.echo(f"transduce: {described(error)}", err=True)
         sys.exit(2)
+
+
+def _needs_package(error: Exception) -> bool:
+    """True if a library is not installed, such as PyTorch beside the engine in one file."""
+    return isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] not in ("", "transduce")
 
 
 def _ended(ended: threading.ExceptHookArgs) -> None:
@@ -116,6 +122,11 @@ def _flush() -> None:
 
 def described(error: Exception) -> str:
     """The message of an error. An error of the operating system names the file or folder first."""
+    if _needs_package(error) and not isinstance(error, UserError):
+        return (
+            f"{error.name} is not installed, which this needs: pip install transduce. Without it, predict and serve "  # type: ignore[attr-defined]
+            "answer with a file of `transduce export RUN --to engine`"
+        )
     if isinstance(error, OverflowError):
         return f"a number is too large: {error}"
     if out_of_memory(error):

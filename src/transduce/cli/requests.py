@@ -217,7 +217,7 @@ def _parse_object(line: str) -> Table:
     """The JSON object on a line. Raises UserError if it is no object, has no "source", or has an unknown key or a wrong
     value.
     """
-    from transduce.data.tokenizers.text import check_whole
+    from transduce.data.tokenizers.base import check_whole
 
     kinds = {"source": str, "prefix": str, "required": list, "forbidden": list}
     try:

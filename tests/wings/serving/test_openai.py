@@ -26,8 +26,8 @@ import transduce
 from transduce.core.errors import RequestError
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.limits import Limits
+from transduce.wings.serving.loaded_run import LoadedRun
 from transduce.wings.serving.streams import before_stop
-from transduce.wings.serving.tokens import tokens_of
 from transduce.wings.serving.writing import Written
 
 
@@ -209,10 +209,9 @@ def test_the_most_probable_tokens_at_each_position(client: Any, model: transduce
 
 
 def test_a_chain_shows_no_other_tokens() -> None:
-    tokenizers = SimpleNamespace(target=SimpleNamespace(decode=None))
-    held: Any = SimpleNamespace(name="reader", transducer=SimpleNamespace(model=object(), tokenizers=tokenizers))
-    with pytest.raises(RequestError, match="reader does not show the tokens that it did not choose"):
-        tokens_of(held, "a", "b", [4], [-1.0], best=2)
+    model: Any = SimpleNamespace(model=object(), search=None)
+    with pytest.raises(RequestError, match="the model does not show the tokens that it did not choose"):
+        LoadedRun(model).likely("a", [4], 2)
 
 
 def joined(chunks: Any, text: Any) -> dict[int, tuple[str, str]]:

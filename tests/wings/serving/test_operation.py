@@ -36,6 +36,7 @@ from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
+from transduce.wings.serving.loaded_run import LoadedRun
 from transduce.wings.serving.logs import Lines, logging_to_stderr
 from transduce.wings.serving.proxies import Proxies
 from transduce.wings.serving.visit import Visit, current_visit
@@ -175,9 +176,9 @@ def test_head_is_answered_where_get_is(client: TestClient) -> None:
 def test_a_server_is_alive_before_it_is_ready(model: transduce.Transducer) -> None:
     free = threading.Event()
 
-    def load() -> transduce.Transducer:
+    def load() -> LoadedRun:
         assert free.wait(PATIENCE)
-        return model
+        return LoadedRun(model)
 
     with TestClient(application(Catalogue({"m": load}, Limits()))) as client:
         assert client.get("/health").status_code == 200
@@ -210,10 +211,10 @@ def test_a_server_that_stops_is_not_ready_but_answers(model: transduce.Transduce
 
 
 def test_a_run_that_cannot_be_loaded_ends_the_server(model: transduce.Transducer) -> None:
-    def broken() -> transduce.Transducer:
+    def broken() -> LoadedRun:
         raise UserError("this run is broken")
 
-    with running(Catalogue({"m": lambda: model, "n": broken}, Limits()), wait=False) as started:
+    with running(Catalogue({"m": lambda: LoadedRun(model), "n": broken}, Limits()), wait=False) as started:
         for _ in range(PATIENCE * 10):
             if started[2].should_exit:
                 break
@@ -372,12 +373,12 @@ def test_few_runs_are_in_memory_and_the_least_used_leaves(model: transduce.Trans
     loads: list[str] = []
     held: list[Any] = []
 
-    def loader(name: str) -> Callable[[], transduce.Transducer]:
-        def load() -> transduce.Transducer:
+    def loader(name: str) -> Callable[[], LoadedRun]:
+        def load() -> LoadedRun:
             loads.append(name)
             mine: Any = replace(model)
             held.append(weakref.ref(mine))
-            return mine
+            return LoadedRun(mine)
 
         return load
 
@@ -408,7 +409,7 @@ def test_few_runs_are_in_memory_and_the_least_used_leaves(model: transduce.Trans
 def test_a_run_leaves_after_its_requests(model: transduce.Transducer, gate: Gate) -> None:
     gate.open.clear()
     slow: Any = replace(model, model=gate)
-    catalogue = Catalogue({"slow": lambda: slow, "quick": lambda: model}, Limits(), 1)
+    catalogue = Catalogue({"slow": lambda: LoadedRun(slow), "quick": lambda: LoadedRun(model)}, Limits(), 1)
     found: dict[str, Any] = {}
     with TestClient(application(catalogue)) as client:
 
@@ -440,13 +441,13 @@ def test_a_run_that_cannot_be_loaded_again_is_told(
 ) -> None:
     answers = iter([model, UserError("/secret/run is gone"), model])
 
-    def load() -> transduce.Transducer:
+    def load() -> LoadedRun:
         found = next(answers)
         if isinstance(found, Exception):
             raise found
-        return found
+        return LoadedRun(found)
 
-    with TestClient(application(Catalogue({"b": lambda: model, "a": load}, Limits(), 1))) as client:
+    with TestClient(application(Catalogue({"b": lambda: LoadedRun(model), "a": load}, Limits(), 1))) as client:
         client.get("/models")
         answer = client.post("/predict", json={"source": "abc", "model": "a"})
         assert answer.status_code == 503

@@ -33,7 +33,7 @@ class Stepped(Scheduler):
 
     def step(self) -> None:
         self.turns = 1
-        self._work()
+        self._answer_all()
 
     def _wait(self) -> Any:
         if not self.turns:

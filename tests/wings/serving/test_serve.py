@@ -29,11 +29,11 @@ from transduce import api
 from transduce.answers.answer_values import answer_values
 from transduce.core import config
 from transduce.core.errors import UserError
-from transduce.wings.serving.about import about, card_of
 from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
+from transduce.wings.serving.loaded_run import LoadedRun
 
 LIMITS = Limits(body=2000, upload=3000, characters=40, texts=3, nbest=5, tokens=20, seconds=20)
 
@@ -239,11 +239,11 @@ def test_models_are_told_in_words_and_have_cards(client: TestClient, model: tran
 
 def test_the_engine_is_told(trained: Path, model: transduce.Transducer) -> None:
     native = transduce.load(trained, device="cpu", engine="native")
-    assert [about(each, None)["engine"] for each in (model, native)] == ["PyTorch", "native"]
+    assert [LoadedRun(each).describe(None)["engine"] for each in (model, native)] == ["PyTorch", "native"]
 
 
 def test_a_model_in_memory_has_a_card(model: transduce.Transducer) -> None:
-    text = card_of("mine", replace(model, folder=None))
+    text = LoadedRun(replace(model, folder=None)).card("mine")
     assert text.index("# mine") < text.index("## Model")
 
 

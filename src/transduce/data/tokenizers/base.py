@@ -144,6 +144,15 @@ def encoded(tokenizer: Tokenizer, texts: Sequence[str], sources: Sequence[str]) 
     return tokenizer.encode(texts)
 
 
+def check_whole(text: str) -> None:
+    """Raises DataError for half of a surrogate pair, which JSON can contain and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = ascii(text[error.start])
+        raise DataError(f"{text!a}: {half} is half of a surrogate pair; write both halves, or leave it out") from None
+
+
 def checked(ids: Sequence[int], size: int) -> Sequence[int]:
     """Returns the ids unchanged. Raises DataError if one of them is not in a vocabulary of ``size``."""
     wrong = [i for i in ids if not 0 <= i < size]

@@ -24,7 +24,7 @@ from transduce.core.registry import service
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError, text_lines
 from transduce.data.tokenizers import storage
-from transduce.data.tokenizers.base import Tokenizer, checked
+from transduce.data.tokenizers.base import Tokenizer, check_whole, checked
 from transduce.data.tokenizers.normalisation import Form, Normalised
 from transduce.data.tokenizers.panics import expressions, panics_as_errors
 
@@ -387,15 +387,6 @@ class Bytes(TextUnit):
         library.decoder = decoders.ByteLevel()
         library.add_special_tokens(list(SPECIALS))
         return TextTokenizer(library)
-
-
-def check_whole(text: str) -> None:
-    """Raises DataError for half of a surrogate pair, which JSON can contain and UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = ascii(text[error.start])
-        raise DataError(f"{text!a}: {half} is half of a surrogate pair; write both halves, or leave it out") from None
 
 
 # --------------------------------------------------------------------- parts

@@ -6,14 +6,16 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transduce.answers.request import NO_EXTRAS, Extras, Request
-from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.core.registry import service
 from transduce.wings.documents.document import Parts, Tag
 from transduce.wings.documents.inline import partners
+
+if TYPE_CHECKING:  # it imports PyTorch
+    from transduce.answers.transducer import Transducer
 
 log = logging.getLogger("transduce")
 PROTECTED = ("markup", "placeholder")  # kinds of spans: names of tags, and what a program fills in

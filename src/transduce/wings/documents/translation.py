@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transduce.answers.answer import Answer, with_warnings
 from transduce.answers.request import Request, requests_for
-from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.core.files import write_file
 from transduce.wings.documents.document import Document, Parts, Unit, has_words, margins
 from transduce.wings.documents.formats import is_document, open_document
 from transduce.wings.documents.markup import Marked, Protecting, has_spans, places_spans
 from transduce.wings.documents.sentences import Sentences
+
+if TYPE_CHECKING:  # it imports PyTorch
+    from transduce.answers.transducer import Transducer
 
 log = logging.getLogger("transduce")
 

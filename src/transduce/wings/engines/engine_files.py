@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import transduce_engine
 from transduce.answers.answer import Answer, Output, Truncation
@@ -15,9 +15,9 @@ from transduce.answers.request import Request
 from transduce.core import config
 from transduce.core.errors import MissingPackageError, RequestError, UserError
 from transduce.core.types import Hypothesis
-from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import from_record
 from transduce.data.unknown import Unknown, unknown_in
+from transduce.wings.engines.engine_tokens import Encode, EngineTokens
 
 FASTEST = 8  # sources of a batch: the engine's own default
 
@@ -25,15 +25,23 @@ FASTEST = 8  # sources of a batch: the engine's own default
 @dataclass(frozen=True)
 class EngineModel:
     """A file's model as ``transduce predict`` needs it: a ``LightModel``. ``size`` and ``nbest`` replace those of the
-    run's search; 0 keeps them.
+    run's search; 0 keeps them. Sources longer than ``max_source_length`` tokens (EOS included) are cut.
+
+    The tokenizers are those of the library for subwords, otherwise the engine's own (``EngineTokens``).
     """
 
     engine: transduce_engine.Engine
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
+    source_tokenizer: Any
+    target_tokenizer: Any
     settings: config.Table
+    max_source_length: int
     size: int = 0
     nbest: int = 0
+
+    @property
+    def conditional(self) -> bool:
+        """False for a language model, which has no sources."""
+        return not self.engine.generates
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> EngineModel:
         if size is not None and nbest is not None and nbest > size:
@@ -44,15 +52,39 @@ class EngineModel:
         """Yields an answer to each request, in order, from its source alone, as ``LightTransducer.answer`` does."""
 
         def answered(some: Sequence[Request], first: int) -> list[Answer]:
-            sources = [request.source for request in some]
-            try:
-                found = self.answer_texts(sources, batch_size)
-            except UserError as error:
-                raise RequestError(_numbered(str(error), first)) from error
-            return [self._answer(*each) for each in zip(some, found, strict=True)]
+            return self.answer_some(some, batch_size, first)
 
         size = window_size(batch_size)
         return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
+
+    def answer_some(self, requests: Sequence[Request], batch_size: int = 64, first: int = 1) -> list[Answer]:
+        """An answer to each request, from its source, its ``nbest`` and its target alone. The first one has the number
+        ``first`` in the RequestError of a request that cannot be answered.
+        """
+        answers = dict[int, Answer]()
+        kinds = [(request.target is not None, request.nbest or 0) for request in requests]
+        for kind in dict.fromkeys(kinds):
+            places = [place for place, each in enumerate(kinds) if each == kind]
+            some = [requests[place] for place in places]
+            try:
+                found = self._scored(some) if kind[0] else self._searched(some, kind[1], batch_size)
+            except UserError as error:
+                raise RequestError(_numbered(str(error), [first + place for place in places])) from error
+            answers |= zip(places, map(self._answer, some, found), strict=True)
+        return [answers[place] for place in range(len(requests))]
+
+    def _searched(self, requests: Sequence[Request], nbest: int, batch_size: int) -> list[transduce_engine.Answer]:
+        wanted = replace(self, nbest=nbest) if nbest else self
+        return wanted.answer_texts([request.source for request in requests], batch_size)
+
+    def _scored(self, requests: Sequence[Request]) -> list[transduce_engine.Answer]:
+        targets = [str(request.target) for request in requests]
+        if self.engine.generates:
+            return self.score_texts(targets)
+        rows = self.source_tokenizer.encode([request.source for request in requests])
+        wanted = self.target_tokenizer.encode(targets)
+        found: list[transduce_engine.Answer] = _told(lambda: self.engine.score_ids(rows, wanted))
+        return found
 
     def answer_texts(self, sources: Sequence[str], batch_size: int = 64) -> list[transduce_engine.Answer]:
         batch = min(batch_size, FASTEST)
@@ -65,6 +97,11 @@ class EngineModel:
         """The texts with a language model's log-probabilities of their tokens."""
         answers: list[transduce_engine.Answer] = _told(lambda: self.engine.score(texts))
         return answers
+
+    def generate(self, prompt: str, *how: Any) -> list[transduce_engine.Output]:
+        """Texts that go on with a prompt, as ``Engine.generate`` draws them."""
+        drawn: list[transduce_engine.Output] = _told(lambda: self.engine.generate(prompt, *how))
+        return drawn
 
     def force(self, rows: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
@@ -87,11 +124,20 @@ class EngineModel:
             )
             for each in found.outputs
         ]
-        unknown = Unknown(tokens=found.read_tokens - 1, lines=1)
-        if found.unknown:
-            (row,) = self.source_tokenizer.encode([request.source])
-            unknown = unknown_in(self.source_tokenizer, row[: found.read_tokens], request.source)
-        return Answer(request, outputs, truncated, unknown=unknown)
+        unknown, unknown_target = self._unknown(request, found), self._unknown_target(request)
+        return Answer(request, outputs, truncated, unknown=unknown, unknown_target=unknown_target)
+
+    def _unknown(self, request: Request, found: transduce_engine.Answer) -> Unknown:
+        if not found.unknown or self.engine.generates:
+            return Unknown(tokens=found.read_tokens - 1, lines=1)
+        (row,) = self.source_tokenizer.encode([request.source])
+        return unknown_in(self.source_tokenizer, row[: found.read_tokens], request.source)
+
+    def _unknown_target(self, request: Request) -> Unknown:
+        found = Unknown(lines=1)
+        if request.target is not None:
+            found.encode(self.target_tokenizer, request.target)
+        return found
 
 
 def opened(path: Path, threads: int, size: int | None) -> EngineModel:
@@ -106,14 +152,28 @@ def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
     engine: transduce_engine.Engine = _told(lambda: transduce_engine.load(file, threads))
     settings = _told(lambda: engine.description("settings"))
     try:
-        target = from_record(engine.description("target")["record"])
-        source = target if engine.generates else from_record(engine.description("source")["record"])
+        source = _tokenizer(engine.description("source"), engine.source_ids, engine)
+        target = _tokenizer(engine.description("target"), engine.target_ids, engine)
+        limit = int(engine.description("limits")["max_source_length"])
         if not isinstance(settings.get("data", {}), dict):
             raise TypeError("settings.data is no table")
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         name = "the file" if isinstance(file, bytes) else file
         raise UserError(f"{name} has no right settings or tokenizers ({error}): export the run again") from error
-    return EngineModel(engine, source, target, settings)
+    return EngineModel(engine, source, target, settings, limit)
+
+
+def _tokenizer(described: Any, encode: Encode, engine: transduce_engine.Engine) -> Any:
+    if described["unit"] == "library":
+        return from_record(described["record"])
+
+    def ids(texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        return cast(Sequence[Sequence[int]], _told(lambda: encode(texts)))
+
+    def text(row: Sequence[int]) -> str:
+        return str(_told(lambda: engine.decode(row)))
+
+    return EngineTokens(described, ids, text)
 
 
 def _told(work: Callable[[], Any]) -> Any:
@@ -126,8 +186,8 @@ def _told(work: Callable[[], Any]) -> Any:
         raise UserError(str(error)) from error
 
 
-def _numbered(message: str, first: int) -> str:
-    """The message about "input N", where N counts from ``first``."""
+def _numbered(message: str, numbers: Sequence[int]) -> str:
+    """The message about "input N", where N is the place in ``numbers``, from 1."""
     head, _, rest = message.partition(":")
     number = head.removeprefix("input ")
-    return f"input {int(number) + first - 1}:{rest}" if number.isdigit() else message
+    return f"input {numbers[int(number) - 1]}:{rest}" if number.isdigit() else message

@@ -19,9 +19,9 @@ from typing import Any
 from transduce.core.errors import MissingPackageError
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.base import Tokenizer, checked
+from transduce.data.tokenizers.base import Tokenizer, check_whole, checked
 from transduce.data.tokenizers.recorded import Recorded
-from transduce.data.tokenizers.text import SPACE, check_whole
+from transduce.data.tokenizers.text import SPACE
 
 UNKNOWN = f"{SPACE}{SPECIALS[UNK]}"
 LARGEST = 2**28  # bytes of a file: larger ones are no vocabulary

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.datastructures import UploadFile
 
 from transduce.core.errors import RequestError
-from transduce.data.tokenizers.text import check_whole
+from transduce.data.tokenizers.base import check_whole
 from transduce.wings.serving.problems import RefusalError, first_mistake
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")

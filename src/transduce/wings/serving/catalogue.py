@@ -7,18 +7,22 @@ import gc
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from transduce.answers.transducer import Transducer
 from transduce.core.errors import RequestError, StoppedError, UserError
 from transduce.core.registry import alternatives
+from transduce.wings.serving.answerer import Answerer
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.service import Languages, Service
 from transduce.wings.serving.visit import current
 
+if TYPE_CHECKING:  # it imports PyTorch
+    from transduce.answers.transducer import Transducer
+
 log = logging.getLogger("transduce.wings.serving")
 
-Loader = Callable[[], Transducer]
+Loader = Callable[[], Answerer]
 
 
 class UnknownModelError(RequestError):
@@ -78,7 +82,9 @@ class Catalogue:
     @classmethod
     def of(cls, transducers: Mapping[str, Transducer], limits: Limits | None = None) -> Catalogue:
         """A catalogue of models that are in memory already."""
-        return cls({name: _kept(each) for name, each in transducers.items()}, limits or Limits())
+        from transduce.wings.serving.loaded_run import LoadedRun
+
+        return cls({name: partial(LoadedRun, each) for name, each in transducers.items()}, limits or Limits())
 
     def __iter__(self) -> Iterator[ServedRun]:
         return iter(self._runs.values())
@@ -156,8 +162,8 @@ class Catalogue:
                 while self.most is not None and sum(each.service is not None for each in self) >= self.most:
                     await self._make_room()
                 log.info("loads %s", run.name)
-                transducer = await _in_thread(run.loader)
-                run.service = service = Service(run.name, transducer, self.limits)
+                answerer = await _in_thread(run.loader)
+                run.service = service = Service(run.name, answerer, self.limits)
                 run.description, run.languages = service.describe(), service.languages
                 return service
         except BaseException:
@@ -179,10 +185,6 @@ class Catalogue:
 
 class UnloadedError(StoppedError):
     """A run cannot be loaded."""
-
-
-def _kept(transducer: Transducer) -> Loader:
-    return lambda: transducer
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
-from transduce.answers.transducer import Transducer
 from transduce.core.errors import RequestError
 from transduce.core.registry import alternatives
 from transduce.wings.language.dialogue import Conversation
 
 
-def turns_of(transducer: Transducer) -> int | None:
+class ReadsTurns(Protocol):
+    """What a conversation needs of a model: a ``Transducer``, or an ``Answerer``."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    @property
+    def conditional(self) -> bool: ...
+
+    @property
+    def source_tokenizer(self) -> Any: ...
+
+    @property
+    def max_source_length(self) -> int: ...
+
+
+def turns_of(model: ReadsTurns) -> int | None:
     """The number of turns in a source of the run's training; None if its sources are no dialogues."""
-    turns = transducer.settings.get("data", {}).get("origin", {}).get("turns")
+    turns = model.settings.get("data", {}).get("origin", {}).get("turns")
     return turns if isinstance(turns, int) else None
 
 
-def start(transducer: Transducer, labels: Sequence[str], turns: int | None, option: str = "--label") -> Conversation:
+def start(model: ReadsTurns, labels: Sequence[str], turns: int | None, option: str = "--label") -> Conversation:
     """A conversation without turns. ``turns`` is the number of turns in a source, by default as many as in training.
     ``option`` is the user's name of the labels. Raises RequestError if the run's sources have no history, or for wrong
     labels.
     """
-    if not transducer.conditional:
+    if not model.conditional:
         raise RequestError(
             "the model is a language model, and has no source to hold a history: see `transduce generate`"
         )
-    tokenizer = transducer.source_tokenizer
-    most = turns or turns_of(transducer)
+    tokenizer = model.source_tokenizer
+    most = turns or turns_of(model)
     if most is None or tokenizer.numeric:
         raise RequestError(
             "the run's sources have no history: its data.origin has no turns. Train `replies`, or give --turns N if "
@@ -46,13 +61,13 @@ def start(transducer: Transducer, labels: Sequence[str], turns: int | None, opti
     return Conversation(most, tuple(labels))
 
 
-def fitting(transducer: Transducer, conversation: Conversation) -> str:
+def fitting(model: ReadsTurns, conversation: Conversation) -> str:
     """The source of a conversation, with fewer turns if all are longer than the model's longest source. So the oldest
     turns are left out. A last turn that is too long alone is cut by the transducer, which warns.
     """
     for most in range(conversation.most, 1, -1):
         source = replace(conversation, most=most).source
-        if len(transducer.source_tokenizer.encode([source])[0]) <= transducer.max_source_length:
+        if len(model.source_tokenizer.encode([source])[0]) <= model.max_source_length:
             return source
     return replace(conversation, most=1).source
 

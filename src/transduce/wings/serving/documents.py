@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
@@ -14,24 +14,21 @@ from transduce.answers.request import Request, requests_for
 from transduce.core.errors import RequestError
 from transduce.wings.documents.document import Document
 from transduce.wings.documents.formats import parse
-from transduce.wings.documents.glossary import Glossary
 from transduce.wings.documents.sentences import Sentences
-from transduce.wings.documents.translation import Translation, keeps_spans
+from transduce.wings.documents.translation import Translation
 from transduce.wings.serving import bodies
+from transduce.wings.serving.answerer import Wanted
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.service import Service
 
 
-def with_terms(requests: Iterable[Request], body: bodies.WithTerms, limits: Limits) -> list[Request]:
-    """The requests, each with the terms of its source. Raises RequestError for one that has too many."""
-    if not body.glossary:
-        return list(requests)
-    found = list(map(Glossary.of(body.terms).applied, requests))
-    for request in found:
+def checked_terms(requests: list[Request], body: bodies.WithTerms, limits: Limits) -> list[Request]:
+    """The same requests. Raises RequestError if terms of the body's glossary give one of them too many phrases."""
+    for request in requests if body.glossary else ():
         if request.constraints is not None:
             limits.check_texts("required, with the terms of a source,", len(request.constraints.required))
-    return found
+    return requests
 
 
 class Documents:
@@ -61,10 +58,11 @@ class Documents:
         self, service: Service, document: Document, body: bodies.Document, client: Hashable
     ) -> tuple[bytes, str]:
         """The translated document, and what became of its units."""
-        if service.reads_files or not service.transducer.conditional:
+        if service.reads_files or not service.answerer.conditional:
             raise RequestError(f"{service.name} does not read text, so it translates no documents")
         translation = await asyncio.to_thread(self._translation, service, document, body.sentences)
-        requests = with_terms(translation.requests(requests_for(translation.texts)), body, self._limits)
+        asked = translation.requests(requests_for(translation.texts))
+        requests = checked_terms(service.answerer.asked(asked, Wanted(terms=body.terms)), body, self._limits)
         answers = list[Answer]()
         for first in range(0, len(requests), self._limits.texts):
             answers += await service.answer(requests[first : first + self._limits.texts], client)
@@ -72,7 +70,7 @@ class Documents:
 
     def _translation(self, service: Service, document: Document, language: str | None) -> Translation:
         """The texts of a document. Raises RequestError for one that is too long."""
-        spans = keeps_spans(document, service.transducer)
+        spans = service.answerer.keeps_spans(document)
         translation = Translation(document, None if language is None else Sentences(language), spans)
         for text in translation.texts:
             self._limits.check_text("a text of the document", text)

@@ -10,8 +10,7 @@ from typing import Any
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
-from transduce.answers.text_model import SourceRow
-from transduce.search.continuous import ContinuousBatch
+from transduce.wings.serving.work import Running
 
 SLICE = 0.1  # seconds that a fixed batch should take, because nothing interrupts it
 FIRST = 4  # requests of a lane's first fixed batch, before its time is known
@@ -29,7 +28,7 @@ class Waiting:
     deadline: float | None
     client: Hashable = None
     future: Future[Answer] = field(default_factory=Future)
-    source: SourceRow | None = None
+    source: Any = None
 
 
 class FairQueue:
@@ -79,7 +78,7 @@ class Lane:
     each request; None is the search's own. ``seconds`` is the time that each of its clients has used.
     """
 
-    def __init__(self, express: bool, nbest: int | None, batch: ContinuousBatch[Any] | None) -> None:
+    def __init__(self, express: bool, nbest: int | None, batch: Running | None) -> None:
         self.express, self.nbest, self.batch = express, nbest, batch
         self.waiting, self.active = FairQueue(), dict[int, Waiting]()
         self.seconds, self._slice = 0.0, FIRST

@@ -12,10 +12,10 @@ from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict
 
 from transduce.answers.answer import Answer
-from transduce.answers.request import NO_EXTRAS, Extras, Request
+from transduce.answers.request import Request
 from transduce.core.errors import RequestError
-from transduce.wings.protection.protection import Protection
 from transduce.wings.serving import bodies
+from transduce.wings.serving.answerer import Wanted
 from transduce.wings.serving.bodies import Index
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.documents import Documents
@@ -83,7 +83,6 @@ def libretranslate(catalogue: Catalogue, keys: Keys | None, proxies: Proxies) ->
         check(request, body.api_key)
         if body.format not in ("text", "html"):
             raise RequestError(f"format = {body.format[:60]!r}: text or html was expected")
-        extras = Extras(protect=Protection(["markup"])) if body.format == "html" else NO_EXTRAS
         limits.check_texts("q", len(body.texts))
         if not 0 <= body.alternatives < limits.nbest:
             raise RequestError(f"alternatives = {body.alternatives}: 0 to {limits.nbest - 1} was expected")
@@ -94,7 +93,8 @@ def libretranslate(catalogue: Catalogue, keys: Keys | None, proxies: Proxies) ->
         name, detected = await _run(catalogue, body.source, body.target, lines)
         service = await catalogue.find(name)
         nbest = body.alternatives + 1 if body.alternatives else None
-        asked = [Request(line, nbest=nbest, extras=extras) for line in lines if line.strip()]
+        wanted = Wanted(nbest=nbest, protect=("markup",) if body.format == "html" else ())
+        asked = service.answerer.asked([Request(line) for line in lines if line.strip()], wanted)
         found = iter(await service.answer(asked, request.client))
         every = [_joined(text, found, body.alternatives) for text in body.texts]
         one = isinstance(body.q, str)

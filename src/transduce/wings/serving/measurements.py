@@ -59,6 +59,6 @@ class Measurements:
         for each in runs:
             service = each.service
             self._loaded.labels(each.name).set(service is not None)
-            self._waiting.labels(each.name).set(0 if service is None else service.scheduler.waiting)
-            self._active.labels(each.name).set(0 if service is None else service.scheduler.active)
+            self._waiting.labels(each.name).set(0 if service is None else service.queue.waiting)
+            self._active.labels(each.name).set(0 if service is None else service.queue.active)
         return generate_latest(self.registry)

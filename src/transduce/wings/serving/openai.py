@@ -14,8 +14,8 @@ from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 
 from transduce.core.errors import RequestError
-from transduce.wings.language.generation_search import Generation
 from transduce.wings.serving import bodies
+from transduce.wings.serving.answerer import Continuing
 from transduce.wings.serving.catalogue import Catalogue, ServedRun
 from transduce.wings.serving.conversations import fitting, start, turns_of
 from transduce.wings.serving.events import events
@@ -59,7 +59,7 @@ def openai(catalogue: Catalogue) -> APIRouter:
         """The continuation of a prompt by a language model, or the output for it as the source of another run."""
         body, _ = await bodies.read(request, Completion)
         service = await found(body)
-        how = None if service.transducer.conditional else body.generation()
+        how = None if service.answerer.conditional else body.continuing()
         head = _head("cmpl", "text_completion", service)
         if body.stream:
             chunks = _chunks(service, body, body.prompts[0], how, head, _text, request.client)
@@ -107,7 +107,7 @@ def _usage(read: int, written: int) -> dict[str, int]:
 
 
 async def _written(
-    service: Service, body: Writing, prompt: str, how: Generation | None, client: Client
+    service: Service, body: Writing, prompt: str, how: Continuing | None, client: Client
 ) -> list[Written]:
     """The outputs for a prompt, each up to its first stop."""
     if how is None:
@@ -121,7 +121,7 @@ async def _chunks(
     service: Service,
     body: Writing,
     prompt: str,
-    how: Generation | None,
+    how: Continuing | None,
     head: dict[str, Any],
     choice: Choice,
     client: Client,
@@ -132,7 +132,7 @@ async def _chunks(
     for index in range(body.count if body.echoes else 0):
         yield {**head, "choices": [choice(Piece(index, prompt))]}
     count = 0
-    if body.count > 1 or body.best is not None or service.transducer.searching:
+    if body.count > 1 or body.best is not None or service.answerer.searching:
         for piece in pieces_of(await _written(service, body, prompt, how, client)):
             yield {**head, "choices": [choice(piece)]}
             count += piece.count
@@ -188,17 +188,17 @@ def _source(service: Service, body: Chat) -> tuple[str, list[str]]:
     """The source of the last message of a chat, and warnings about the messages that the run does not read. Raises
     RequestError for a language model, and for wrong labels.
     """
-    if not service.transducer.conditional:
+    if not service.answerer.conditional:
         raise RequestError(f"{service.name} is a language model, and continues a text: use /v1/completions")
     turns = [each.text for each in body.messages if each.role in ("user", "assistant")]
     instructions, warnings = len(body.messages) - len(turns), []
     if instructions:
         warnings.append(f"messages of the system, not read because {service.name} has no instructions: {instructions}")
-    if turns_of(service.transducer) is not None:
-        conversation = start(service.transducer, body.labels, None, "labels")
+    if turns_of(service.answerer) is not None:
+        conversation = start(service.answerer, body.labels, None, "labels")
         for turn in turns:
             conversation = conversation.with_turn(turn)
-        return fitting(service.transducer, conversation), warnings
+        return fitting(service.answerer, conversation), warnings
     if body.labels:
         raise RequestError(f"labels are for a run of dialogues, and {service.name} is none: leave them out")
     if len(turns) > 1:

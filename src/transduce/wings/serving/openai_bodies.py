@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from transduce.core.errors import RequestError
-from transduce.wings.language.generation_search import Generation
 from transduce.wings.serving import bodies
+from transduce.wings.serving.answerer import Continuing
 from transduce.wings.serving.bodies import Count, Index
 from transduce.wings.serving.limits import Limits
 
@@ -114,11 +114,11 @@ class Completion(Writing):
         if self.stream and len(self.prompts) != 1:
             raise RequestError("stream writes the outputs for one prompt: leave out other prompts")
 
-    def generation(self) -> Generation:
+    def continuing(self) -> Continuing:
         """The settings with which a language model writes. Temperature 0 takes the most probable token."""
         temperature = 1.0 if self.temperature is None else self.temperature
         greedy = temperature == 0
-        return Generation(
+        return Continuing(
             16 if self.max_tokens is None else self.max_tokens,
             self.count,
             1.0 if greedy else temperature,

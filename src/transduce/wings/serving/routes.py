@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,14 +13,12 @@ from pydantic import BaseModel
 
 from transduce.answers.answer import Answer
 from transduce.answers.answer_values import answer_values, json_text, unknown_values
-from transduce.answers.request import Extras, Request
-from transduce.core.errors import RequestError, UserError
-from transduce.search.constraints.base import Constraints
-from transduce.wings.alignment.attention_weights import AttentionChoice
-from transduce.wings.protection.protection import Protection
+from transduce.answers.request import Request
+from transduce.core.errors import RequestError
 from transduce.wings.serving import bodies
+from transduce.wings.serving.answerer import Wanted
 from transduce.wings.serving.catalogue import Catalogue
-from transduce.wings.serving.documents import Documents, with_terms
+from transduce.wings.serving.documents import Documents, checked_terms
 from transduce.wings.serving.events import events
 from transduce.wings.serving.service import Service
 from transduce.wings.serving.tokens import pieces
@@ -82,16 +79,11 @@ class Verbs:
         """The best output for each source."""
         service = await self._catalogue.find(body.model)
         self._check_prediction(body)
-        given = body.texts if body.source is not None or files else [""] * (not service.transducer.conditional)
+        given = body.texts if body.source is not None or files else [""] * (not service.answerer.conditional)
         self._limits.check_texts("source", len(given) + len(files))
-        constraints = Constraints(body.required, body.forbidden) or None
-        extras = Extras(
-            body.alignments, body.frames, {} if body.replace_unknowns else None, protect=self._protection(body)
-        )
         with sources_of(service, given, files) as sources:
-            requests = [Request(each, body.prefix, constraints, body.nbest, None, extras) for each in sources]
-            requests = with_terms(requests, body, self._limits)
-            found = await service.answer(requests, client)
+            requests = service.answerer.asked(map(Request, sources), self._wanted(body))
+            found = await service.answer(checked_terms(requests, body, self._limits), client)
             if body.pieces or len(found) * (body.nbest or 1) > MANY:
                 return await asyncio.to_thread(_answers, service, found, files, body.pieces)
             return _answers(service, found, files)
@@ -109,20 +101,25 @@ class Verbs:
             self._limits.check_text("a prefix or a phrase", phrase)
         self._limits.check_texts("required and forbidden", 1 + len(body.required) + len(body.forbidden))
 
-    def _protection(self, body: bodies.Predict) -> Protection | None:
-        """The protection that a body asks for. Raises RequestError for a wrong kind, phrase or language."""
-        if not (body.protect or body.phrases):
-            if body.figures is not None:
-                raise RequestError("figures is for protected spans: give protect = true too")
-            return None
+    def _wanted(self, body: bodies.Predict) -> Wanted:
+        """What a body asks for. Raises RequestError for figures without protected spans, and for a phrase too long."""
+        if body.figures is not None and not (body.protect or body.phrases):
+            raise RequestError("figures is for protected spans: give protect = true too")
         for phrase in body.phrases:
             self._limits.check_text("a phrase", phrase)
-        kinds = body.protect if isinstance(body.protect, list) else ()
-        phrases = [re.escape(phrase) for phrase in body.phrases]  # a pattern could take all time
-        try:
-            return Protection.of(kinds, phrases, None, body.figures)
-        except UserError as error:
-            raise RequestError(str(error)) from None
+        return Wanted(
+            body.prefix,
+            body.required,
+            body.forbidden,
+            body.nbest,
+            body.alignments,
+            body.frames,
+            body.replace_unknowns,
+            body.protect,
+            body.phrases,
+            body.figures,
+            body.terms,
+        )
 
     async def score(self, body: bodies.Pair, files: Files, client: Client) -> Response:
         """The model's log-probability of each target."""
@@ -135,13 +132,14 @@ class Verbs:
     async def align(self, body: bodies.Align, files: Files, client: Client) -> Response:
         """The source words of each target word."""
         service = await self._catalogue.find(body.model)
-        choice = AttentionChoice(body.attention, body.head, body.after)
         with sources_of(service, body.texts, files) as sources:
             pairs = _pairs(service, sources, body.targets)
-            found = await service.desk.call(lambda: service.transducer.align(pairs, body.direction, choice))
+            inside = service.answerer.inside
+            how = (body.direction, body.attention, body.head, body.after)
+            found = await service.desk.call(lambda: inside.align(pairs, *how))
             answers = [
-                {**found.record(number), **unknown_values(*service.transducer.unknown_of(*pair))}
-                for number, pair in enumerate(pairs)
+                {**record, **unknown_values(*service.answerer.unknown_of(*pair))}
+                for record, pair in zip(found, pairs, strict=True)
             ]
             return as_json({"model": service.name, "answers": answers})
 
@@ -159,7 +157,7 @@ class Verbs:
             {
                 "prefix": prefix,
                 "words": [word._asdict() for word in words],
-                **unknown_values(*service.transducer.unknown_of(body.source or "", prefix)),
+                **unknown_values(*service.answerer.unknown_of(body.source or "", prefix)),
             }
             for prefix, words in zip(body.prefixes, found, strict=True)
         ]
@@ -172,7 +170,7 @@ class Verbs:
         self._limits.check_text("source", body.source)
         self._limits.check_text("prefix", body.prefix)
         pieces = service.desk.iterate(service.stream(body.source, body.prefix))
-        end = {"done": True, **unknown_values(*service.transducer.unknown_of(body.source, body.prefix))}
+        end = {"done": True, **unknown_values(*service.answerer.unknown_of(body.source, body.prefix))}
         return await events(({"text": piece} async for piece in pieces), end, self._limits.seconds)
 
 
@@ -202,7 +200,7 @@ def _pairs(service: Service, sources: Sequence[str], targets: Sequence[str]) -> 
     limits.check_texts("target", len(targets))
     for target in targets:
         limits.check_text("target", target)
-    if not service.transducer.conditional and not sources:
+    if not service.answerer.conditional and not sources:
         sources = [""] * len(targets)
     if len(sources) != len(targets):
         raise RequestError(f"there are {len(sources)} sources and {len(targets)} targets: give one target for each")

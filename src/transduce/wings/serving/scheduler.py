@@ -1,46 +1,29 @@
-"""Answers requests that arrive at any time, in one running batch: for servers and other concurrent callers."""
+"""Continuous batching of the requests to a model in PyTorch."""
 
 from __future__ import annotations
 
-import math
-import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 
 from transduce.answers.answer import Answer
-from transduce.answers.batches import check_batch_size
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
-from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
+from transduce.answers.text_model import SourceRow
 from transduce.core.protocols import Autoregressive, Search, Searching, can
-from transduce.search.base import Continuous, Finished
+from transduce.search.base import Continuous
 from transduce.search.continuous import ContinuousBatch
-from transduce.wings.serving.lanes import Lane, Turns, Waiting
+from transduce.wings.serving.request_queue import RequestQueue
+from transduce.wings.serving.work import Finished
 
-EXPRESS = 4  # sources with one output, or as much work in other requests, that a client may have in the express lanes
 
-
-class Scheduler:
+class Scheduler(RequestQueue):
     """Answers requests in one thread, by continuous batching.
 
-    A request enters a running batch at a step that has room for it, and leaves it when its search has finished. Its
-    answer is the answer of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. Each lane
-    searches at most ``batch_size`` requests at a time, and at most ``queue`` requests wait.
-
-    Requests with the same ``nbest`` share a lane. Requests that cannot share a running batch (constraints, a given
-    target, replaced unknowns, an empty source, or a search or an engine without continuous batching) have a lane of
-    short fixed batches. Clients with little work have lanes of their own, with a queue and three quarters of the time.
-    So a client with much work delays a short request by no more than a step of a batch, and by a third of the time that
-    its own search needs. In each lane, the clients take turns. ``clock`` returns seconds.
-
-    It is a context manager; at its end it calls ``close``. Raises UserError for a ``batch_size`` that no batch has, or
-    a ``queue`` below 1.
+    Its answer is the answer of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. The
+    other arguments are as for ``RequestQueue``.
     """
 
     def __init__(
@@ -51,276 +34,77 @@ class Scheduler:
         queue: int = 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        check_batch_size(batch_size)
-        if queue < 1:
-            raise UserError(f"queue = {queue}: at least one request was expected")
+        super().__init__(PipelineWork(pipeline, search), batch_size, queue, clock)
+
+
+class PipelineWork:
+    """The ``Work`` of a pipeline, and its running batches. Requests that cannot share a running batch have constraints,
+    a given target, replaced unknowns, an empty source, or a search or an engine without continuous batching.
+    """
+
+    def __init__(self, pipeline: Pipeline, search: Search[Any] | None = None) -> None:
         self._pipeline, self._search = pipeline, search or pipeline.search
-        self._batch_size, self._queue, self._clock = batch_size, queue, clock
-        self._lanes: dict[tuple[bool, bool, int | None], Lane] = {}
-        self._turns, self._work_of = Turns(), Counter[Hashable]()
-        self._next_key = 0
-        self._soonest = math.inf  # no request that waits has an earlier deadline
-        self._changed = threading.Condition()
-        self._closed = False
-        self._thread = threading.Thread(target=self._work, name="transduce scheduler", daemon=True)
-        self._thread.start()
 
     @property
-    def waiting(self) -> int:
-        """How many requests wait in the queue. Cancelled requests and those that are searched do not count."""
-        with self._changed:
-            return sum(not each.future.cancelled() for lane in self._lanes.values() for each in lane.waiting)
+    def size(self) -> int:
+        return max(1, getattr(self._search, "size", 1))
 
     @property
-    def active(self) -> int:
-        """How many requests are in running batches. Requests in fixed batches do not count."""
-        return sum(len(lane.active) for lane in list(self._lanes.values()))
-
-    def submit(self, request: Request, seconds: float | None = None, client: Hashable = None) -> Future[Answer]:
-        """Returns the request's future answer at once.
-
-        If it is not answered within ``seconds``, also while it is searched, the future raises TimeoutError; None is no
-        limit. A cancelled future leaves the queue or the batch. A mistake in the request is raised by the future as
-        RequestError. ``client`` is whoever asks: the clients share the time. Raises BusyError if the queue is full, and
-        StoppedError after ``close``.
-        """
-        return self.submit_all([request], seconds, client)[0]
-
-    def submit_all(
-        self, requests: Sequence[Request], seconds: float | None = None, client: Hashable = None
-    ) -> list[Future[Answer]]:
-        """The same for several requests of one client. If the queue has no room for all, none is accepted."""
-        deadline = None if seconds is None else self._clock() + seconds
-        every = [Waiting(request, deadline, client) for request in requests]
-        work = sum(self._work_in(request) for request in requests)
-        with self._changed:
-            if self._closed:
-                raise StoppedError("the scheduler is closed: it takes no more requests")
-            express = self._work_of[client] + work <= EXPRESS
-            self._check_queue(express, len(requests))
-            self._soonest = min(self._soonest, math.inf if deadline is None else deadline)
-            lanes = [self._lane(express, request) for request in requests]
-            for each, lane in zip(every, lanes, strict=True):
-                if not lane.busy:
-                    self._turns.join(lane, self._busy())
-                lane.waiting.add(each)
-                self._work_of[client] += self._work_in(each.request)
-                each.future.add_done_callback(partial(self._answered, each))
-            self._changed.notify()
-        return [each.future for each in every]
-
-    def answers(self, requests: Iterable[Request]) -> Iterator[Answer]:
-        """Yields the answers in the order of the requests, of which at most ``queue`` are in work at a time."""
-        futures = deque[Future[Answer]]()
-        for request in requests:
-            if len(futures) >= self._queue:
-                yield futures.popleft().result()
-            futures.append(self.submit(request))
-        while futures:
-            yield futures.popleft().result()
-
-    def close(self) -> None:
-        """Answers what has been submitted, then stops the thread. Later calls of ``submit`` are refused."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        self._thread.join()
-
-    def __enter__(self) -> Scheduler:
+    def batches(self) -> PipelineWork:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def read(self, request: Request) -> SourceRow:
+        return self._pipeline.read([request.text])[0]
 
-    # ------------------------------------------------------------- lanes
+    def answer(self, requests: Sequence[Request], sources: Sequence[Any], batch_size: int) -> list[Answer]:
+        return self._pipeline.answer_read(requests, sources, 1, self._search, batch_size)
 
-    def _work_in(self, request: Request) -> int:
-        """The work of a request, in sources with the outputs of the pipeline's own search."""
-        return -(-(request.nbest or 1) // max(1, getattr(self._search, "size", 1)))
-
-    def _check_queue(self, express: bool, count: int) -> None:
-        """Raises BusyError if ``count`` more requests do not fit. Express lanes have a queue of their own, so that
-        clients with much work do not fill it.
-        """
-        lanes = [lane for lane in self._lanes.values() if lane.express == express]
-        for lane in lanes:
-            lane.waiting.forget(lambda each: each.future.cancelled())
-        waiting = sum(len(lane.waiting) for lane in lanes)
-        if waiting + count > self._queue:
-            raise BusyError(f"{waiting} requests wait already (queue = {self._queue}): try again later")
-
-    def _lane(self, express: bool, request: Request) -> Lane:
-        """The lane of a request. It is made when its first request comes."""
-        search: Any = self._search if request.nbest is None else self._search.resized(nbest=request.nbest)
+    def shared_by(self, request: Request) -> bool:
+        search = self._search_with(request.nbest)
         runs = not can(type(self._pipeline.model), Searching) and isinstance(search, Continuous) and search.staggered
-        apart = not runs or self._is_special(request)
-        key = express, apart, None if apart else request.nbest
-        if key not in self._lanes:
-            self._lanes[key] = Lane(express, key[2], None if apart else self._running_batch(search))
-        return self._lanes[key]
-
-    def _is_special(self, request: Request) -> bool:
-        """True if a request cannot share a running batch."""
         special = request.target is not None or request.constraints or request.extras.replace_unknowns is not None
-        return bool(special) or self._pipeline.has_empty_output(request, self._search)
+        return runs and not special and not self._pipeline.has_empty_output(request, self._search)
 
-    def _running_batch(self, search: Any) -> ContinuousBatch[Any]:
-        """An empty batch. It has fewer sources if each has more outputs than the pipeline's own search finds."""
-        own, size = (max(1, getattr(each, "size", 1)) for each in (self._search, search))
+    def running_batch(self, nbest: int | None, batch_size: int) -> RunningBatch:
+        """It has fewer sources if each has more outputs than the pipeline's own search finds."""
+        search = self._search_with(nbest)
+        size = max(1, getattr(search, "size", 1))
         model = cast(Autoregressive[Any], self._pipeline.model)
-        return ContinuousBatch(search, model, max(1, self._batch_size * own // max(own, size)))
+        batch = ContinuousBatch(search, model, max(1, batch_size * self.size // max(self.size, size)))
+        return RunningBatch(self._pipeline, batch)
 
-    def _busy(self) -> list[Lane]:
-        return [lane for lane in self._lanes.values() if lane.busy]
+    def answer_found(self, request: Request, source: SourceRow, found: Any) -> Answer:
+        return self._pipeline.answers_from([request], [source], [found])[0]
 
-    def _answered(self, each: Waiting, _: Future[Answer]) -> None:
-        with self._changed:
-            self._work_of[each.client] -= self._work_in(each.request)
-            if not self._work_of[each.client]:
-                del self._work_of[each.client]
-
-    # ------------------------------------------------------------- the thread
-
-    def _work(self) -> None:
-        while (lane := self._wait()) is not None:
-            begun, clients = time.perf_counter(), lane.clients
-            try:
-                self._give_up()
-                self._advance(lane)
-            except Exception as error:  # a bug must not leave callers waiting for ever
-                for each in lane.active.values():
-                    _fail(each, error)
-                lane.active = {}
-                if lane.batch is not None:
-                    lane.batch = self._running_batch(lane.batch.search)
-            with self._changed:
-                self._turns.charge(lane, time.perf_counter() - begun, clients)
-
-    def _wait(self) -> Lane | None:
-        """Waits until there is something to do. Returns the lane whose turn it is; None if nothing is left and the
-        scheduler is closed.
-        """
-        with self._changed:
-            while not (busy := self._busy()) and not self._closed:
-                self._changed.wait()
-            return self._turns.next(busy) if busy else None
-
-    def _give_up(self) -> None:
-        """Drops requests that are late, and active ones that were cancelled, in all lanes. A late request waits in vain
-        even while a batch has no room for it.
-        """
-        with self._changed:
-            if self._clock() >= self._soonest:
-                for lane in self._lanes.values():
-                    lane.waiting.forget(self._is_over)
-                left = (each.deadline for lane in self._lanes.values() for each in lane.waiting)
-                self._soonest = min((deadline for deadline in left if deadline is not None), default=math.inf)
-        for lane in list(self._lanes.values()):
-            dropped = [key for key, each in lane.active.items() if self._is_over(each)]
-            if dropped and lane.batch is not None:
-                lane.batch.drop(dropped)
-            for key in dropped:
-                del lane.active[key]
-
-    def _is_over(self, each: Waiting) -> bool:
-        """True if nobody waits for the answer any more. A late future gets its TimeoutError here."""
-        if each.future.cancelled():
-            return True
-        if each.deadline is None or self._clock() < each.deadline:
-            return False
-        _fail(each, TimeoutError("the request was not answered before its deadline"))
-        return True
-
-    def _advance(self, lane: Lane) -> None:
-        """Lets waiting requests enter, and does a step of the lane's running batch, or answers a fixed batch."""
-        entering = self._read(self._admitted(lane))
-        if lane.batch is None:
-            if entering:
-                begun = time.perf_counter()
-                self._answer_apart(entering)
-                lane.fit(len(entering), time.perf_counter() - begun, self._batch_size)
-            return
-        if entering:
-            self._enter(lane, entering)
-        if lane.active:
-            with self._pipeline.computing():
-                self._finish(lane, lane.batch.step())
-
-    def _admitted(self, lane: Lane) -> list[Waiting]:
-        """The requests that enter the lane now."""
-        admitted = list[Waiting]()
-        room = lane.room
-        with self._changed:
-            while len(admitted) < room and len(lane.waiting):
-                each = lane.waiting.pop()
-                if not self._is_over(each):
-                    admitted.append(each)
-        return admitted
-
-    def _read(self, some: Sequence[Waiting]) -> list[Waiting]:
-        """Reads the sources. Returns the requests whose source can be read; the futures of the others get the error."""
-        read = []
-        for each in some:
-            try:
-                (each.source,) = self._pipeline.read([each.request.text])
-                read.append(each)
-            except Exception as error:
-                _fail(each, error)
-        return read
-
-    def _enter(self, lane: Lane, some: Sequence[Waiting]) -> None:
-        assert lane.batch is not None
-        keys = range(self._next_key, self._next_key + len(some))
-        try:
-            prefixes = [self._pipeline.prefix_ids(each.request.prefix) for each in some]
-            source = self._pipeline.padded([each.source.row for each in some if each.source is not None])
-            prefix = self._pipeline.padded(prefixes, torch.long) if any(prefixes) else None
-            with self._pipeline.computing():
-                finished = lane.batch.enter(source, keys, prefix)
-        except Exception as error:
-            self._fail_alone(some, error, lambda alone: self._enter(lane, alone))
-            return
-        self._next_key = keys.stop
-        lane.active |= dict(zip(keys, some, strict=True))
-        self._finish(lane, finished)
-
-    def _finish(self, lane: Lane, finished: Finished) -> None:
-        for key, hypotheses in finished:
-            each = lane.active.pop(key)
-            assert each.source is not None
-            try:
-                (answer,) = self._pipeline.answers_from([each.request], [each.source], [hypotheses])
-                _succeed(each, answer)
-            except Exception as error:  # such as extras that the model cannot give
-                _fail(each, error)
-
-    def _answer_apart(self, some: Sequence[Waiting]) -> None:
-        requests, sources = [each.request for each in some], [each.source for each in some if each.source is not None]
-        try:
-            answers = self._pipeline.answer_read(requests, sources, 1, self._search, self._batch_size)
-        except Exception as error:
-            self._fail_alone(some, error, self._answer_apart)
-            return
-        for each, answer in zip(some, answers, strict=True):
-            _succeed(each, answer)
-
-    @staticmethod
-    def _fail_alone(some: Sequence[Waiting], error: Exception, again: Callable[[Sequence[Waiting]], None]) -> None:
-        """Fails the only request, or tries each one by itself: the others are not to blame for a prefix too long."""
-        if len(some) == 1:
-            _fail(some[0], error)
-            return
-        for each in some:
-            again([each])
+    def _search_with(self, nbest: int | None) -> Any:
+        search: Any = self._search
+        return search if nbest is None else search.resized(nbest=nbest)
 
 
-def _succeed(each: Waiting, answer: Answer) -> None:
-    if each.future.set_running_or_notify_cancel():
-        each.future.set_result(answer)
+class RunningBatch:
+    """A running batch of a pipeline."""
 
+    def __init__(self, pipeline: Pipeline, batch: ContinuousBatch[Any]) -> None:
+        self._pipeline, self._batch = pipeline, batch
 
-def _fail(each: Waiting, error: BaseException) -> None:
-    if isinstance(error, UserError) and not isinstance(error, RequestError):
-        error = RequestError(str(error))
-    if each.future.set_running_or_notify_cancel():
-        each.future.set_exception(error)
+    @property
+    def free(self) -> int:
+        return self._batch.free
+
+    @property
+    def has_room(self) -> bool:
+        return self._batch.has_room
+
+    def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[SourceRow]) -> Finished:
+        prefixes = [self._pipeline.prefix_ids(each.prefix) for each in requests]
+        source = self._pipeline.padded([each.row for each in sources])
+        prefix = self._pipeline.padded(prefixes, torch.long) if any(prefixes) else None
+        with self._pipeline.computing():
+            return self._batch.enter(source, keys, prefix)
+
+    def step(self) -> Finished:
+        with self._pipeline.computing():
+            return self._batch.step()
+
+    def drop(self, keys: Sequence[int]) -> None:
+        self._batch.drop(keys)

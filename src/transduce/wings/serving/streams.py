@@ -6,10 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from transduce.answers.cuts import LIKELY
-from transduce.search.limits import longest_output
-from transduce.wings.language.generation import Writer
-from transduce.wings.language.generation_search import Generation
+from transduce.wings.serving.answerer import Continuing
 from transduce.wings.serving.service import Service
 from transduce.wings.serving.tokens import Token
 from transduce.wings.serving.writing import CUT, Written, token_count
@@ -39,7 +36,7 @@ def pieces_of(outputs: Iterable[Written]) -> Iterator[Piece]:
 
 
 async def decided(
-    service: Service, prompt: str, how: Generation | None, stops: Sequence[str] = ()
+    service: Service, prompt: str, how: Continuing | None, stops: Sequence[str] = ()
 ) -> AsyncIterator[Piece]:
     """The pieces of an output, each as soon as the search has decided it: the best output of a run with sources if
     ``how`` is None, otherwise a continuation of the prompt. The output ends before the first of the ``stops``.
@@ -48,7 +45,7 @@ async def decided(
     if how is None:
         texts = service.stream(prompt, "")
     else:
-        texts = after(len(prompt), Writer(service.transducer, how).stream(prompt))
+        texts = after(len(prompt), service.answerer.stream_continued(prompt, how))
     stopped = False
     async with aclosing(service.desk.iterate(texts)) as arriving:
         async for text in arriving:
@@ -90,14 +87,8 @@ def _begun(text: str, stop: str) -> int:
     return len(text) - next((length for length in lengths if text.endswith(stop[:length])), 0)
 
 
-async def _reason(service: Service, prompt: str, text: str, how: Generation | None, count: int) -> str:
+async def _reason(service: Service, prompt: str, text: str, how: Continuing | None, count: int) -> str:
     """The reason of the end of an output that no stop ended, as in ``Written``."""
     if how is not None:
         return CUT[count >= how.length]
-    transducer = service.transducer
-    (source,) = transducer.read([prompt])
-    limit = longest_output(transducer.search, len(source.row))
-    if limit is None or count < limit:
-        return CUT[False]
-    scored = await service.desk.call(lambda: next(iter(transducer.score([(prompt, text)]))))
-    return CUT[scored.token_log_probs[-1] <= LIKELY]
+    return CUT[await service.desk.call(lambda: service.answerer.was_cut(prompt, text, count))]

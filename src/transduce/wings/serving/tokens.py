@@ -6,14 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from transduce.answers.answer import Output
-from transduce.core.errors import RequestError
-from transduce.core.protocols import Autoregressive, Parallel, Searching, can
 from transduce.core.types import EOS
-from transduce.search.reading import forbid_specials
-from transduce.wings.looking.inspection.forced import forced_log_probs
 from transduce.wings.serving.service import Service
 
 
@@ -43,10 +37,10 @@ def tokens_of(
     on. Each has the ``best`` most probable tokens at its position: raises RequestError for a model that does not show
     them.
     """
-    decode: Any = service.transducer.tokenizers.target.decode
+    decode: Any = service.answerer.target_tokenizer.decode
     first = len(ids) - len(log_probs)
     places = [place for place in range(first, len(ids)) if ids[place] != EOS]
-    others = _best(service, source, ids, best) if best else [[]] * len(ids)
+    others = service.answerer.likely(source, ids, best) if best else [[]] * len(ids)
     found, now = [], begin
     for place in places:
         end = len(text) if place == places[-1] else max(now, _common(decode(ids[: place + 1]), text))
@@ -56,24 +50,12 @@ def tokens_of(
     return tuple(found)
 
 
-@torch.inference_mode()
-def _best(service: Service, source: str, ids: Sequence[int], best: int) -> list[list[tuple[int, float]]]:
-    """The ``best`` most probable tokens at each position of an output, each with its log-probability."""
-    transducer, kind = service.transducer, type(service.transducer.model)
-    if can(kind, Searching) or not (can(kind, Autoregressive) or can(kind, Parallel)):
-        raise RequestError(f"{service.name} does not show the tokens that it did not choose: leave out top_logprobs")
-    _, log_prob_TV = forced_log_probs(transducer, transducer.read_one(source), ids)
-    found = forbid_specials(log_prob_TV).topk(min(best, log_prob_TV.shape[1]))
-    chosen = zip(found.indices.tolist(), found.values.tolist(), strict=True)
-    return [[pair for pair in zip(*row, strict=True) if pair[1] > -torch.inf] for row in chosen]
-
-
 def _added(service: Service, ids: Sequence[int], token: int, before: str) -> str:
     """The text that a token would add after ``before``, the text of ``ids``. The token's name if it adds none."""
-    tokenizer: Any = service.transducer.target_tokenizer
-    text = "" if token == EOS else service.transducer.tokenizers.target.decode([*ids, token])
+    tokenizer: Any = service.answerer.target_tokenizer
+    text = "" if token == EOS else tokenizer.decode([*ids, token])
     added = text[len(before) :] if text.startswith(before) else ""
-    return added or tokenizer.tokens([token])[0]
+    return added or str(tokenizer.tokens([token])[0])
 
 
 def _common(one: str, other: str) -> int:
@@ -86,10 +68,14 @@ def pieces(service: Service, output: Output) -> list[tuple[str, float]]:
     """The text of an output in pieces, each with the log-probability of its token. Empty if the tokens are no pieces of
     the text: the output of numbers or trees, or one with protected spans.
     """
-    numeric = service.transducer.target_tokenizer.numeric
-    if numeric or output.log_prob is None or not output.ids or len(output.ids) != len(output.token_log_probs):
+    if (
+        service.answerer.target_tokenizer.numeric
+        or output.log_prob is None
+        or not output.ids
+        or len(output.ids) != len(output.token_log_probs)
+    ):
         return []
-    decode: Any = service.transducer.tokenizers.target.decode
+    decode: Any = service.answerer.target_tokenizer.decode
     if decode([token for token in output.ids if token != EOS]) != output.text:
         return []
     return [

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 
 from transduce.core.errors import RequestError
-from transduce.core.protocols import Searching, can
-from transduce.wings.looking.inspection.attention import AttentionMap, attention
-from transduce.wings.looking.inspection.beams import beam_tree
-from transduce.wings.looking.inspection.classes import read_classes
-from transduce.wings.looking.inspection.label_posteriors import label_posteriors, place_effects
-from transduce.wings.looking.inspection.signal_attention import SignalAttention, signal_attention
 from transduce.wings.serving import bodies
+from transduce.wings.serving.answerer import Inside
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.routes import as_json, schema
 from transduce.wings.serving.service import Service
 from transduce.wings.serving.uploads import sources_of
-
-NODES = 400  # nodes of a tree; the page cannot draw more
 
 
 def views(catalogue: Catalogue) -> APIRouter:
@@ -34,13 +28,11 @@ def views(catalogue: Catalogue) -> APIRouter:
         body, files = await bodies.read(request, bodies.Attention)
         service = await catalogue.find(body.model)
         limits.check_text("target", body.target or "")
-        _check_open(service)
         given = [] if files else [body.source]
         if len(given) + len(files) != 1:
             raise RequestError(f"{len(files)} files: one was expected")
         with sources_of(service, given, files) as (source,):
-            work = _signal_attention if service.reads_files else _attention
-            return as_json(await service.desk.call(lambda: work(service, source, body)))
+            return await _seen(service, lambda it: it.attention(source, body.target, body.attention, body.head))
 
     @router.post("/tree", openapi_extra=schema(bodies.Tree))
     async def tree(request: HttpRequest) -> Response:
@@ -50,9 +42,8 @@ def views(catalogue: Catalogue) -> APIRouter:
         if body.beam is not None:
             limits.check_number("beam", body.beam, limits.nbest)
         limits.check_text("prefix", body.prefix)
-        _check_open(service)
         with sources_of(service, [body.source], []) as (source,):
-            return as_json(await service.desk.call(lambda: _tree(service, source, body)))
+            return await _seen(service, lambda it: it.tree(source, body.prefix, body.beam))
 
     @router.post("/labels", openapi_extra=schema(bodies.Labels))
     async def labels(request: HttpRequest) -> Response:
@@ -60,75 +51,15 @@ def views(catalogue: Catalogue) -> APIRouter:
         body, files = await bodies.read(request, bodies.Labels)
         service = await catalogue.find(body.model)
         limits.check_text("target", body.target or "")
-        if service.labels is None:
+        if service.answerer.labels is None:
             raise RequestError(f"{service.name} gives no labels that can be looked into: ask /predict")
         with sources_of(service, [] if files else [body.source], files) as (source, *_):
-            return as_json(await service.desk.call(lambda: _labels(service, source, body)))
+            return await _seen(service, lambda it: it.label_effects(source, body.target, body.place))
 
     return router
 
 
-def _check_open(service: Service) -> None:
-    """Raises RequestError for an engine that searches by itself, because its attention and beam are not visible."""
-    if can(type(service.transducer.model), Searching):
-        raise RequestError(
-            f"{service.name} runs on an engine that searches by itself, so there is nothing to look into: serve the "
-            "run with --engine torch or onnx"
-        )
-
-
-def _attention(service: Service, source: str, body: bodies.Attention) -> dict[str, Any]:
-    found = attention(service.transducer, source, body.target, body.head)
-    return {
-        "model": service.name,
-        "source": found.source_tokens,
-        "target": found.target_tokens,
-        **_weights(found, body),
-    }
-
-
-def _signal_attention(service: Service, source: str, body: bodies.Attention) -> dict[str, Any]:
-    found = signal_attention(service.transducer, source, body.target, body.head)
-    return {
-        "model": service.name,
-        "target": found.tokens,
-        **_weights(found, body),
-        "boxes": found.boxes_N4.tolist(),
-    }
-
-
-def _weights(found: AttentionMap | SignalAttention, body: bodies.Attention) -> dict[str, Any]:
-    """The weights of one attention, or of the mean of all, and what there is to choose from."""
-    if body.attention is not None and body.attention not in found.weights:
-        raise RequestError(f"attention = {body.attention[:60]!r}: there is {', '.join(found.weights)}")
-    chosen_TS = found.mean() if body.attention is None else found.weights[body.attention]
-    return {
-        "weights": _rounded(chosen_TS.tolist()),
-        "attentions": list(found.weights),
-        "heads": [found.heads[name] for name in found.weights],
-    }
-
-
-def _labels(service: Service, source: str, body: bodies.Labels) -> dict[str, Any]:
-    if service.labels == "text":
-        found = read_classes(service.transducer, source, body.target).record()
-        found["classes"] = [{"label": label, "probability": p} for label, p in found["classes"].items()]
-        return {"model": service.name, **found}
-    reading = label_posteriors(service.transducer, source)
-    told: dict[str, Any] = {"model": service.name, **reading.record()}
-    if body.place is not None:
-        told["words"] = [vars(each) for each in place_effects(service.transducer, reading, body.place, body.target)]
-    return told
-
-
-def _tree(service: Service, source: str, body: bodies.Tree) -> dict[str, Any]:
-    transducer = service.transducer
-    search = None if body.beam is None else transducer.search.resized(body.beam)
-    found = beam_tree(transducer, source, search, body.prefix)
-    limited = found.root.limited(NODES)
-    rows = type(found)(found.source, limited, found.hypotheses, found.texts).rows()
-    return {"model": service.name, "nodes": rows, "texts": found.texts}
-
-
-def _rounded(rows: list[list[float]]) -> list[list[float]]:
-    return [[round(weight, 4) for weight in row] for row in rows]
+async def _seen(service: Service, look: Callable[[Inside], dict[str, Any]]) -> Response:
+    """What there is to see inside of the model, found at the desk."""
+    found = await service.desk.call(lambda: look(service.answerer.inside))
+    return as_json({"model": service.name, **found})

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from transduce.answers.answer import Output
 from transduce.answers.request import Request
 from transduce.core.errors import RequestError
-from transduce.wings.language.generation import Generated, Writer
-from transduce.wings.language.generation_search import Generation
+from transduce.wings.serving.answerer import Continued, Continuing
 from transduce.wings.serving.routes import Client
 from transduce.wings.serving.service import Service
 from transduce.wings.serving.tokens import Token, tokens_of
@@ -64,11 +63,10 @@ async def by_search(service: Service, source: str, count: int, best: int | None,
     return await service.desk.call(lambda: [written(each) for each in answer.outputs[:count]])
 
 
-async def by_sampling(service: Service, prompt: str, how: Generation, best: int | None) -> list[Written]:
+async def by_sampling(service: Service, prompt: str, how: Continuing, best: int | None) -> list[Written]:
     """The continuations of a prompt by a language model, without the prompt."""
-    writer = Writer(service.transducer, how)
 
-    def written(drawn: Generated) -> Written:
+    def written(drawn: Continued) -> Written:
         text = drawn.text[len(prompt) :]
         count = token_count(service, text)
         tokens = None
@@ -76,16 +74,16 @@ async def by_sampling(service: Service, prompt: str, how: Generation, best: int 
             tokens = tokens_of(service, "", drawn.text, drawn.ids, drawn.token_log_probs, len(prompt), best)
         return Written(text, CUT[count >= how.length], count, tokens)
 
-    return await service.desk.call(lambda: [written(each) for each in writer(prompt)])
+    return await service.desk.call(lambda: [written(each) for each in service.answerer.continued(prompt, how)])
 
 
 def token_count(service: Service, text: str) -> int:
     """The number of tokens of an output, without its end."""
-    return len(service.transducer.tokenizers.target.encode([text])[0]) - 1
+    return len(service.answerer.target_tokenizer.encode([text])[0]) - 1
 
 
 def read_count(service: Service, text: str) -> int:
     """The number of tokens of a prompt, without its end."""
-    tokenizers = service.transducer.tokenizers
-    tokenizer = tokenizers.source if service.transducer.conditional else tokenizers.target
+    answerer = service.answerer
+    tokenizer = answerer.source_tokenizer if answerer.conditional else answerer.target_tokenizer
     return len(tokenizer.encode([text])[0]) - 1

@@ -15,10 +15,11 @@ import typer
 
 from transduce.cli.options import LoadingOptions
 from transduce.core.errors import MissingPackageError, UserError
+from transduce.core.files import is_engine_file
 from transduce.core.text_files import read_text
 
 if TYPE_CHECKING:
-    from transduce.answers.transducer import Transducer
+    from transduce.wings.serving.answerer import Answerer
     from transduce.wings.serving.keys import Keys
     from transduce.wings.serving.limits import Limits
 
@@ -147,7 +148,11 @@ def serve(
     operator: OperatorOptions,
     runs: Annotated[
         list[str],
-        typer.Argument(help="Run directories; NAME=RUN gives one a name, by default its folder's.", metavar="RUN..."),
+        typer.Argument(
+            help="Run directories, or files of `transduce export --to engine`; NAME=RUN gives one a name, by default "
+            "its folder's.",
+            metavar="RUN...",
+        ),
     ],
 ) -> None:
     """Answer requests over HTTP with trained runs, and show them in the browser.
@@ -156,6 +161,7 @@ def serve(
     Examples:
       transduce serve runs/g2p
       transduce serve runs/de-en runs/en-de --port 8001
+      transduce serve g2p.engine
     """
     try:
         from transduce.wings.serving.app import application
@@ -189,8 +195,25 @@ def serve(
         run(app, catalogue, listening, lambda: typer.echo(line, err=True), operator.drain)
 
 
-def _loader(loading: LoadingOptions, path: Path) -> Callable[[], Transducer]:
-    return partial(loading.of, path)
+def _loader(loading: LoadingOptions, path: Path) -> Callable[[], Answerer]:
+    """What loads a run, or the file of an engine. Raises UserError for options that such a file does not have."""
+    if not is_engine_file(path):
+        return partial(_loaded, loading, path)
+    if loading != LoadingOptions(threads=loading.threads):
+        raise UserError(
+            f"{path} is the file of an engine, which has its own weights, search and precision: leave out "
+            "--checkpoint, --device, --engine, --plugin, --precision, --set, --shortlist and --workers, or serve the "
+            "run itself"
+        )
+    from transduce.wings.serving.engine_file import open_file
+
+    return partial(open_file, path, loading.threads or 1)
+
+
+def _loaded(loading: LoadingOptions, path: Path) -> Answerer:
+    from transduce.wings.serving.loaded_run import LoadedRun
+
+    return LoadedRun(loading.of(path))
 
 
 def check_origin(origin: str) -> None:
@@ -210,7 +233,7 @@ def names_of(runs: Sequence[str]) -> dict[str, Path]:
     for each in runs:
         name, equals, path = each.partition("=")
         if not equals or "/" in name:
-            path, name = each, Path(each).resolve().name
+            path, name = each, Path(each).resolve().name.removesuffix(".engine")
         if not name or not path:
             raise UserError(f"{each!r}: RUN or NAME=RUN was expected")
         if name in named:

@@ -1,0 +1,146 @@
+"""The file of an engine behind a server: an ``Answerer`` that works without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from transduce.answers.answer import Answer
+from transduce.answers.request import Request
+from transduce.core import config
+from transduce.core.errors import RequestError, UserError
+from transduce.data.unknown import Unknown
+from transduce.wings.documents.document import Document
+from transduce.wings.engines.engine_files import EngineModel
+from transduce.wings.engines.engine_files import opened as open_model
+from transduce.wings.serving.about import about
+from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
+
+HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
+INSTEAD = "serve the run itself, which needs PyTorch"
+
+
+class EngineFile:
+    """The ``Answerer`` of an engine's file, and its ``Work``: the engine answers whole batches."""
+
+    searching = True
+    labels = None
+    batches = None
+
+    def __init__(self, model: EngineModel) -> None:
+        self._model = model
+        self._search: config.Table = model.engine.description("search")
+
+    @property
+    def settings(self) -> config.Table:
+        return self._model.settings
+
+    @property
+    def source_tokenizer(self) -> Any:
+        return self._model.source_tokenizer
+
+    @property
+    def target_tokenizer(self) -> Any:
+        return self._model.target_tokenizer
+
+    @property
+    def max_source_length(self) -> int:
+        return self._model.max_source_length
+
+    @property
+    def conditional(self) -> bool:
+        return self._model.conditional
+
+    @property
+    def work(self) -> EngineFile:
+        return self
+
+    @property
+    def inside(self) -> Inside:
+        raise RequestError(
+            f"{HERE}: for alignments, next words, attention, the tree of a beam and the effects of words, {INSTEAD}"
+        )
+
+    # ------------------------------------------------------------- what it is
+
+    def describe(self, languages: tuple[str, str] | None) -> dict[str, Any]:
+        labels = tuple(str(entry[1]) for entry in self.target_tokenizer.entries if isinstance(entry, tuple))
+        return {
+            **about(self.settings, labels, "transduce-engine", (), languages),
+            "columns": 1,
+            "rate": None,
+            "dark_ink": False,
+            "writes": "text",
+            "model": self.settings.get("model", {}).get("type", ""),
+            "search": self._search["type"],
+            "beam": self.size,
+            "stepwise": False,
+            "attends": False,
+        }
+
+    def card(self, name: str) -> str:
+        """The lines in the file that describe its model."""
+        return self._model.engine.note("card")
+
+    # ------------------------------------------------------------- requests
+
+    @property
+    def size(self) -> int:
+        return int(self._search.get("size", 1))
+
+    def asked(self, requests: Iterable[Request], wanted: Wanted) -> list[Request]:
+        for each in fields(Wanted):
+            if each.name != "nbest" and getattr(wanted, each.name):
+                name = {"terms": "glossary"}.get(each.name, each.name)
+                raise RequestError(f"{name} is asked for, and {HERE}: leave it out, or {INSTEAD}")
+        return [replace(each, nbest=wanted.nbest) for each in requests]
+
+    def read(self, request: Request) -> None:
+        """Nothing: the engine reads the source when it answers."""
+
+    def answer(self, requests: Sequence[Request], sources: Sequence[Any], batch_size: int) -> list[Answer]:
+        return self._model.answer_some(requests, batch_size)
+
+    def keeps_spans(self, document: Document) -> bool:
+        return False
+
+    def unknown_of(self, source: str, target: str) -> tuple[Unknown, Unknown]:
+        both = Unknown(), Unknown()
+        with suppress(UserError):
+            if self.conditional:
+                both[0].encode(self.source_tokenizer, source)
+            both[1].encode(self.target_tokenizer, target)
+        return both
+
+    # ------------------------------------------------------------- outputs
+
+    def stream(self, source: str, prefix: str) -> Iterator[str]:
+        """The whole output as one piece."""
+        (answer,) = self._model.answer_some(self.asked([Request(source)], Wanted(prefix)))
+        yield answer.best.text
+
+    def was_cut(self, source: str, text: str, count: int) -> bool:
+        (answer,) = self._model.answer_some([Request(source)])
+        return answer.best.cut_at is not None
+
+    def continued(self, prompt: str, how: Continuing) -> list[Continued]:
+        begun = self.target_tokenizer.encode([prompt])[0][:-1]
+        drawn = self._model.generate(
+            prompt, how.samples, how.length, how.temperature, how.top_k or 0, how.top_p or 0.0, how.seed
+        )
+        return [Continued(each.text, (*begun, *each.ids), each.token_log_probs) for each in drawn]
+
+    def stream_continued(self, prompt: str, how: Continuing) -> Iterator[str]:
+        """The whole text as one piece."""
+        yield self.continued(prompt, how)[0].text
+
+    def likely(self, source: str, ids: Sequence[int], best: int) -> list[list[tuple[int, float]]]:
+        raise RequestError(f"{HERE}: leave out the number of the most probable tokens (top_logprobs), or {INSTEAD}")
+
+
+def open_file(path: Path, threads: int = 1) -> EngineFile:
+    """Raises UserError for a file that is none of an engine, and MissingPackageError if the engine was not built."""
+    return EngineFile(open_model(path, threads, None))

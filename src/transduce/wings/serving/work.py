@@ -1,0 +1,75 @@
+"""What a queue of requests needs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from transduce.answers.answer import Answer
+from transduce.answers.request import Request
+
+Finished = Iterable[tuple[int, Any]]  # the key of a request, and what its search has found
+
+
+class Running(Protocol):
+    """A batch that requests enter and leave, each with a key."""
+
+    @property
+    def free(self) -> int:
+        """How many requests have room."""
+        ...
+
+    @property
+    def has_room(self) -> bool:
+        """True if requests may enter at this step."""
+        ...
+
+    def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[Any]) -> Finished:
+        """Adds requests with their sources. Returns those that need no step."""
+        ...
+
+    def step(self) -> Finished:
+        """Does a step of all requests. Returns those that have finished, which leave the batch."""
+        ...
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """Removes requests that nobody waits for."""
+        ...
+
+
+class Batches(Protocol):
+    """The running batches of a model."""
+
+    def shared_by(self, request: Request) -> bool:
+        """True if the request can enter a running batch. Raises UserError for more outputs than the search has."""
+        ...
+
+    def running_batch(self, nbest: int | None, batch_size: int) -> Running:
+        """An empty batch for requests with this ``nbest``."""
+        ...
+
+    def answer_found(self, request: Request, source: Any, found: Any) -> Answer:
+        """The answer from what a running batch has found."""
+        ...
+
+
+class Work(Protocol):
+    """Answers batches of requests. A source is whatever ``read`` returns."""
+
+    @property
+    def size(self) -> int:
+        """How many outputs the model's own search follows for a source."""
+        ...
+
+    @property
+    def batches(self) -> Batches | None:
+        """The running batches; None if the model answers whole batches only."""
+        ...
+
+    def read(self, request: Request) -> Any:
+        """The source of a request. Raises RequestError for one that cannot be read."""
+        ...
+
+    def answer(self, requests: Sequence[Request], sources: Sequence[Any], batch_size: int) -> list[Answer]:
+        """An answer to each request. Raises RequestError if one of them cannot be answered."""
+        ...
