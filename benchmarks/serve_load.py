@@ -1,9 +1,10 @@
 """How fast is a server under load, compared with ``predict`` with the same engine and sentences?
 
-    python benchmarks/serve_load.py RUN [--engine ctranslate2] [--clients 64] [--seconds 60] [--threads 1]
-                                    [--requests 100000] [--out FILE.md] [--record FILE.json]
+    python benchmarks/serve_load.py RUN [--engine ctranslate2] [--file FILE.engine] [--clients 64] [--seconds 60]
+                                    [--threads 1] [--requests 100000] [--out FILE.md] [--record FILE.json]
 
-RUN is a run directory or an export. The server, ``predict`` and the clients are three processes on this machine. All
+RUN is a run directory or an export; --file is a file of the engine that was made of it, which answers in its place. The
+server, ``predict`` and the clients are three processes on this machine. All
 use the sentences of the run's test split. Each client sends one sentence, waits for its answer, compares it with the
 answer of ``predict``, and sends the next. The benchmark has five parts:
 
@@ -50,6 +51,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--engine")
+    parser.add_argument("--file", type=Path, metavar="FILE.engine")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--threads", type=int, default=1)
@@ -59,7 +61,7 @@ def main() -> None:
     sentences = [example.source for example in _examples(given.run)]
     rate, texts, scores = predicted(given, sentences)
     told = [
-        f"# Server under load: {given.run.name}, engine {given.engine or 'its own'}",
+        f"# Server under load: {given.run.name}, engine {'in one file' if given.file else given.engine or 'its own'}",
         "",
         machine(),
         "",
@@ -88,19 +90,33 @@ def _examples(run: Path) -> Any:
 
 def predicted(given: argparse.Namespace, sentences: list[str]) -> tuple[float, list[str], list[float]]:
     """Runs predict in its own process. Returns sentences per second, the texts, and their log-probabilities."""
-    program = f"""
-import json, sys, time, torch, transduce
+    run = f"""
+import torch, transduce
 torch.set_num_threads({given.threads})
 model = transduce.load({str(given.run)!r}, device="cpu", engine={given.engine!r})
+predict = lambda: [outputs[0] for outputs in model.predict(sentences, batch_size={given.batch_size})]
+score = lambda texts: [each.log_prob for each in model.score(zip(sentences, texts))]
+"""
+    file = f"""
+from pathlib import Path
+from transduce.answers.request import Request
+from transduce.wings.engines.engine_files import open_file
+model = open_file(Path({str(given.file)!r}), {given.threads})
+predict = lambda: [answer.best for answer in model.answer(map(Request, sentences), {given.batch_size})]
+asked = lambda texts: [Request(source, target=text) for source, text in zip(sentences, texts)]
+score = lambda texts: [answer.best.log_prob for answer in model.answer_some(asked(texts))]
+"""
+    program = f"""
+import json, sys, time
 sentences = json.load(sys.stdin)
-found = [outputs[0] for outputs in model.predict(sentences, batch_size={given.batch_size})]
+{file if given.file else run}
+texts = [each.text for each in predict()]
 begun, passes = time.perf_counter(), 0
 while time.perf_counter() - begun < {LEAST}:
-    list(model.predict(sentences, batch_size={given.batch_size}))
+    predict()
     passes += 1
 rate = passes * len(sentences) / (time.perf_counter() - begun)
-scores = [each.log_prob for each in model.score(zip(sentences, [each.text for each in found]))]
-json.dump([rate, [each.text for each in found], scores], sys.stdout)
+json.dump([rate, texts, score(texts)], sys.stdout)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], input=json.dumps(sentences), capture_output=True, text=True, check=True
@@ -112,9 +128,10 @@ json.dump([rate, [each.text for each in found], scores], sys.stdout)
 @contextmanager
 def server(given: argparse.Namespace) -> Iterator[tuple[str, int]]:
     """A context with the address and the process id of a new server. Raises SystemExit if the server fails."""
-    options = ["--port", "0", "--threads", str(given.threads), "--batch-size", str(given.batch_size), "--device", "cpu"]
+    options = ["--port", "0", "--threads", str(given.threads), "--batch-size", str(given.batch_size)]
+    options += [] if given.file else ["--device", "cpu"]
     options += ["--engine", given.engine] if given.engine else []
-    command = [sys.executable, "-m", "transduce", "serve", f"model={given.run}", *options]
+    command = [sys.executable, "-m", "transduce", "serve", f"model={given.file or given.run}", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
@@ -137,8 +154,7 @@ def plain(sentences: list[str], texts: list[str]) -> Iterator[Question]:
 
 def mixed(sentences: list[str], texts: list[str], scores: list[float], given: argparse.Namespace) -> Iterator[Question]:
     """Requests of several kinds, in an endless cycle. An engine that searches by itself has no streams."""
-    model = transduce.load(given.run, device="cpu", engine=given.engine)
-    kinds = [kind for kind in KINDS if kind != "stream" or not can(type(model.model), Searching)]
+    kinds = [kind for kind in KINDS if kind != "stream" or _streams(given)]
     every = []
     for number, (source, text, score) in enumerate(zip(sentences, texts, scores, strict=True)):
         kind = kinds[number % len(kinds)]
@@ -154,6 +170,12 @@ def mixed(sentences: list[str], texts: list[str], scores: list[float], given: ar
         else:
             every.append(_predict(sentences[number : number + 4], texts[number : number + 4]))
     return itertools.cycle(every)
+
+
+def _streams(given: argparse.Namespace) -> bool:
+    return bool(given.file) or not can(
+        type(transduce.load(given.run, device="cpu", engine=given.engine).model), Searching
+    )
 
 
 def _predict(sentences: list[str], texts: list[str]) -> Question:

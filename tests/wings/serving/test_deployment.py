@@ -19,9 +19,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from test_engine_file import SEARCHES, TABLES, content
 from test_scheduler import PATIENCE
 
 import transduce
+import transduce_engine
 
 PAGE = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -142,6 +144,30 @@ def test_the_commands_of_the_container_make_a_server(trained: Path) -> None:
     done = subprocess.run([sys.executable, str(script), str(trained)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == transduce.load(trained, device="cpu", engine="native")("abc")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed, which compiles the engine")
+def test_the_commands_of_the_container_without_pytorch_make_a_server(tmp_path: Path) -> None:
+    if not index_is_there():
+        pytest.skip("the package index cannot be reached, from which the container installs")
+    file = tmp_path / "m.engine"
+    file.write_bytes(content(TABLES["transformer, pre-norm"], SEARCHES["greedy"])[1])
+    script = Path(__file__).parents[3] / "scripts" / "container"
+    quick = os.environ | {"CMAKE_ARGS": "-DVARIANTS=portable"}
+    command = [sys.executable, str(script), str(file), "--keep", str(tmp_path / "kept")]
+    done = subprocess.run(command, capture_output=True, text=True, env=quick)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == transduce_engine.load(file)("abc")
+    (place,) = (tmp_path / "kept" / "1" / "venv" / "lib").glob("python3*/site-packages")
+    installed = {path.name for path in place.iterdir()}
+    assert {"transduce", "transduce_engine", "fastapi"} <= installed
+    assert not installed & {"torch", "numpy"}
+    (folder,) = {each.parent for each in (place / "transduce").rglob("engine_file.py")}
+    assert folder == place / "transduce" / "wings" / "serving"
+    left_out = {"pip", "setuptools", "pkg_resources", "_distutils_hack", "tokenizers", "huggingface_hub", "hf_xet"}
+    size = sum(path.stat().st_size for path in place.rglob("*") if path.relative_to(place).parts[0] not in left_out)
+    assert size < 60e6
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
