@@ -12,7 +12,9 @@ def run() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "transduce").startswith("transduce"):
             raise
-        sys.exit(f"transduce: {error.name} is not installed: pip install 'transduce-engine[serve]', or transduce itself")
+        sys.exit(
+            f"transduce: {error.name} is not installed: pip install 'transduce-engine[serve]', or transduce itself"
+        )
     main()
 
 

@@ -11,7 +11,10 @@ from test_engine_file import SEARCHES, TABLES, content, needs_engine
 
 import transduce_engine
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Words
+from transduce.data.unknown import unknown_in
+from transduce.wings.engines.engine_tokens import EngineTokens
 from transduce.wings.engines.export.engine import tokenizer_notes
+from transduce.wings.labels.tokenizer import Labels
 
 pytestmark = needs_engine
 
@@ -103,6 +106,35 @@ def test_texts_become_the_ids_of_the_tokenizer_and_text_again(unit: str, form: A
     targets = [row for row in rows if len(row) < 200]
     written = engine.score_ids([rows[0]] * len(targets), targets)
     assert [each.best.text for each in written] == [tokenizer.decode(row) for row in targets]
+
+
+@pytest.mark.parametrize(("form", "lowercase"), [("none", False), ("NFKC", True)])
+@pytest.mark.parametrize("unit", UNITS)
+def test_tokens_without_the_library_are_those_of_the_library(unit: str, form: Any, lowercase: bool) -> None:
+    texts = TEXTS + random_texts(20)
+    tokenizer = UNITS[unit](normalisation=form, lowercase=lowercase).learn(texts[::2])
+    engine = engine_with(tokenizer)
+    for ids in (engine.source_ids, engine.target_ids):
+        own = EngineTokens(tokenizer_notes(tokenizer, "source"), ids, engine.decode)
+        assert (own.entries, len(own)) == (tokenizer.entries, len(tokenizer))
+        rows = tokenizer.encode(texts)
+        assert own.encode(texts) == rows
+        assert [own.decode(row) for row in rows] == [tokenizer.decode(row) for row in rows]
+        assert [own.tokens(row) for row in rows] == [tokenizer.tokens(row) for row in rows]
+        for text, row in zip(TEXTS, rows, strict=False) if form == "none" else ():
+            assert unknown_in(own, row, text) == unknown_in(tokenizer, row, text)  # type: ignore[arg-type]
+    with pytest.raises(transduce_engine.EngineError, match=f"id {len(own)} is outside a vocabulary of {len(own)}"):
+        engine.decode([4, len(own)])
+
+
+def test_labels_are_tokens_without_the_library() -> None:
+    tokenizer = Labels().learn(["yes", "no", "a b"])
+    own = EngineTokens(tokenizer_notes(tokenizer, "target"), [].extend, str)  # type: ignore[arg-type]
+    assert own.entries == tokenizer.entries
+    rows = tokenizer.encode(["no", "a b", "perhaps"])
+    assert own.encode(["no", "a b", "perhaps"]) == rows
+    assert [own.tokens(row) for row in rows] == [tokenizer.tokens(row) for row in rows]
+    assert unknown_in(own, rows[2], "perhaps") == unknown_in(tokenizer, rows[2], "perhaps")  # type: ignore[arg-type]
 
 
 def test_bytes_that_are_no_text_are_repaired() -> None:

@@ -1,4 +1,4 @@
-"""The server with files of the engine, in a process that has neither PyTorch nor NumPy nor any other large library."""
+"""The server with files of the engine, in a process that has the packages of transduce-engine[serve] alone."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytest.importorskip("fastapi")
 
@@ -22,6 +25,7 @@ from test_scheduler import PATIENCE
 
 from transduce.answers.request import Request
 from transduce.cli.options import LoadingOptions
+from transduce.core.config import tables
 from transduce.core.errors import UserError
 from transduce.wings.engines.engine_files import EngineModel, open_file
 from transduce.wings.serving.commands.serve import _loader, names_of
@@ -29,19 +33,30 @@ from transduce.wings.serving.commands.serve import _loader, names_of
 pytestmark = needs_engine
 
 ROOT = Path(__file__).parents[3]
-LARGE = ("torch", "numpy", "scipy", "tokenizers", "safetensors", "sacrebleu", "rapidfuzz", "rich", "filelock")
+
+
+def unneeded() -> set[str]:
+    """The modules of all installed distributions that the extra "serve" of transduce-engine does not bring."""
+    extra = tables.read(ROOT / "engine" / "pyproject.toml")["project"]["optional-dependencies"]["serve"]
+    waiting, brought = list(map(Requirement, extra)), set[str]()
+    while waiting:
+        each = waiting.pop()
+        if canonicalize_name(each.name) not in brought and (each.marker is None or each.marker.evaluate({"extra": ""})):
+            brought.add(canonicalize_name(each.name))
+            waiting += map(Requirement, metadata.requires(each.name) or ())
+    owners = metadata.packages_distributions().items()
+    others = {module for module, names in owners if not brought & set(map(canonicalize_name, names))}
+    assert {"torch", "numpy", "tokenizers"} <= others
+    return others - {"transduce", "transduce_engine"}
+
+
 (SHIPPED,) = re.findall(r"^set\(WINGS (.*)\)$", (ROOT / "engine" / "CMakeLists.txt").read_text(), re.MULTILINE)
 """The wings that the distribution transduce-engine has."""
+WINGS = {path.name for path in (ROOT / "src" / "transduce" / "wings").iterdir() if path.is_dir()}
+MISSING = unneeded() | {f"transduce.wings.{wing}" for wing in WINGS - set(SHIPPED.split())}
 ALONE = f"""
 import sys
-from importlib.abc import MetaPathFinder
-class Missing(MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        first, *rest = name.split(".")
-        wing = rest[1] if (first, rest[:1]) == ("transduce", ["wings"]) and rest[1:] else None
-        if first in {LARGE} or wing not in (None, *{SHIPPED.split()}):
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Missing())
+sys.modules |= dict.fromkeys({MISSING})  # None: not installed
 from transduce.__main__ import run
 run()
 """

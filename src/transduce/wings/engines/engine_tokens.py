@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 from transduce.core.types import EOS, SPECIALS, UNK
 
 SPACE = "▁"  # in the name of a token
-PIECES = {"characters": r"[\s\S]", "bytes": r"[\s\S]", "symbols": r"\S+", "words": r" ?(?:\w+|[^\w ])| "}
+JOINERS = "\u200c\u200d"
+PIECES = {
+    "characters": r"[\s\S]",
+    "bytes": r"[\s\S]",
+    "symbols": r"[\S\x1c-\x1f]+",  # the library takes these four for letters
+    "words": r"[ ▁]?(?:\w+|[^\w ▁])|[ ▁]",
+}
 """What a unit may take for one token, or for several of one character, as a regular expression."""
 
 Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
@@ -68,12 +74,13 @@ class EngineTokens:
         return len(ids) - 1
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each id in the text, as far as the engine does not join characters to one when it normalises."""
+        """The span of each id in the text. Where a form joins characters, or for rare letters, a span may differ."""
         if self.unit not in PIECES:
             return [(0, 0), (len(text), len(text))]
-        found = list(re.finditer(PIECES[self.unit], text))
-        counts = [1] * len(found)
-        if self.unit != "words":
-            counts = [len(row) - 1 for row in self._encode([piece.group() for piece in found])]
-        spans = [piece.span() for piece, count in zip(found, counts, strict=True) for _ in range(count)]
-        return [*spans, (len(text), len(text))]
+        lettered = "".join("a" if category(c)[0] == "M" or c in JOINERS else c for c in text)  # as the library has it
+        found = list(re.finditer(PIECES[self.unit], text if self.unit != "words" else lettered))
+        end = (len(text), len(text))
+        if self.unit == "words":  # a space comes before the first word: one more token if there is one already
+            return [*[(0, 0)] * text.startswith((" ", SPACE)), *(piece.span() for piece in found), end]
+        counts = [len(row) - 1 for row in self._encode([piece.group() for piece in found])]
+        return [*(piece.span() for piece, count in zip(found, counts, strict=True) for _ in range(count)), end]
