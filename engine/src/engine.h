@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 3
+#define TRANSDUCE_ENGINE_VERSION 2
 
 typedef struct TransduceEngine TransduceEngine;
 
