@@ -26,20 +26,29 @@ def reversing(**more: Any) -> transduce.Transducer:
     """A model that writes strings backwards: an encoder and a decoder with attention, of the recipe ``reverse``.
     ``more`` settings change it: their names have two underscores in place of a full stop.
     """
-    return trained("reverse", SMALL | {key.replace("__", "."): value for key, value in more.items()})
+    return transduce.load(reversing_run(**more))
+
+
+def reversing_run(**more: Any) -> Path:
+    """The run of ``reversing``."""
+    return kept("reverse", SMALL | {key.replace("__", "."): value for key, value in more.items()})
 
 
 def trained(
     recipe: str, settings: dict[str, Any], pairs: Sequence[tuple[str, str]] | None = None
 ) -> transduce.Transducer:
     """The model of a recipe with these settings and pairs. It is trained if no kept run has them."""
+    return transduce.load(kept(recipe, settings, pairs))
+
+
+def kept(recipe: str, settings: dict[str, Any], pairs: Sequence[tuple[str, str]] | None = None) -> Path:
+    """The run of ``trained``."""
     told = json.dumps([transduce.__version__, recipe, settings, pairs], sort_keys=True)
     path = Path(KEPT) / f"{recipe}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-    if (path / "done").exists():
-        return transduce.load(path)
-    found = transduce.train(recipe, path, settings, pairs, overwrite=True, progress=False, threads=1, device="cpu")
-    (path / "done").touch()
-    return found
+    if not (path / "done").exists():
+        transduce.train(recipe, path, settings, pairs, overwrite=True, progress=False, threads=1, device="cpu")
+        (path / "done").touch()
+    return path
 
 
 def spelling() -> transduce.Transducer:

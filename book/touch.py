@@ -1,4 +1,4 @@
-"""Things to touch in a page: a table that fills, weights that one points at, a dial. They need no server.
+"""Things to touch in a page: a table that fills, weights that one points at, a dial, a model. They need no server.
 
 A cell computes the data. ``static/touch.js`` shows them, with the mouse and with the keyboard.
 """
@@ -10,9 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from book import chapter
+from transduce.runs.run import Run
+from transduce.wings.engines.export.engine import compared_content
+from transduce.wings.engines.web.page import page
 
 _numbers = count(1)
 
@@ -69,6 +73,27 @@ def dial(title: str, name: str, frames: Sequence[Mapping[str, Any]]) -> Touch:
         {**frame, "bars": [[text, round(float(size), 4)] for text, size in frame.get("bars", ())]} for frame in frames
     ]
     return Touch("dial", title, {"name": name, "frames": shown})
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page inside the page."""
+
+    title: str
+    html: str
+
+    def _repr_html_(self) -> str:
+        title, inside = escape(self.title), escape(self.html)
+        return f'<iframe class="touch-page" title="{title}" srcdoc="{inside}"></iframe>'
+
+
+def model(title: str, run: Path) -> Page:
+    """A trained model that answers what a reader types, on the engine in WebAssembly. Raises UserError if the engine
+    does not have a part of the run.
+    """
+    found = Run.open(run)
+    file, _ = compared_content(found, "best", found.examples("valid")[:20], "int8")
+    return Page(title, page(title, file, subwords=False))
 
 
 def _text(cell: Any) -> str:

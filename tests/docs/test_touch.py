@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import transduce
 from book import touch
 
 
-def shown(browser: Any, *things: touch.Touch) -> Any:
+def shown(browser: Any, *things: touch.Touch | touch.Page) -> Any:
     page = browser.new_page()
     page.set_content("".join(thing._repr_html_() for thing in things))
     return page
@@ -48,3 +50,15 @@ def test_one_points_at_weights_and_turns_a_dial(browser: Any) -> None:
     assert page.locator("strong").inner_text() == "Width: 2"
     assert page.locator(".touch-size").inner_text() == "0.500"
     assert page.locator(".touch-note").all_inner_texts()[1] == "frame 2"
+
+
+def test_a_model_inside_a_page_answers_what_one_types(browser: Any, tmp_path: Path) -> None:
+    settings = {"data.origin.pairs": 60, "training.steps": 2, "training.validation.metrics": []}
+    run = tmp_path / "run"
+    transduce.train("reverse", run, settings, progress=False, device="cpu")
+    page = shown(browser, touch.model("A <model>", run))
+    inside = page.frame_locator("iframe[title='A <model>']")
+    inside.get_by_label("Text").fill("abc")
+    inside.get_by_role("button", name="Answer").click()
+    inside.get_by_text("Answered in").wait_for()
+    assert inside.locator("#outputs section li p").count() == 1
