@@ -34,9 +34,9 @@ from transduce.wings.records.record import (
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
-    *("large-data", "ptb-lstm-medium+ptb-ngram", "ptb-transformer"),
+    *("large-data", "ptb-transformer"),
     "text-before-line",
-    *(ABSENT := {"back-translation-short", "many-lines", "tagged-sources"}),
+    *(ABSENT := {"back-translation-short", "many-lines"}),
 }
 
 
