@@ -70,8 +70,8 @@ def no_run(path: Path) -> FileNotFoundError:
     """The error for a path where a run directory was expected."""
     if is_engine_file(path):
         return FileNotFoundError(
-            f"{path} is no run directory: it is the file of an engine, which `predict` alone reads, and without other "
-            "options than --beam, --nbest, --batch-size, --format and --threads; use the run itself"
+            f"{path} is no run directory: it is the file of an engine, which `predict` and `serve` read, and `predict` "
+            "with no options but --beam, --nbest, --batch-size, --format and --threads; use the run itself"
         )
     return FileNotFoundError(f"{path} is no run directory: it has no {CONFIG}; train one with `transduce train`")
 

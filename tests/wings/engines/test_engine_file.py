@@ -333,10 +333,12 @@ def test_a_run_answers_from_its_file_as_from_itself(trained: Path, tmp_path: Pat
         if "jsonl" not in options:
             assert found[1] == own[1]
     assert call("predict", trained, stdin=lines)[1] == alone(file, lines)
-    for command in (["predict", file, "--device", "cpu"], ["evaluate", file], ["serve", file]):
+    for command in (["predict", file, "--device", "cpu"], ["evaluate", file]):
         code, _, err = call(*command, stdin=lines)
         assert (code, err.count("\n")) == (2, 1)
-        assert "reverse.engine is no run directory: it is the file of an engine, which `predict` alone reads" in err
+        assert (
+            "reverse.engine is no run directory: it is the file of an engine, which `predict` and `serve` read" in err
+        )
     assert (
         "none.engine does not exist: name a file of `transduce export" in call("predict", tmp_path / "none.engine")[2]
     )
