@@ -25,7 +25,7 @@ from transduce.wings.records.record import PrintedTable, Record
 
 
 def parser_of(docstring: str | None) -> argparse.ArgumentParser:
-    """A parser whose help begins with the docstring of the benchmark, as it is written."""
+    """A parser whose help begins with the lines of the benchmark's docstring."""
     return argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 

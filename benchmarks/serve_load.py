@@ -3,10 +3,10 @@
     python benchmarks/serve_load.py RUN [--engine ctranslate2] [--file FILE.engine] [--clients 64] [--seconds 60]
                                     [--threads 1] [--requests 100000] [--out FILE.md] [--record FILE.json]
 
-RUN is a run directory or an export; --file is a file of the engine that was made of it, which answers in its place. The
-server, ``predict`` and the clients are three processes on this machine. All
-use the sentences of the run's test split. Each client sends one sentence, waits for its answer, compares it with the
-answer of ``predict``, and sends the next. The benchmark has five parts:
+RUN is a run directory or an export. With --file, a file of the engine that was made of RUN answers in its place. The
+server, ``predict`` and the clients are three processes on this machine. All use the sentences of the run's test split.
+Each client sends one sentence, waits for its answer, compares it with the answer of ``predict``, and sends the next.
+The benchmark has five parts:
 
 1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).

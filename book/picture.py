@@ -61,7 +61,7 @@ def axes(width: float = 7, height: float = 3, **options: Any) -> tuple[Any, Any]
 
 
 def percents(rows: dict[str, Any], columns: list[str]) -> Any:
-    """A figure of percentages [rows, columns], each on a colour as strong as it is. Good in light and dark."""
+    """A figure of percentages [rows, columns], on a colour that is stronger for larger ones, in light and dark."""
     from matplotlib.colors import to_rgba
 
     figure, axis = axes(height=0.5 * len(rows) + 0.7)

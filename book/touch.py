@@ -89,7 +89,7 @@ class Page:
 
 def model(title: str, run: Path) -> Page:
     """A trained model that answers what a reader types, on the engine in WebAssembly. Raises UserError if the engine
-    does not have a part of the run.
+    refuses the run.
     """
     found = Run.open(run)
     file, _ = compared_content(found, "best", found.examples("valid")[:20], "int8")

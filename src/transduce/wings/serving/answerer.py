@@ -117,8 +117,8 @@ class Answerer(Protocol):
 
     @property
     def labels(self) -> str | None:
-        """What gets the labels that the model gives: each of the "words" of a text, or the "text" as a whole. None if
-        it gives no labels, or does not show their probabilities.
+        """What gets a label: "words" for each word of a text, "text" for the whole text. None if the model gives no
+        labels, or does not show their probabilities.
         """
         ...
 
