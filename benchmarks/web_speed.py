@@ -8,13 +8,14 @@ a second of the processor's time, all lines in batches of 8 sources. Before it, 
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from report import parser_of
 
 from transduce.wings.engines import web
 from transduce_engine.library import built
@@ -46,7 +47,7 @@ console.log(JSON.stringify([(took.user + took.system) / 1e6, texts]));
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--lines", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
