@@ -58,8 +58,9 @@ class Init:
     training targets have tokens that the run lacks, of pieces if more than one target in a hundred has one. If the unit
     cannot grow (sentencepiece), more than that is an error. "own" learns vocabularies by ``data.units``. If a
     vocabulary differs, embeddings and readouts are copied token by token. Counts are no weights: from a run of a
-    counted model, such as phrase-based or n-gram, a neural one takes only the vocabularies. A new run that is resumed
-    continues from its own checkpoint instead.
+    counted model, such as phrase-based or n-gram, a neural one takes only the vocabularies. But a model with a counted
+    part takes the counts, if the run has counted the same training files with the same settings. A new run that is
+    resumed continues from its own checkpoint instead.
 
     ``keep_old`` is the share of the training pairs that are drawn from the training set of ``run``, so that the new run
     does not forget it. Training then ends with the loss of both runs on the validation set of ``run``; 0 measures it

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.protocols import can
 from transduce.core.registry import model_name
 from transduce.data.pairs import Pairs
+from transduce.models.weights import set_weights, weights
 from transduce.runs.checkpoints import save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.training.budget import CLOCKS
@@ -26,19 +29,23 @@ from transduce.training.validation import Judgement
 PASSES = 20  # largest number of passes for a part of a model; a small gain usually ends them earlier
 
 
-def count_parts(model: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
+def count_parts(model: Any, pairs: Pairs, gain: float, given: nn.Module | None = None) -> tuple[str, ...]:
     """Counts the counted parts of a model from the training pairs, in place. Returns lines for people, none if the
     model has no such parts.
 
     Passes end as in ``Counting``, or after ``PASSES`` passes. A part that cannot count these pairs stays empty, and a
-    line says why.
+    line says why. ``given`` is a model that has counted the same pairs with the same settings: a part of its class
+    takes its counts.
     """
     parts: Sequence[Any] = model.counted_parts() if can(type(model), PartlyCounted) else ()
-    return tuple(line for part in parts for line in _count_part(part, pairs, gain))
+    return tuple(line for part in parts for line in _count_part(part, pairs, gain, given))
 
 
-def _count_part(part: Any, pairs: Pairs, gain: float) -> tuple[str, ...]:
+def _count_part(part: Any, pairs: Pairs, gain: float, given: nn.Module | None) -> tuple[str, ...]:
     name = model_name(type(part))
+    if given is not None and type(given) is type(part):
+        set_weights(part, weights(given), "init.run")
+        return (f"{name} has the counts of init.run, which counted the same pairs",)
     try:
         counts = part.counts(pairs)
     except UserError as error:

@@ -22,7 +22,9 @@ from transduce.data.settings import Data
 from transduce.data.unknown import Unknown
 from transduce.models.weights import summarise
 from transduce.runs.ancestry import Init, Part
+from transduce.runs.layout import find_weights
 from transduce.runs.loading import load
+from transduce.runs.training_state import read_fingerprints
 from transduce.training.counted import Counted
 from transduce.training.kept_vocabulary import prepare_writable
 
@@ -93,6 +95,8 @@ class Ancestor(Protocol):
     def units_for(self, data: Data, own: config.Table) -> config.Table | None: ...
 
     def prepare(self, data: Data, cache: Path) -> Prepared: ...
+
+    def counted(self, table: config.Table, prepared: Prepared) -> nn.Module | None: ...
 
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inherited: ...
 
@@ -166,6 +170,20 @@ class Predecessor:
             return prepare(data, cache, Tokenizers(self.tokenizers.source, own.tokenizers.target))
         return own if self.init.vocabulary == "own" else prepare(data, cache, self.tokenizers.extended(own.tokenizers))
 
+    def counted(self, table: config.Table, prepared: Prepared) -> nn.Module | None:
+        """The predecessor's model, if it is counted and a part of the new model would have the same counts. So the
+        settings of the part and of the data, the rule that ends passes, and the training files are the same. Otherwise
+        None. ``table`` has the new run's settings, and ``prepared`` its data.
+        """
+        old, model = self.transducer.settings, self.transducer.model
+        rules = [(each["data"], each["training"]["gain"]) for each in (old, table)]
+        alike = rules[0] == rules[1] and old["model"] in _tables(table["model"])
+        if not (alike and can(type(model), Counted)):
+            return None
+        assert self.init.run is not None
+        before = read_fingerprints(find_weights(self.init.run, self.init.checkpoint).parent) or {}
+        return model if before.get("train") == prepared.fingerprints["train"] else None
+
     @torch.no_grad()
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inheritance:
         """Copies the predecessor's weights into the new ``model``, in place, if they fit. ``table`` has the new model's
@@ -198,6 +216,14 @@ class Predecessor:
         return found
 
 
+def _tables(table: config.Table) -> Iterator[config.Table]:
+    """The tables inside a table, at every depth."""
+    for value in table.values():
+        if isinstance(value, dict):
+            yield value
+            yield from _tables(value)
+
+
 def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tuple[dict[str, Axis], dict[str, Axis]]:
     """The vocabulary axes of the new model and of an ``old`` run's model, each by the name of the parameter. ``table``
     has the new model's settings, and ``tokenizers`` its vocabularies. If the vocabularies are equal, both dicts are
@@ -216,7 +242,7 @@ def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tup
 
 def named_parameters(model: nn.Module) -> dict[str, Tensor]:
     """The parameters by name. A shared parameter has several names. Counted parts have none: their tables fit only
-    together, and are counted on the new pairs.
+    together, and are counted on the new pairs, or taken as a whole (``Predecessor.counted``).
     """
     counted = tuple(f".{name}.".replace("..", ".") for name, each in model.named_modules() if can(type(each), Counted))
     every = model.named_parameters(remove_duplicate=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from transduce.compute.precision import PrecisionChoice, choose_precision
 from transduce.core import config
@@ -119,6 +120,10 @@ class Plan:
         if self.predecessor is None:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
+
+    def counted(self) -> nn.Module | None:
+        """The model of the run to start from, if it has counted the pairs of this run as this run would."""
+        return None if self.predecessor is None else self.predecessor.counted(self.table, self.prepared)
 
     def create(self, run: Path, step: int, inherited: Inherited | None) -> None:
         """Makes the directory ``run`` a run, or updates the existing run there. Training continues after the update

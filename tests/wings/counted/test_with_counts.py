@@ -71,3 +71,27 @@ def test_without_counts_it_is_the_trained_model_alone(tmp_path: Path) -> None:
     both = zip((model, model.models[0]), states, strict=True)
     read = [each.readout(each.extend(tokens, own)[0]) for each, own in both]
     assert torch.equal(*read)
+
+
+def test_counts_of_the_same_pairs_are_taken_and_others_are_counted(tmp_path: Path) -> None:
+    words, counted, lines = tmp_path / "words.tsv", tmp_path / "counted", list[str]()
+    text = "".join(f"{source}\t{target}\n" for source, target in PAIRS)
+    words.write_text(text, encoding="utf-8")
+    own = {"data.train.path": str(words), "data.valid.path": str(words), "data.units.target": "characters"}
+    api.train("g2p-joint", counted, own, progress=False)
+
+    def train(name: str, settings: dict[str, object]) -> str:
+        lines.clear()
+        request = TrainingRequest("g2p-small", tmp_path / name, TINY | own | settings, init=counted)
+        api.train_run(request, progress=False, callbacks=[Report(lines)])
+        return " ".join(lines)
+
+    taken = "joint-ngram has the counts of init.run, which counted the same pairs"
+    assert taken in train("same", {})
+    old, new = (dict(load(run).model.named_parameters()) for run in (counted, tmp_path / "same"))
+    assert old
+    assert all(torch.equal(table, new[f"models.1.{name}"]) for name, table in old.items())
+    for name, settings in (("order", {"model.counted.order": 3}), ("gain", {"training.gain": 0.5})):
+        assert "joint-ngram is counted" in train(name, settings)
+    words.write_text(text + "abba\tABBA\n", encoding="utf-8")
+    assert "joint-ngram is counted" in train("more", {})

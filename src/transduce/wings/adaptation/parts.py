@@ -104,6 +104,9 @@ class Parts:
         prepared, _ = prepare_writable(data, cache, Tokenizers(*both), self._run())
         return prepared
 
+    def counted(self, table: config.Table, prepared: Prepared) -> None:
+        """Parts take no counts: they are counted on the new pairs."""
+
     def _run(self) -> Path:
         """The run that the target's vocabulary comes from, or the first run."""
         given = [part.run for part, _ in self.parts if part.vocabulary != "own" and _side(part.into) == "target"]
