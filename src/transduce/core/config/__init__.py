@@ -10,13 +10,14 @@ only the data know, fill required parameters of the same name. There is no other
 """
 
 from transduce.core.config.building import build, build_and_resolve, check, resolve
-from transduce.core.config.errors import ConfigError, Table
+from transduce.core.config.errors import ConfigError, Table, TableView
 from transduce.core.config.overrides import assign, change, override
 from transduce.core.config.tables import flatten, merge, parse, read, write
 
 __all__ = [
     "ConfigError",
     "Table",
+    "TableView",
     "assign",
     "build",
     "build_and_resolve",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from transduce.core.errors import UserError
 
 Table = dict[str, Any]
+TableView = Mapping[str, Any]  # a table that is only read
 LONGEST: Final = 200  # characters of a text in a message
 BITS: Final = 256  # of an integer in a message
 

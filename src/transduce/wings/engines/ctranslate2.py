@@ -5,12 +5,12 @@ beam search say.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
 from transduce.core.errors import UserError
+from transduce.core.protocols import AnySearch
 from transduce.core.types import Hypothesis, Padded
 from transduce.runs.manifest import Manifest
 from transduce.search.allocation.best import BestContinuations
@@ -35,7 +35,7 @@ class CTranslate2Model(nn.Module):
         super().__init__()
         self.translator = translator
 
-    def search(self, search: Any, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def search(self, search: AnySearch, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         options = _options(search)
         if prefix is not None:
             check_prefix(prefix, len(source.lengths), options.max_length)
@@ -45,7 +45,7 @@ class CTranslate2Model(nn.Module):
         return self.translator.force(_rows(source), _rows(target))
 
 
-def _options(search: Any) -> Options:
+def _options(search: AnySearch) -> Options:
     """The options of a search for CTranslate2. Raises UserError for a search that CTranslate2 does not have."""
     if type(search) is Greedy and not search.filters:
         return Options(max_length=search.max_length, unknown=search.unknown)

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.chain import Trellis
+from transduce.core.config import Table
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import Emission, Padded
 from transduce.models.mixtures import Fusion
 from transduce.runs.manifest import Manifest
 from transduce.wings.ctc.prefixes import Prefixes
+
+Leaf = tree.Shared[Tensor] | tree.Buffer | Tensor
 
 
 class Session:
@@ -62,7 +65,7 @@ def _line(error: Exception) -> str:
 class OnnxModel(nn.Module):
     """The base of exported models: their graphs by name, and what export.json says of each."""
 
-    def __init__(self, sessions: Mapping[str, Session], graphs: Mapping[str, Any]) -> None:
+    def __init__(self, sessions: Mapping[str, Session], graphs: Table) -> None:
         super().__init__()
         self.sessions = sessions
         self.graphs = graphs
@@ -81,17 +84,17 @@ class OnnxAutoregressive(OnnxModel):
     The state is a tuple of leaves. Each is ``Shared``, a ``Buffer`` or a tensor, as export.json says.
     """
 
-    def start(self, source: Padded) -> tuple[Any, ...]:
+    def start(self, source: Padded) -> tuple[Leaf, ...]:
         return tuple(map(_marked, self.graphs["step"]["kinds"], self.of_source("start", source)))
 
-    def extend(self, tokens_NT: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    def extend(self, tokens_NT: Tensor, state: tuple[Leaf, ...]) -> tuple[Tensor, tuple[Leaf, ...]]:
         every = []
         for token_N in tokens_NT.unbind(1):
             logits_NV, state = self._step(token_N, state)
             every.append(logits_NV)
         return every[0][:, None] if len(every) == 1 else torch.stack(every, 1), state
 
-    def _step(self, token_N: Tensor, state: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    def _step(self, token_N: Tensor, state: tuple[Leaf, ...]) -> tuple[Tensor, tuple[Leaf, ...]]:
         graph = self.graphs["step"]
         N = token_N.shape[0]
         B = next((leaf.value.shape[0] for leaf in state if isinstance(leaf, tree.Shared)), N)
@@ -102,7 +105,7 @@ class OnnxAutoregressive(OnnxModel):
                 tensors.append(leaf.value)
             else:
                 own = leaf.values if isinstance(leaf, tree.Buffer) else leaf
-                tensors.append(own.unflatten(0, (B, N // B)))
+                tensors.append(torch.unflatten(own, 0, (B, N // B)))
         logits_BKV, *changed = self.sessions["step"](tensors)
         after = list(state)
         for place, leaf in zip(graph["changing"], changed, strict=True):
@@ -115,11 +118,11 @@ class OnnxAutoregressive(OnnxModel):
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
 
-def _marked(kind: str, leaf: Tensor) -> Any:
+def _marked(kind: str, leaf: Tensor) -> Leaf:
     return tree.Shared(leaf) if kind == "shared" else tree.Buffer(leaf) if kind == "buffer" else leaf
 
 
-def _with_room(leaf: Any) -> Any:
+def _with_room(leaf: Leaf) -> Leaf:
     """The leaf. A buffer that no search has reserved gets room for one more position, as ``Buffer.write`` gives it;
     everything else does not change.
     """
@@ -152,7 +155,7 @@ class OnnxJoint(OnnxModel):
     "start" and "frames" has the encoder.
     """
 
-    def __init__(self, sessions: Mapping[str, Session], graphs: Mapping[str, Any]) -> None:
+    def __init__(self, sessions: Mapping[str, Session], graphs: Table) -> None:
         super().__init__(sessions, graphs)
         parts = [OnnxAutoregressive(sessions, graphs), OnnxCTC(sessions, graphs)]
         self.mixture = Fusion(parts, graphs["frames"]["weights"], renormalise=False)
@@ -160,13 +163,13 @@ class OnnxJoint(OnnxModel):
     def frames(self, source: Padded) -> Padded:
         return Padded(*self.of_source("frames", source))
 
-    def start(self, source: Padded) -> Any:
+    def start(self, source: Padded) -> tuple[object, ...]:
         return self.mixture.start(source)
 
-    def extend(self, tokens_NT: Tensor, state: Any) -> tuple[Any, Any]:
+    def extend(self, tokens_NT: Tensor, state: tuple[object, ...]) -> tuple[object, tuple[object, ...]]:
         return self.mixture.extend(tokens_NT, state)
 
-    def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor:
+    def readout(self, output: tuple[object, ...], candidates: Tensor | None = None) -> Tensor:
         return self.mixture.readout(output, candidates)
 
 
@@ -240,11 +243,12 @@ def open_onnx(folder: Path, manifest: Manifest) -> OnnxModel:
     return CLASSES[manifest.graphs["model"]](sessions, manifest.graphs).eval()
 
 
-def _onnxruntime() -> Any:
+def _onnxruntime() -> ModuleType:
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingPackageError(
             "an export for onnx needs onnxruntime, which is not installed: pip install 'transduce[onnx]'"
         ) from error
-    return onnxruntime
+    library: ModuleType = onnxruntime
+    return library

@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from transduce.core.config import Table
 from transduce.core.errors import MissingPackageError
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
@@ -140,11 +141,11 @@ class SentencePieceTokenizer(Recorded):
         """SHA-256 of the model and the vocabulary: equal for equal tokenizers."""
         return hashlib.sha256(self.model + json.dumps(self._tokens).encode()).hexdigest()
 
-    def as_json(self) -> Any:
+    def as_json(self) -> Table:
         return {"model": base64.b64encode(self.model).decode(), "spoken": list(self._tokens[len(SPECIALS) :])}
 
     @classmethod
-    def from_json(cls, record: Any) -> SentencePieceTokenizer:
+    def from_json(cls, record: Table) -> SentencePieceTokenizer:
         try:
             model, spoken = base64.b64decode(record["model"], validate=True), record["spoken"]
         except (KeyError, TypeError, binascii.Error) as error:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from transduce.core.config import TableView
 from transduce.core.errors import UserError
 
 ACTIVATIONS = ("relu", "gelu", "swish")
 
 
-def check_transformer(
-    settings: Mapping[str, Any], engine: str, positions: tuple[str, ...], norms: tuple[str, ...]
-) -> None:
+def check_transformer(settings: TableView, engine: str, positions: tuple[str, ...], norms: tuple[str, ...]) -> None:
     """Raises UserError for the first setting of a run's table ``model`` that ``engine`` cannot run.
 
     An encoder and a decoder with attention, plain feed-forward networks and layer norms are possible. ``positions`` and
@@ -27,14 +25,14 @@ def check_transformer(
 
 
 def check_stack(
-    settings: Mapping[str, Any], side: str, engine: str, positions: tuple[str, ...], norms: tuple[str, ...]
+    settings: TableView, side: str, engine: str, positions: tuple[str, ...], norms: tuple[str, ...]
 ) -> None:
     """Raises UserError for the first setting of a Transformer's encoder or decoder that ``engine`` cannot run. ``side``
     is "encoder" or "decoder", and ``settings`` is the table ``model``.
     """
     stack = settings[side]
     feedforward = stack["feedforward"]
-    found: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    found: dict[str, tuple[object, tuple[object, ...]]] = {
         "embedding": (kind(stack.get("embedding", "tokens")), ("tokens",)),
         "positions": (kind(stack["positions"]), positions),
         "norm": (kind(stack["norm"]), norms),
@@ -51,7 +49,7 @@ def check_stack(
 class UnsupportedError(UserError):
     """The ``value`` of a setting of the table ``model`` is none of those that an engine runs."""
 
-    def __init__(self, key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:
+    def __init__(self, key: str, value: object, allowed: tuple[object, ...], engine: str) -> None:
         self.given = value, allowed, engine
         self.key = key
         expected = " or ".join(map(repr, allowed))
@@ -65,25 +63,25 @@ class UnsupportedError(UserError):
         return UnsupportedError(f"{table}.{self.key}", *self.given)
 
 
-def check_value(key: str, value: Any, allowed: tuple[Any, ...], engine: str) -> None:
+def check_value(key: str, value: object, allowed: tuple[object, ...], engine: str) -> None:
     """Raises UserError unless ``value`` of the setting ``model.key`` is one of ``allowed``."""
     if value not in allowed:
         raise UnsupportedError(key, value, allowed, engine)
 
 
-def activation(stack: Mapping[str, Any]) -> str:
+def activation(stack: TableView) -> str:
     feedforward = stack["feedforward"]
     return "relu" if isinstance(feedforward, int) else str(feedforward.get("activation", "relu"))
 
 
-def epsilon(stack: Mapping[str, Any]) -> float:
+def epsilon(stack: TableView) -> float:
     """The number that a stack's norms add to the variance."""
     return float(inner(stack["norm"], "eps", 1e-5))
 
 
-def kind(table: Any) -> Any:
+def kind(table: object) -> Any:
     return table["type"] if isinstance(table, dict) else table
 
 
-def inner(table: Any, key: str, default: Any) -> Any:
+def inner(table: object, key: str, default: object) -> Any:
     return table.get(key, default) if isinstance(table, dict) else default

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from transduce.core.config import Table
 from transduce.wings.engines.sharing import kinds
 from transduce.wings.serving.languages import name_of
 
@@ -12,12 +12,12 @@ READ = {"sound": "Recordings", "picture": "Pictures", "clip": "Clips", "numbers"
 
 
 def about(
-    settings: Mapping[str, Any],
+    settings: Table,
     labels: tuple[str, ...],
     engine: str,
     examples: Sequence[str],
     languages: tuple[str, str] | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The plain words for a run, as values for JSON. ``labels`` are those that it answers with, ``examples`` inputs to
     try, and ``languages`` its codes of languages.
     """
@@ -32,7 +32,7 @@ def about(
     }
 
 
-def _title(settings: Mapping[str, Any], labels: tuple[str, ...], names: tuple[Any, ...]) -> str:
+def _title(settings: Table, labels: tuple[str, ...], names: tuple[str | None, ...]) -> str:
     """A few words for a list of runs."""
     if names[0] is not None:
         return f"{names[0]} to {names[1]}"

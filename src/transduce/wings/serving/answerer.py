@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from transduce.answers.request import Request
+from transduce.core.config import Table
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.wings.documents.document import Document
 from transduce.wings.serving.work import Work
@@ -67,7 +69,7 @@ class Inside(Protocol):
 
     def align(
         self, pairs: Sequence[tuple[str, str]], direction: str | None, name: str | None, head: int | None, after: bool
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         """The source words of the target words of each pair. ``name`` and ``head`` choose an attention."""
         ...
 
@@ -75,15 +77,15 @@ class Inside(Protocol):
         """The ``k`` most probable next words of each prefix, best first. ``sources`` are for a model with sources."""
         ...
 
-    def attention(self, source: str, target: str | None, name: str | None, head: int | None) -> dict[str, Any]:
+    def attention(self, source: str, target: str | None, name: str | None, head: int | None) -> dict[str, object]:
         """The attention to the source while the model writes each token of the target."""
         ...
 
-    def tree(self, source: str, prefix: str, beam: int | None) -> dict[str, Any]:
+    def tree(self, source: str, prefix: str, beam: int | None) -> dict[str, object]:
         """The tree of the beam search for a source: each node with its parent's index, best path first."""
         ...
 
-    def label_effects(self, source: str, target: str | None, place: int | None) -> dict[str, Any]:
+    def label_effects(self, source: str, target: str | None, place: int | None) -> dict[str, object]:
         """The probabilities of the labels of a source, and how much each of its words speaks for a label."""
         ...
 
@@ -92,15 +94,15 @@ class Answerer(Protocol):
     """A model behind a server."""
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> Table:
         """The tables of the run."""
         ...
 
     @property
-    def source_tokenizer(self) -> Any: ...
+    def source_tokenizer(self) -> Tokenizer: ...
 
     @property
-    def target_tokenizer(self) -> Any: ...
+    def target_tokenizer(self) -> Tokenizer: ...
 
     @property
     def max_source_length(self) -> int: ...
@@ -132,7 +134,7 @@ class Answerer(Protocol):
         """How the model answers."""
         ...
 
-    def describe(self, languages: tuple[str, str] | None) -> dict[str, Any]:
+    def describe(self, languages: tuple[str, str] | None) -> dict[str, object]:
         """A description for clients, as values for JSON. ``languages`` are the codes of its languages."""
         ...
 

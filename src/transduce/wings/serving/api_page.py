@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
+from transduce.core.config import Table
 from transduce.wings.pages.markup import Markup, element, joined, table
 from transduce.wings.pages.page import document, section
 
@@ -21,7 +21,7 @@ GROUPS = {"runs": "Runs", "openai": "OpenAI's interface", "libretranslate": "Lib
 LAST = {"operation": "Operation"}
 
 
-def api_page(described: dict[str, Any]) -> str:
+def api_page(described: Table) -> str:
     """The page for a description in OpenAPI's format. It is one HTML file without scripts."""
     base = described["servers"][0]["url"].rstrip("/")
     routes = [
@@ -41,7 +41,7 @@ def api_page(described: dict[str, Any]) -> str:
     return document(title, described["info"].get("description", ""), element("nav", *links), *sections, style=STYLE)
 
 
-def _route(base: str, path: str, verb: str, given: dict[str, Any]) -> Markup:
+def _route(base: str, path: str, verb: str, given: Table) -> Markup:
     kind, schema = _body(given)
     name = element("code", element("span", verb.upper(), class_="verb"), path)
     heading = element("h3", name, id=_anchor(f"{verb} {path}"))
@@ -59,21 +59,21 @@ def _prose(text: str) -> Markup:
     return joined(element("code", part) if number % 2 else part for number, part in enumerate(parts))
 
 
-def _body(given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _body(given: Table) -> tuple[str, Table]:
     """The type of the content that a route reads, and its schema; both empty if it reads none."""
     content = given.get("requestBody", {}).get("content", {})
     kind = next(iter(content), "")
     return kind, content.get(kind, {}).get("schema", {})
 
 
-def _rows(schema: dict[str, Any]) -> Iterator[list[str]]:
+def _rows(schema: Table) -> Iterator[list[str]]:
     needed = schema.get("required", ())
     for name, value in schema.get("properties", {}).items():
         default = "needed" if name in needed else json.dumps(value.get("default"), ensure_ascii=False)
         yield [name, _type(value), default, _range(value)]
 
 
-def _type(value: dict[str, Any]) -> str:
+def _type(value: Table) -> str:
     if "anyOf" in value:
         return " or ".join(_type(each) for each in value["anyOf"] if each.get("type") != "null")
     if value.get("type") == "array":
@@ -82,13 +82,13 @@ def _type(value: dict[str, Any]) -> str:
     return str(value.get("format") or value.get("type", "object"))
 
 
-def _range(value: dict[str, Any]) -> str:
+def _range(value: Table) -> str:
     every = [value, *value.get("anyOf", ())]
     low, high = (next((_number(each[name]) for each in every if name in each), "") for name in ("minimum", "maximum"))
     return f"{low} to {high}" if low and high else f"from {low}" if low else ""
 
 
-def _curl(url: str, verb: str, kind: str, schema: dict[str, Any]) -> str:
+def _curl(url: str, verb: str, kind: str, schema: Table) -> str:
     """The command that asks the route with the keys that it needs."""
     if verb == "get":
         return f"curl {url}"
@@ -99,7 +99,7 @@ def _curl(url: str, verb: str, kind: str, schema: dict[str, Any]) -> str:
     return f"curl {url} -H 'content-type: application/json' -d '{json.dumps(values, ensure_ascii=False)}'"
 
 
-def _example(value: dict[str, Any]) -> Any:
+def _example(value: Table) -> object:
     return value.get("examples", ["en"])[0]
 
 

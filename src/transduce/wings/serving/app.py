@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from transduce import __version__
 from transduce.core.errors import BusyError, StoppedError, UserError
@@ -26,7 +27,7 @@ from transduce.wings.serving.problems import REFUSAL_SECONDS, headers_of, proble
 from transduce.wings.serving.proxies import Proxies
 from transduce.wings.serving.routes import verbs
 from transduce.wings.serving.views import views
-from transduce.wings.serving.visits import App, Visits
+from transduce.wings.serving.visits import Visits
 
 POLICY = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; frame-ancestors 'none'"
 SENT = ("authorization", "content-type", "x-api-key", "x-request-id")  # headers that pages of other sites may send
@@ -76,7 +77,7 @@ def application(
         app.include_router(router)
     _add_studio(app)
     _add_problems(app)
-    gate: App = Gate(app, catalogue.limits, keys, hosts)
+    gate: ASGIApp = Gate(app, catalogue.limits, keys, hosts)
     if origins:
         allowed = ["GET", "HEAD", "POST"]
         gate = CORSMiddleware(gate, list(origins), allowed, SENT, expose_headers=SHOWN, max_age=REMEMBERED)

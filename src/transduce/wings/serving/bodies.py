@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Request as HttpRequest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -183,7 +183,7 @@ async def read(request: HttpRequest, kind: type[B]) -> tuple[B, list[Uploaded]]:
     return body, files
 
 
-def _json(text: bytes) -> Any:
+def _json(text: bytes) -> dict[str, object]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -193,9 +193,9 @@ def _json(text: bytes) -> Any:
     return values
 
 
-async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, Any], list[Uploaded]]:
+async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, object], list[Uploaded]]:
     """The fields of a form, and its files. A field becomes a list if it occurs twice, or if its type is a list."""
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     files = []
     async with request.form(max_files=FIELDS, max_fields=FIELDS, max_part_size=10**9) as form:
         for key, value in form.multi_items():
@@ -214,7 +214,7 @@ async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, 
     return values, files
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     waiting = [value]
     while waiting:
         each = waiting.pop()

@@ -8,7 +8,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from transduce.core.errors import RequestError, StoppedError, UserError
 from transduce.core.registry import alternatives
@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # it imports PyTorch
 
 log = logging.getLogger("transduce.wings.serving")
 
+T = TypeVar("T")
 Loader = Callable[[], Answerer]
 
 
@@ -37,7 +38,7 @@ class ServedRun:
     def __init__(self, name: str, loader: Loader) -> None:
         self.name, self.loader = name, loader
         self.service: Service | None = None
-        self.description: dict[str, Any] = {"name": name}
+        self.description: dict[str, object] = {"name": name}
         self.languages: Languages | None = None
 
 
@@ -187,5 +188,5 @@ class UnloadedError(StoppedError):
     """A run cannot be loaded."""
 
 
-async def _in_thread(function: Callable[[], Any]) -> Any:
+async def _in_thread(function: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, function)

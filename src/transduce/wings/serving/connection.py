@@ -86,8 +86,7 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
             self.transport.close()
 
         def _between_requests(self) -> bool:
-            cycle: Any = self.cycle
-            return cycle is None or bool(cycle.response_complete)
+            return self.cycle is None or self.cycle.response_complete
 
         def _wait(self) -> None:
             self._head = 0

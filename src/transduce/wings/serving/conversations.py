@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
+from transduce.core.config import Table
 from transduce.core.errors import RequestError
 from transduce.core.registry import alternatives
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.wings.language.dialogue import Conversation
 
 
@@ -15,13 +17,13 @@ class ReadsTurns(Protocol):
     """What a conversation needs of a model: a ``Transducer``, or an ``Answerer``."""
 
     @property
-    def settings(self) -> Mapping[str, Any]: ...
+    def settings(self) -> Table: ...
 
     @property
     def conditional(self) -> bool: ...
 
     @property
-    def source_tokenizer(self) -> Any: ...
+    def source_tokenizer(self) -> Tokenizer: ...
 
     @property
     def max_source_length(self) -> int: ...
@@ -72,5 +74,5 @@ def fitting(model: ReadsTurns, conversation: Conversation) -> str:
     return replace(conversation, most=1).source
 
 
-def _entries(tokenizer: Any, column: int) -> list[tuple[int, str]]:
+def _entries(tokenizer: Tokenizer, column: int) -> list[tuple[int, str]]:
     return [entry for entry in tokenizer.entries if isinstance(entry, tuple) and entry[0] == column]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 from transduce.core.errors import BusyError, StoppedError
 
 T = TypeVar("T")
-END = object()
 
 
 class Desk:
@@ -35,7 +34,7 @@ class Desk:
         ``call``.
         """
         loop = asyncio.get_running_loop()
-        found: asyncio.Queue[Any] = asyncio.Queue()
+        found: asyncio.Queue[tuple[T] | None] = asyncio.Queue()  # None ends it
         stopped = threading.Event()
 
         def work() -> None:
@@ -43,14 +42,14 @@ class Desk:
                 for piece in pieces:
                     if stopped.is_set():
                         return
-                    loop.call_soon_threadsafe(found.put_nowait, piece)
+                    loop.call_soon_threadsafe(found.put_nowait, (piece,))
             finally:
-                loop.call_soon_threadsafe(found.put_nowait, END)
+                loop.call_soon_threadsafe(found.put_nowait, None)
 
         future = self._submit(work)
         try:
-            while (piece := await found.get()) is not END:
-                yield piece
+            while (piece := await found.get()) is not None:
+                yield piece[0]
             await asyncio.wrap_future(future)  # raises the error of the work
         finally:
             stopped.set()
@@ -62,7 +61,7 @@ class Desk:
             self._closed = True
         self._pool.shutdown()
 
-    def _submit(self, function: Callable[[], T]) -> Any:
+    def _submit(self, function: Callable[[], T]) -> Future[T]:
         with self._lock:
             if self._closed:
                 raise StoppedError("the server stops: it takes no more requests")
@@ -73,6 +72,6 @@ class Desk:
         future.add_done_callback(self._done)
         return future
 
-    def _done(self, _: Any) -> None:
+    def _done(self, _: object) -> None:
         with self._lock:
             self._busy -= 1

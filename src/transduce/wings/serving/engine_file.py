@@ -12,6 +12,7 @@ from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.core import config
 from transduce.core.errors import RequestError, UserError
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.wings.documents.document import Document
 from transduce.wings.engines.engine_files import EngineModel
@@ -39,12 +40,14 @@ class EngineFile:
         return self._model.settings
 
     @property
-    def source_tokenizer(self) -> Any:
-        return self._model.source_tokenizer
+    def source_tokenizer(self) -> Tokenizer:
+        found: Tokenizer = self._model.source_tokenizer
+        return found
 
     @property
-    def target_tokenizer(self) -> Any:
-        return self._model.target_tokenizer
+    def target_tokenizer(self) -> Tokenizer:
+        found: Tokenizer = self._model.target_tokenizer
+        return found
 
     @property
     def max_source_length(self) -> int:
@@ -66,7 +69,7 @@ class EngineFile:
 
     # ------------------------------------------------------------- what it is
 
-    def describe(self, languages: tuple[str, str] | None) -> dict[str, Any]:
+    def describe(self, languages: tuple[str, str] | None) -> dict[str, object]:
         labels = tuple(str(entry[1]) for entry in self.target_tokenizer.entries if isinstance(entry, tuple))
         return {
             **about(self.settings, labels, "transduce-engine", (), languages),

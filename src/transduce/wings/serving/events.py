@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from fastapi.responses import StreamingResponse
 
@@ -14,7 +13,7 @@ from transduce.wings.serving.problems import problem
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
-async def events(values: AsyncIterator[Any], last: Any, seconds: float) -> StreamingResponse:
+async def events(values: AsyncIterator[object], last: object, seconds: float) -> StreamingResponse:
     """A response with an event for each of ``values``, and one for ``last``. A text is sent unchanged, and any other
     value as JSON.
 
@@ -27,13 +26,13 @@ async def events(values: AsyncIterator[Any], last: Any, seconds: float) -> Strea
     return StreamingResponse(_lines(begun, waiting, last, end), media_type="text/event-stream", headers=HEADERS)
 
 
-async def _first(waiting: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _first(waiting: AsyncIterator[object]) -> AsyncIterator[object]:
     async for value in waiting:
         yield value
         return
 
 
-async def _lines(begun: list[Any], waiting: AsyncIterator[Any], last: Any, end: float) -> AsyncIterator[str]:
+async def _lines(begun: list[object], waiting: AsyncIterator[object], last: object, end: float) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     try:
         for value in begun:
@@ -48,5 +47,5 @@ async def _lines(begun: list[Any], waiting: AsyncIterator[Any], last: Any, end: 
         yield f"event: error\n{_event({'error': problem(error)[1]})}"
 
 
-def _event(value: Any) -> str:
+def _event(value: object) -> str:
     return f"data: {value if isinstance(value, str) else json_text(value)}\n\n"

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Collection
 from ipaddress import ip_address
-from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.problems import RefusalError, headers_of, problem, problem_body
 from transduce.wings.serving.visit import current
-from transduce.wings.serving.visits import App, Message, Receive, Scope, Send
 
 log = logging.getLogger("transduce.wings.serving")
 
@@ -68,7 +68,7 @@ class Gate:
     """
 
     def __init__(
-        self, app: App, limits: Limits, keys: Keys | None = None, hosts: Collection[str] | None = None
+        self, app: ASGIApp, limits: Limits, keys: Keys | None = None, hosts: Collection[str] | None = None
     ) -> None:
         self.app, self.limits, self.keys, self.hosts = app, limits, keys, hosts
 
@@ -141,7 +141,7 @@ class _Exchange:
         self.scope, self.receive, self._send = scope, receive, send
         self.begun, self.complete = False, False
 
-    async def run(self, app: App, body: bytes) -> None:
+    async def run(self, app: ASGIApp, body: bytes) -> None:
         """Lets the application answer. If the client goes away, the application's task is cancelled."""
         task = asyncio.current_task()
         assert task is not None
@@ -164,7 +164,7 @@ class _Exchange:
         finally:
             watch.cancel()
 
-    async def _watch(self, task: asyncio.Task[Any]) -> None:
+    async def _watch(self, task: asyncio.Task[None]) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
         if not self.complete:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import RequestError
@@ -31,7 +30,7 @@ class InsideRun:
 
     def align(
         self, pairs: Sequence[tuple[str, str]], direction: str | None, name: str | None, head: int | None, after: bool
-    ) -> list[dict[str, Any]]:
+    ) -> list[dict[str, object]]:
         found = self._transducer.align(pairs, direction, AttentionChoice(name, head, after))
         return [found.record(number) for number in range(len(pairs))]
 
@@ -39,7 +38,7 @@ class InsideRun:
         found = self._completer(k, sources is not None)(prefixes, begun, sources)
         return [[Word(*word) for word in words] for words in found]
 
-    def attention(self, source: str, target: str | None, name: str | None, head: int | None) -> dict[str, Any]:
+    def attention(self, source: str, target: str | None, name: str | None, head: int | None) -> dict[str, object]:
         self._check_open()
         if self._transducer.source_tokenizer.signal:
             seen = signal_attention(self._transducer, source, target, head)
@@ -47,7 +46,7 @@ class InsideRun:
         found = attention(self._transducer, source, target, head)
         return {"source": found.source_tokens, "target": found.target_tokens, **_weights(found, name)}
 
-    def tree(self, source: str, prefix: str, beam: int | None) -> dict[str, Any]:
+    def tree(self, source: str, prefix: str, beam: int | None) -> dict[str, object]:
         self._check_open()
         search = None if beam is None else self._transducer.search.resized(beam)
         found = beam_tree(self._transducer, source, search, prefix)
@@ -55,12 +54,12 @@ class InsideRun:
         rows = type(found)(found.source, limited, found.hypotheses, found.texts).rows()
         return {"nodes": rows, "texts": found.texts}
 
-    def label_effects(self, source: str, target: str | None, place: int | None) -> dict[str, Any]:
+    def label_effects(self, source: str, target: str | None, place: int | None) -> dict[str, object]:
         if not (can(type(self._transducer.model), Chain) or self._transducer.token_for_token):
             found = read_classes(self._transducer, source, target).record()
             return found | {"classes": [{"label": label, "probability": p} for label, p in found["classes"].items()]}
         reading = label_posteriors(self._transducer, source)
-        told: dict[str, Any] = reading.record()
+        told: dict[str, object] = reading.record()
         if place is not None:
             told["words"] = [vars(each) for each in place_effects(self._transducer, reading, place, target)]
         return told
@@ -78,7 +77,7 @@ def _completer(transducer: Transducer, k: int, with_sources: bool) -> Completer:
     return Completer(transducer, NextWords(k), with_sources)
 
 
-def _weights(found: AttentionMap | SignalAttention, name: str | None) -> dict[str, Any]:
+def _weights(found: AttentionMap | SignalAttention, name: str | None) -> dict[str, object]:
     """The weights of one attention, or of the mean of all, and what there is to choose from."""
     if name is not None and name not in found.weights:
         raise RequestError(f"attention = {name[:60]!r}: there is {', '.join(found.weights)}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Response
@@ -99,7 +98,7 @@ def libretranslate(catalogue: Catalogue, keys: Keys | None, proxies: Proxies) ->
         every = [_joined(text, found, body.alternatives) for text in body.texts]
         one = isinstance(body.q, str)
         best = [text for text, _ in every]
-        answer: dict[str, Any] = {"translatedText": best[0] if one else best}
+        answer: dict[str, object] = {"translatedText": best[0] if one else best}
         if body.alternatives:
             others = [some for _, some in every]
             answer["alternatives"] = others[0] if one else others
@@ -158,7 +157,7 @@ def libretranslate(catalogue: Catalogue, keys: Keys | None, proxies: Proxies) ->
     return router
 
 
-async def _run(catalogue: Catalogue, source: str, target: str, texts: Sequence[str]) -> tuple[str, dict[str, Any]]:
+async def _run(catalogue: Catalogue, source: str, target: str, texts: Sequence[str]) -> tuple[str, dict[str, object]]:
     """The name of the first run with these languages, and the detected source language. Raises RequestError, which
     names the known pairs, if there is none.
     """
@@ -178,7 +177,7 @@ async def _run(catalogue: Catalogue, source: str, target: str, texts: Sequence[s
     raise RequestError(f"{source[:20]} to {target[:20]} is not translated here. Known: {pairs or 'none'}")
 
 
-def _detected(code: str, probability: float) -> dict[str, Any]:
+def _detected(code: str, probability: float) -> dict[str, object]:
     return {"language": code, "confidence": round(100 * probability, 1)}
 
 
@@ -187,7 +186,7 @@ def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
 
 
-def _joined(text: str, answers: Any, alternatives: int) -> tuple[str, Sequence[str]]:
+def _joined(text: str, answers: Iterator[Answer], alternatives: int) -> tuple[str, Sequence[str]]:
     """The translation of a text and its alternatives. Takes an answer from ``answers`` for each line that is not empty.
     Empty lines stay empty. Only a text of one line has alternatives.
     """

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import Any
 
 import torch
+from torch import nn
 
 import transduce
 from transduce.answers.cuts import LIKELY
@@ -18,6 +18,7 @@ from transduce.core import config
 from transduce.core.errors import RequestError, UserError
 from transduce.core.protocols import Autoregressive, Chain, Framewise, Parallel, Searching, can
 from transduce.core.text_files import read_text
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.runs.layout import TOKENIZERS
 from transduce.runs.packed import CARD, is_pack
@@ -57,11 +58,11 @@ class LoadedRun:
         return self.transducer.settings
 
     @property
-    def source_tokenizer(self) -> Any:
+    def source_tokenizer(self) -> Tokenizer:
         return self.transducer.source_tokenizer
 
     @property
-    def target_tokenizer(self) -> Any:
+    def target_tokenizer(self) -> Tokenizer:
         return self.transducer.target_tokenizer
 
     @property
@@ -86,7 +87,7 @@ class LoadedRun:
 
     # ------------------------------------------------------------- what it is
 
-    def describe(self, languages: tuple[str, str] | None) -> dict[str, Any]:
+    def describe(self, languages: tuple[str, str] | None) -> dict[str, object]:
         transducer, model = self.transducer, type(self.transducer.model)
         examples = examples_of(transducer.folder)
         return {
@@ -125,8 +126,7 @@ class LoadedRun:
 
     def _attends(self) -> bool:
         """True if the run has attention to its source that ``/attention`` can show."""
-        model: Any = self.transducer.model
-        kind = type(model)
+        model, kind = self.transducer.model, type(self.transducer.model)
         hidden = can(kind, Searching) or can(kind, Framewise) or not can(kind, Autoregressive)
         if not self.transducer.conditional or hidden:
             return False
@@ -202,7 +202,7 @@ def _protection(wanted: Wanted) -> Protection | None:
         raise RequestError(str(error)) from None
 
 
-def _engine(model: Any) -> str:
+def _engine(model: nn.Module) -> str:
     """The engine that computes a model. The native one computes the parts of a model of this package."""
     modules = getattr(model, "modules", lambda: [model])()
     parts = [each for module in modules for each in (module, *vars(module).values())]

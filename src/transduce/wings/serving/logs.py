@@ -10,7 +10,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import TextIO
+
+from transduce.wings.serving.visit import Visit
 
 WAITING = 10_000  # lines that may wait for a slow reader of the log
 SECONDS = 0.1  # between two times at which the thread writes what waits
@@ -28,8 +30,8 @@ class JsonLines(logging.Formatter):
     """An object of JSON for each record, on one line. A record of the access log has a key for each of its values."""
 
     def format(self, record: logging.LogRecord) -> str:
-        values: dict[str, Any] = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
-        visit: Any = getattr(record, "visit", None)
+        values: dict[str, object] = {"time": _time(record), "level": record.levelname.lower(), "logger": record.name}
+        visit: Visit | None = getattr(record, "visit", None)
         values |= {"message": record.getMessage()} if visit is None else visit.values()
         if record.exc_info:
             values["traceback"] = self.formatException(record.exc_info)

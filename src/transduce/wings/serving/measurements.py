@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -12,6 +11,8 @@ from transduce.wings.serving.catalogue import ServedRun
 from transduce.wings.serving.visit import Visit
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
+
+Measured = tuple[Counter, Histogram, Counter, list[Counter]]
 
 
 class Measurements:
@@ -37,22 +38,18 @@ class Measurements:
 
     def count(self, visit: Visit) -> None:
         """Counts a finished request. Status 499 means that the client has gone before its answer."""
-        requests, seconds, volume, *others = self._counters(visit.route, str(visit.status), visit.key, visit.model)
+        requests, seconds, volume, others = self._counters(visit.route, str(visit.status), visit.key, visit.model)
         requests.inc()
         seconds.observe(visit.seconds)
         volume.inc(visit.bytes)
         for each in others:
             each.inc()
 
-    def _found(self, route: str, status: str, key: str | None, model: str | None) -> list[Any]:
+    def _found(self, route: str, status: str, key: str | None, model: str | None) -> Measured:
         """The counters with these labels: requests, seconds and bytes, then those of the key and of the run."""
-        found: list[Any] = [
-            self._requests.labels(route, status),
-            self._seconds.labels(route),
-            self._bytes.labels(route),
-        ]
-        found += [] if key is None else [self._of_keys.labels(key, status)]
-        return found + ([] if model is None else [self._of_runs.labels(model, status)])
+        others = [] if key is None else [self._of_keys.labels(key, status)]
+        others += [] if model is None else [self._of_runs.labels(model, status)]
+        return self._requests.labels(route, status), self._seconds.labels(route), self._bytes.labels(route), others
 
     def text(self, runs: Iterable[ServedRun]) -> bytes:
         """All measurements in Prometheus' text format, with the current queues of the runs."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
@@ -26,7 +25,7 @@ from transduce.wings.serving.streams import Piece, decided, pieces_of
 from transduce.wings.serving.tokens import Token
 from transduce.wings.serving.writing import Written, by_sampling, by_search, read_count
 
-Choice = Callable[[Piece], dict[str, Any]]  # a piece as a value of JSON
+Choice = Callable[[Piece], dict[str, object]]  # a piece as a value of JSON
 
 
 def openai(catalogue: Catalogue) -> APIRouter:
@@ -34,7 +33,7 @@ def openai(catalogue: Catalogue) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["openai"])
     started, seconds = int(time.time()), catalogue.limits.seconds
 
-    def described(run: ServedRun) -> dict[str, Any]:
+    def described(run: ServedRun) -> dict[str, object]:
         return {"id": run.name, "object": "model", "created": started, "owned_by": "transduce"}
 
     async def found(body: Writing) -> Service:
@@ -64,7 +63,7 @@ def openai(catalogue: Catalogue) -> APIRouter:
         if body.stream:
             chunks = _chunks(service, body, body.prompts[0], how, head, _text, request.client)
             return await events(chunks, "[DONE]", seconds)
-        choices: list[dict[str, Any]] = []
+        choices: list[dict[str, object]] = []
         written = 0
         for prompt in body.prompts:
             for each in await _written(service, body, prompt, how, request.client):
@@ -93,12 +92,12 @@ def openai(catalogue: Catalogue) -> APIRouter:
     return router
 
 
-def _head(kind: str, name: str, service: Service) -> dict[str, Any]:
+def _head(kind: str, name: str, service: Service) -> dict[str, object]:
     """The first values of an answer or of a chunk of a stream."""
     return {"id": f"{kind}-{time.time_ns():x}", "object": name, "created": int(time.time()), "model": service.name}
 
 
-def _told(warnings: list[str]) -> dict[str, Any]:
+def _told(warnings: list[str]) -> dict[str, object]:
     return {"warnings": warnings} if warnings else {}
 
 
@@ -122,10 +121,10 @@ async def _chunks(
     body: Writing,
     prompt: str,
     how: Continuing | None,
-    head: dict[str, Any],
+    head: dict[str, object],
     choice: Choice,
     client: Client,
-) -> AsyncIterator[dict[str, Any]]:
+) -> AsyncIterator[dict[str, object]]:
     """The chunks of a stream: its pieces, and its number of tokens if the client wants it. Several outputs, those with
     log-probabilities, and those of an engine that searches by itself come when they are whole.
     """
@@ -144,18 +143,18 @@ async def _chunks(
         yield {**head, "choices": [], "usage": _usage(read_count(service, prompt), count)}
 
 
-def _text(piece: Piece) -> dict[str, Any]:
+def _text(piece: Piece) -> dict[str, object]:
     log_probs = None if piece.tokens is None else _completion_log_probs(piece.tokens)
     return {"index": piece.index, "text": piece.text, "logprobs": log_probs, "finish_reason": piece.reason}
 
 
-def _delta(piece: Piece) -> dict[str, Any]:
+def _delta(piece: Piece) -> dict[str, object]:
     delta = {"role": "assistant", "content": piece.text} if piece.reason is None else {}
     log_probs = _chat_log_probs(piece.tokens)
     return {"index": piece.index, "delta": delta, "logprobs": log_probs, "finish_reason": piece.reason}
 
 
-def _message(index: int, written: Written) -> dict[str, Any]:
+def _message(index: int, written: Written) -> dict[str, object]:
     return {
         "index": index,
         "message": {"role": "assistant", "content": written.text, "refusal": None},
@@ -164,7 +163,7 @@ def _message(index: int, written: Written) -> dict[str, Any]:
     }
 
 
-def _completion_log_probs(tokens: tuple[Token, ...]) -> dict[str, Any]:
+def _completion_log_probs(tokens: tuple[Token, ...]) -> dict[str, object]:
     return {
         "tokens": [each.text for each in tokens],
         "token_logprobs": [each.log_prob for each in tokens],
@@ -173,8 +172,8 @@ def _completion_log_probs(tokens: tuple[Token, ...]) -> dict[str, Any]:
     }
 
 
-def _chat_log_probs(tokens: tuple[Token, ...] | None) -> dict[str, Any] | None:
-    def entry(text: str, log_prob: float) -> dict[str, Any]:
+def _chat_log_probs(tokens: tuple[Token, ...] | None) -> dict[str, object] | None:
+    def entry(text: str, log_prob: float) -> dict[str, object]:
         return {"token": text, "logprob": log_prob, "bytes": list(text.encode())}
 
     if tokens is None:

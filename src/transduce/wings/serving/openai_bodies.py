@@ -15,7 +15,7 @@ from transduce.wings.serving.limits import Limits
 
 MOST_BEST = 20  # most probable tokens at each position
 Penalty = Annotated[float, Field(ge=-2, le=2)]
-NEUTRAL: dict[str, tuple[Any, ...]] = {
+NEUTRAL: dict[str, tuple[object, ...]] = {
     "suffix": (None, ""),
     "logit_bias": (None, {}),
     "presence_penalty": (None, 0),
@@ -34,7 +34,7 @@ class Writing(bodies.Body):
     max_tokens: Count | None = None
     stop: str | list[str] | None = None
     stream: bool | None = False
-    stream_options: dict[str, Any] | None = None
+    stream_options: dict[str, object] | None = None
     user: str | None = None
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     presence_penalty: Penalty | None = 0.0

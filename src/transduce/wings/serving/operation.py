@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, FastAPI, Response
 
 from transduce.wings.serving.api_page import api_page
@@ -57,7 +55,7 @@ def operation(app: FastAPI, catalogue: Catalogue, measurements: Measurements, pr
         headers = {"content-security-policy": POLICY}
         return Response(api_page(described()), media_type="text/html; charset=utf-8", headers=headers)
 
-    def described() -> dict[str, Any]:
+    def described() -> dict[str, object]:
         """The description of all routes for programs (OpenAPI), with the address by which the client has asked."""
         return {**app.openapi(), "servers": [{"url": proxies.base() or "/"}]}
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pydantic import ValidationError
 
@@ -76,7 +75,7 @@ def problem_body(line: str, path: str) -> bytes:
 
 def first_mistake(error: ValidationError, known: Iterable[str]) -> RequestError:
     """The first mistake of a body as RequestError. ``known`` are the keys that the body may have."""
-    mistake: Mapping[str, Any] = error.errors()[0]
+    mistake = error.errors()[0]
     key = ".".join(str(part) for part in mistake["loc"][:1]) or "the body"
     if mistake["type"] == "extra_forbidden":
         return RequestError(f"{key[:60]!r} is not a key of this request{alternatives(key[:60], known)}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any
+
+from starlette.types import Scope
 
 from transduce.core.errors import UserError
 from transduce.wings.serving.visit import current
@@ -26,7 +27,7 @@ class Proxies:
     def __init__(self, trusted: Iterable[str] = ()) -> None:
         self._trusted = [_network(each) for each in trusted]
 
-    def client(self, scope: Any) -> Client | None:
+    def client(self, scope: Scope) -> Client | None:
         """The client of a request."""
         client: Client | None = scope.get("client")
         if not self._is_proxy(client):
@@ -67,7 +68,7 @@ class Proxies:
 
     def _trusts(self, address: str) -> bool:
         try:
-            parsed: Any = ip_address(address)
+            parsed = ip_address(address)
         except ValueError:  # such as a socket of a test
             return False
         parsed = getattr(parsed, "ipv4_mapped", None) or parsed

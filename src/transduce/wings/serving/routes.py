@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
@@ -32,7 +32,7 @@ B = TypeVar("B", bound=bodies.Body)
 Answering = Callable[[B, Files, Client], Awaitable[Response]]
 
 
-def as_json(value: Any, status: int = 200) -> Response:
+def as_json(value: object, status: int = 200) -> Response:
     """A response with a value as JSON."""
     return Response(json_text(value), status, media_type="application/json")
 
@@ -174,7 +174,7 @@ class Verbs:
         return await events(({"text": piece} async for piece in pieces), end, self._limits.seconds)
 
 
-def schema(kind: type[BaseModel], file: bool = False) -> dict[str, Any]:
+def schema(kind: type[BaseModel], file: bool = False) -> dict[str, object]:
     """The part of OpenAPI that describes the body of a route: JSON, or a form that needs a ``file``."""
     described = kind.model_json_schema()
     if file:

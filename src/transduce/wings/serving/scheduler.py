@@ -12,8 +12,9 @@ from transduce.answers.answer import Answer
 from transduce.answers.pipeline import Pipeline
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow
-from transduce.core.protocols import Autoregressive, Search, Searching, can
-from transduce.search.base import Continuous
+from transduce.core.protocols import AnySearch, Autoregressive, Searching, can
+from transduce.core.types import Hypothesis
+from transduce.search.base import Continuous, G, Group
 from transduce.search.continuous import ContinuousBatch
 from transduce.wings.serving.request_queue import RequestQueue
 from transduce.wings.serving.work import Finished
@@ -29,7 +30,7 @@ class Scheduler(RequestQueue):
     def __init__(
         self,
         pipeline: Pipeline,
-        search: Search[Any] | None = None,
+        search: AnySearch | None = None,
         batch_size: int = 64,
         queue: int = 1024,
         clock: Callable[[], float] = time.monotonic,
@@ -42,7 +43,7 @@ class PipelineWork:
     a given target, replaced unknowns, an empty source, or a search or an engine without continuous batching.
     """
 
-    def __init__(self, pipeline: Pipeline, search: Search[Any] | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, search: AnySearch | None = None) -> None:
         self._pipeline, self._search = pipeline, search or pipeline.search
 
     @property
@@ -67,24 +68,23 @@ class PipelineWork:
 
     def running_batch(self, nbest: int | None, batch_size: int) -> RunningBatch:
         """It has fewer sources if each has more outputs than the pipeline's own search finds."""
-        search = self._search_with(nbest)
+        search = cast(Continuous[Group], self._search_with(nbest))  # ``shared_by`` has asked
         size = max(1, getattr(search, "size", 1))
-        model = cast(Autoregressive[Any], self._pipeline.model)
+        model = cast(Autoregressive[object], self._pipeline.model)
         batch = ContinuousBatch(search, model, max(1, batch_size * self.size // max(self.size, size)))
         return RunningBatch(self._pipeline, batch)
 
-    def answer_found(self, request: Request, source: SourceRow, found: Any) -> Answer:
+    def answer_found(self, request: Request, source: SourceRow, found: list[Hypothesis]) -> Answer:
         return self._pipeline.answers_from([request], [source], [found])[0]
 
-    def _search_with(self, nbest: int | None) -> Any:
-        search: Any = self._search
-        return search if nbest is None else search.resized(nbest=nbest)
+    def _search_with(self, nbest: int | None) -> AnySearch:
+        return self._search if nbest is None else self._search.resized(nbest=nbest)
 
 
 class RunningBatch:
     """A running batch of a pipeline."""
 
-    def __init__(self, pipeline: Pipeline, batch: ContinuousBatch[Any]) -> None:
+    def __init__(self, pipeline: Pipeline, batch: ContinuousBatch[G]) -> None:
         self._pipeline, self._batch = pipeline, batch
 
     @property

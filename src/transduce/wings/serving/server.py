@@ -10,11 +10,11 @@ from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from transduce.core.errors import UserError
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.connection import patient_for
-from transduce.wings.serving.visits import App
 
 BACKLOG = 1024  # connections that may wait until the server accepts them
 KEEP_ALIVE = 30  # seconds that a connection may be idle between two requests
@@ -81,7 +81,7 @@ class Server(uvicorn.Server):
 
 
 def new_server(
-    app: App, catalogue: Catalogue, started: Callable[[], None] = lambda: None, drain: float = 0.0
+    app: ASGIApp, catalogue: Catalogue, started: Callable[[], None] = lambda: None, drain: float = 0.0
 ) -> Server:
     """Returns a new server without starting it."""
     limits = catalogue.limits
@@ -103,7 +103,7 @@ def new_server(
 
 
 def run(
-    app: App, catalogue: Catalogue, listening: socket.socket, started: Callable[[], None], drain: float = 0.0
+    app: ASGIApp, catalogue: Catalogue, listening: socket.socket, started: Callable[[], None], drain: float = 0.0
 ) -> None:
     """Serves at a bound socket until SIGINT or SIGTERM. Then it takes no more connections, finishes the requests that
     have begun, and returns. After a second SIGINT it does not wait for the requests. Raises the error of a run that

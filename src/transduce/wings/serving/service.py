@@ -7,7 +7,6 @@ import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
@@ -53,7 +52,7 @@ class Service:
             return Languages(*codes)
         return None
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """A description of the run for clients, as values for JSON."""
         languages = self.languages
         codes = None if languages is None else (languages.source, languages.target)
@@ -68,16 +67,16 @@ class Service:
             "target_language": None if languages is None else languages.target,
         }
 
-    def card(self) -> dict[str, Any]:
+    def card(self) -> dict[str, object]:
         """The model card in Markdown, with inputs to try."""
         return {"model": self.name, "card": self.answerer.card(self.name)}
 
     def _reads(self) -> str:
-        tokenizer: Any = self.answerer.source_tokenizer
+        tokenizer = self.answerer.source_tokenizer
         if not self.answerer.conditional:
             return "nothing"
         if tokenizer.signal:
-            return "sound" if tokenizer.spectral else "picture"
+            return "sound" if getattr(tokenizer, "spectral", False) else "picture"
         return "numbers" if tokenizer.numeric else "text"
 
     # ------------------------------------------------------------- verbs

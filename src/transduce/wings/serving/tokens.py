@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transduce.answers.answer import Output
 from transduce.core.types import EOS
@@ -37,7 +36,7 @@ def tokens_of(
     on. Each has the ``best`` most probable tokens at its position: raises RequestError for a model that does not show
     them.
     """
-    decode: Any = service.answerer.target_tokenizer.decode
+    decode = service.answerer.target_tokenizer.decode
     first = len(ids) - len(log_probs)
     places = [place for place in range(first, len(ids)) if ids[place] != EOS]
     others = service.answerer.likely(source, ids, best) if best else [[]] * len(ids)
@@ -52,7 +51,7 @@ def tokens_of(
 
 def _added(service: Service, ids: Sequence[int], token: int, before: str) -> str:
     """The text that a token would add after ``before``, the text of ``ids``. The token's name if it adds none."""
-    tokenizer: Any = service.answerer.target_tokenizer
+    tokenizer = service.answerer.target_tokenizer
     text = "" if token == EOS else tokenizer.decode([*ids, token])
     added = text[len(before) :] if text.startswith(before) else ""
     return added or str(tokenizer.tokens([token])[0])
@@ -75,7 +74,7 @@ def pieces(service: Service, output: Output) -> list[tuple[str, float]]:
         or len(output.ids) != len(output.token_log_probs)
     ):
         return []
-    decode: Any = service.answerer.target_tokenizer.decode
+    decode = service.answerer.target_tokenizer.decode
     if decode([token for token in output.ids if token != EOS]) != output.text:
         return []
     return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
@@ -59,7 +58,7 @@ def views(catalogue: Catalogue) -> APIRouter:
     return router
 
 
-async def _seen(service: Service, look: Callable[[Inside], dict[str, Any]]) -> Response:
+async def _seen(service: Service, look: Callable[[Inside], dict[str, object]]) -> Response:
     """What there is to see inside of the model, found at the desk."""
     found = await service.desk.call(lambda: look(service.answerer.inside))
     return as_json({"model": service.name, **found})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+
+from starlette.types import Scope
 
 GONE = 499  # status of a request whose client has gone before its answer
 SHOWN = ("id", "client", "method", "path", "key", "model", "route", "status", "bytes")  # values in the log
@@ -21,7 +22,7 @@ class Visit:
     client: str
     method: str
     path: str
-    scope: Any = field(repr=False)  # of ASGI
+    scope: Scope = field(repr=False)  # of ASGI
     key: str | None = None
     model: str | None = None
     route: str = "other"
@@ -30,7 +31,7 @@ class Visit:
     seconds: float = 0.0
     ends: list[Callable[[], None]] = field(default_factory=list)  # called when the answer has ended
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The values for a log, in its order."""
         return {name: getattr(self, name) for name in SHOWN} | {"seconds": round(self.seconds, 6)}
 

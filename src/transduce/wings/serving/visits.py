@@ -6,20 +6,14 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.proxies import Proxies
 from transduce.wings.serving.visit import Visit, current_visit
 
 log = logging.getLogger("transduce.wings.serving.access")
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,100}\Z")  # other ids of clients could hide lines in a log
 LONGEST = 200  # characters of a path in the log
@@ -32,7 +26,7 @@ class Visits:
     answered like GET, without the body. ``proxies`` may say who has asked.
     """
 
-    def __init__(self, app: App, measurements: Measurements, proxies: Proxies) -> None:
+    def __init__(self, app: ASGIApp, measurements: Measurements, proxies: Proxies) -> None:
         self.app, self.measurements, self.proxies = app, measurements, proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

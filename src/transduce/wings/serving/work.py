@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
+from transduce.core.types import Hypothesis
 
-Finished = Iterable[tuple[int, Any]]  # the key of a request, and what its search has found
+Finished = Iterable[tuple[int, list[Hypothesis]]]  # the key of a request, and what its search has found
 
 
 class Running(Protocol):
@@ -48,7 +49,7 @@ class Batches(Protocol):
         """An empty batch for requests with this ``nbest``."""
         ...
 
-    def answer_found(self, request: Request, source: Any, found: Any) -> Answer:
+    def answer_found(self, request: Request, source: Any, found: list[Hypothesis]) -> Answer:
         """The answer from what a running batch has found."""
         ...
 

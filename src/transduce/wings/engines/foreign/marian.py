@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
@@ -116,7 +117,7 @@ class Numerics:
 HUGGING_FACE = Numerics()
 
 
-def model_settings(config: Mapping[str, Any], numerics: Numerics) -> dict[str, Any]:
+def model_settings(config: Table, numerics: Numerics) -> Table:
     """The table ``model`` of a run, for the values of a config.json of Marian's."""
     stacks = {
         side: {
@@ -138,7 +139,7 @@ def model_settings(config: Mapping[str, Any], numerics: Numerics) -> dict[str, A
     return {"type": "encoder-decoder", **stacks, "tie": tie(config)}
 
 
-def tie(config: Mapping[str, Any]) -> str:
+def tie(config: Table) -> str:
     """The value of ``model.tie``. Marian can leave its embeddings unscaled, and we scale all: then nothing is tied, and
     the embeddings are imported divided by the scale.
     """

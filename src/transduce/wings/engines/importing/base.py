@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, PAD, SPECIALS, UNK
 from transduce.wings.engines.foreign.marian import HUGGING_FACE, Numerics
@@ -37,11 +37,11 @@ class Foreign:
     """
 
     folder: Path
-    config: Mapping[str, Any]
+    config: Table
     tensors: Mapping[str, Tensor]
     source: Side
     target: Side
-    generation: Mapping[str, Any] = field(default_factory=dict)
+    generation: Table = field(default_factory=dict)
     silent: bool = False
     numerics: Numerics = HUGGING_FACE
     notes: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Numbering:
     rows: list[int]
 
     @classmethod
-    def of(cls, side: Side, config: Mapping[str, Any]) -> Numbering:
+    def of(cls, side: Side, config: Table) -> Numbering:
         """Raises UserError if the vocabulary has no token for an id of ``config``, or no unknown token."""
         if SPECIALS[UNK] not in side.tokens:
             raise UserError(f"the vocabulary has no {SPECIALS[UNK]}, which stands for unknown pieces; copy it again")
@@ -78,7 +78,7 @@ class Numbering:
         return [PAD, BOS] if padding else [BOS]
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Table:
     """The table in a JSON file. Raises FileNotFoundError if there is no file, and UserError if it is no table."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} is missing; copy the whole folder")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -91,7 +91,7 @@ def assembled(
     return Built(model.eval(), settings, source, target)
 
 
-def _check_shapes(planned: Any, own: Mapping[str, Tensor]) -> None:
+def _check_shapes(planned: nn.Module, own: Mapping[str, Tensor]) -> None:
     for name, parameter in planned.named_parameters():
         if parameter.shape != own[name].shape:
             raise UserError(
@@ -156,5 +156,5 @@ def _search(found: Foreign) -> config.Table:
     return {"type": "beam", "size": size, "max_length": length, "ranking": {"type": _ranking(options)}}
 
 
-def _ranking(options: Any) -> str:
+def _ranking(options: config.Table) -> str:
     return RANKINGS.get(options.get("length_penalty", 1), "average")

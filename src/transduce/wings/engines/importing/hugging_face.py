@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.models.weights import load_tensors
 from transduce.wings.engines.foreign.marian import ACTIVATIONS
@@ -74,7 +73,7 @@ def _side(model: Path, vocabulary: Path) -> Side:
     return Side((model, vocabulary), model.read_bytes(), read_vocabulary(vocabulary))
 
 
-def checked_config(config: Mapping[str, Any], origin: Path) -> Mapping[str, Any]:
+def checked_config(config: Table, origin: Path) -> Table:
     """The config, unchanged. Raises UserError, which names the key, unless it describes a Marian Transformer."""
     check_kinds(config, KINDS, origin)
     if config.get("model_type") != "marian":
@@ -113,12 +112,12 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return found
 
 
-def is_dense(value: Any) -> bool:
+def is_dense(value: object) -> bool:
     """True for a dense tensor in memory. A tensor of the device "meta" has a shape and no numbers."""
     return isinstance(value, Tensor) and not (value.is_meta or value.is_quantized) and value.layout == torch.strided
 
 
-def unpickled(path: Path) -> Any:
+def unpickled(path: Path) -> object:
     """The content of a PyTorch file that has only tensors, tables, lists and numbers. Raises UserError for other
     objects, which unpickling would run as code, and for a damaged file.
     """

@@ -5,8 +5,7 @@ JoeyNMT's vectors of positions take turns as ours do, so no feature moves. V: vo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -76,7 +75,7 @@ def _scaled(found: Checkpoint, stack: str) -> bool:
     return bool(table(found.model, stack, "embeddings").get("scale", False))
 
 
-def _search(settings: Mapping[str, Any]) -> config.Table:
+def _search(settings: config.TableView) -> config.Table:
     testing = table(settings, "testing")
     size, length = testing.get("beam_size", 1), testing.get("max_output_length") or 200
     if size <= 1:

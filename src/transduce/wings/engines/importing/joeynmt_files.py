@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
+from transduce.core.config import TableView
 from transduce.core.errors import UserError
 from transduce.core.text_files import read_text
 from transduce.wings.engines.importing.hugging_face import MOST_LAYERS, is_dense, unpickled
@@ -38,13 +38,13 @@ class Checkpoint:
     """
 
     folder: Path
-    settings: Mapping[str, Any]
+    settings: TableView
     tensors: Mapping[str, Tensor]
     models: tuple[Path, Path]
     tokens: tuple[list[str], list[str]]
 
     @property
-    def model(self) -> Mapping[str, Any]:
+    def model(self) -> TableView:
         return table(self.settings, "model")
 
 
@@ -79,7 +79,7 @@ def read(folder: Path) -> Checkpoint:
     return Checkpoint(folder, settings, tensors, (source, target), (tokens[0], tokens[1]))
 
 
-def _check_kinds(settings: Mapping[str, Any], origin: Path) -> None:
+def _check_kinds(settings: TableView, origin: Path) -> None:
     """Raises UserError for a setting of another kind than JoeyNMT's, where a run would take it over."""
     check_kinds(table(settings, "testing"), TESTING, f"{origin}: testing")
     check_kinds(table(settings, "model"), MODEL, f"{origin}: model")
@@ -89,7 +89,7 @@ def _check_kinds(settings: Mapping[str, Any], origin: Path) -> None:
         check_kinds(embeddings, {"scale": "flag"}, f"{origin}: model.{stack}.embeddings")
 
 
-def _check_text(data: Mapping[str, Any], origin: str) -> None:
+def _check_text(data: TableView, origin: str) -> None:
     """Raises UserError unless this side's text is cut by SentencePiece alone."""
     kind = data.get("tokenizer_type", data.get("bpe_type", "sentencepiece"))
     given = {"level": data.get("level"), "tokenizer_type": kind, "lowercase": data.get("lowercase", False)}
@@ -103,10 +103,10 @@ def _check_text(data: Mapping[str, Any], origin: str) -> None:
             )
 
 
-def _check_stack(stack: Mapping[str, Any], origin: str) -> None:
+def _check_stack(stack: TableView, origin: str) -> None:
     """Raises UserError unless encoder or decoder is a Transformer that ours can be."""
     embeddings = table(stack, "embeddings")
-    allowed: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    allowed: dict[str, tuple[object, tuple[object, ...]]] = {
         "type": (stack.get("type"), ("transformer",)),
         "layer_norm": (stack.get("layer_norm", "post"), ("pre", "post")),
         "activation": (stack.get("activation", "relu"), tuple(ACTIVATIONS)),
@@ -122,7 +122,7 @@ def _check_stack(stack: Mapping[str, Any], origin: str) -> None:
             raise UserError(f"{origin}.{name} = {count!r}: a whole number of at least 1 was expected")
 
 
-def _named_model(data: Mapping[str, Any]) -> str:
+def _named_model(data: TableView) -> str:
     """The name of the SentencePiece model. JoeyNMT copies it beside config.yaml, which keeps the old path."""
     path = table(data, "tokenizer_cfg").get("model_file")
     if not isinstance(path, str) or not Path(path).name:
@@ -151,9 +151,9 @@ def _lines(path: Path) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def table(settings: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def table(settings: TableView, *names: str) -> TableView:
     """The table at this place of config.yaml, empty if there is none."""
-    found: Any = settings
+    found: object = settings
     for name in names:
         found = found.get(name, {}) if isinstance(found, Mapping) else {}
     return found if isinstance(found, Mapping) else {}

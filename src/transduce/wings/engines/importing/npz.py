@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.text_files import read_text
 from transduce.core.types import EOS, PAD, SPECIALS, UNK
@@ -24,13 +25,15 @@ from transduce.wings.engines.importing.refusals import Kind, check_kinds
 from transduce.wings.engines.importing.yaml_files import parsed
 
 YAML = "special:model.yml"  # the array whose bytes are the model's settings
+Arrays = Mapping[str, NDArray[np.generic]]
+Floats = NDArray[np.float32]
 SIDES = "src", "trg"
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("dim-emb", "enc-depth", "dec-depth", "transformer-heads", "transformer-dim-ffn"), "count"),
     "transformer-ffn-activation": "word",
     "tied-embeddings": "flag",
 }
-ONLY: dict[str, tuple[Any, ...]] = {
+ONLY: dict[str, tuple[object, ...]] = {
     "type": ("transformer",),
     "transformer-preprocess": ("",),
     "transformer-postprocess": ("dan",),
@@ -92,7 +95,7 @@ def _only(paths: Sequence[Path], folder: Path) -> Path:
     return paths[0]
 
 
-def _settings(arrays: Mapping[str, np.ndarray[Any, Any]], path: Path) -> dict[str, Any]:
+def _settings(arrays: Arrays, path: Path) -> Table:
     if YAML not in arrays:
         raise UserError(f"{path} has no array {YAML!r} with the model's settings: it is no checkpoint of Marian")
     text = arrays[YAML].tobytes().rstrip(b"\0").decode("utf-8", errors="replace")
@@ -102,7 +105,7 @@ def _settings(arrays: Mapping[str, np.ndarray[Any, Any]], path: Path) -> dict[st
     return found
 
 
-def _check(settings: Mapping[str, Any], path: Path) -> None:
+def _check(settings: Table, path: Path) -> None:
     """Raises UserError for the first setting with a value that our Transformer does not have."""
     check_kinds(settings, KINDS, path)
     for name, allowed in ONLY.items():
@@ -136,9 +139,7 @@ def _beam(folder: Path) -> int:
     return int((found or {}).get("beam-size") or 12)
 
 
-def _config(
-    settings: Mapping[str, Any], arrays: Mapping[str, Any], sizes: list[int], target: list[str], origin: Path
-) -> dict[str, Any]:
+def _config(settings: Table, arrays: Arrays, sizes: list[int], target: list[str], origin: Path) -> Table:
     """The values that Hugging Face's config.json has for such a model. Padding is one more token, the last."""
     source_size, target_size = sizes
     pad = target_size - 1
@@ -181,7 +182,7 @@ def _config(
     return dict(checked_config(found, origin))
 
 
-def _tensors(arrays: Mapping[str, np.ndarray[Any, Any]], config: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+def _tensors(arrays: Arrays, config: Table) -> Iterator[tuple[str, Tensor]]:
     """Yields the parameters by Hugging Face's names. Marian's matrices are transposed, and padding gets a row of
     zeros: Marian starts its decoder with a vector of zeros.
     """
@@ -206,23 +207,21 @@ def _tensors(arrays: Mapping[str, np.ndarray[Any, Any]], config: Mapping[str, An
             yield from _norm(arrays, f"{theirs}ffn_ffn", f"{ours}final_layer_norm")
 
 
-def _linear(
-    arrays: Mapping[str, np.ndarray[Any, Any]], block: str, letter: str, ours: str
-) -> Iterator[tuple[str, Tensor]]:
+def _linear(arrays: Arrays, block: str, letter: str, ours: str) -> Iterator[tuple[str, Tensor]]:
     yield f"{ours}.weight", torch.from_numpy(np.ascontiguousarray(_array(arrays, f"{block}_W{letter}").T))
     yield f"{ours}.bias", torch.from_numpy(_array(arrays, f"{block}_b{letter}").reshape(-1).copy())
 
 
-def _norm(arrays: Mapping[str, np.ndarray[Any, Any]], block: str, ours: str) -> Iterator[tuple[str, Tensor]]:
+def _norm(arrays: Arrays, block: str, ours: str) -> Iterator[tuple[str, Tensor]]:
     for theirs, name in (("scale", "weight"), ("bias", "bias")):
         yield f"{ours}.{name}", torch.from_numpy(_array(arrays, f"{block}_ln_{theirs}").reshape(-1).copy())
 
 
-def _with_padding(array_VD: np.ndarray[Any, Any]) -> Tensor:
+def _with_padding(array_VD: Floats) -> Tensor:
     return torch.cat([torch.from_numpy(np.ascontiguousarray(array_VD)), torch.zeros(1, array_VD.shape[1])])
 
 
-def _array(arrays: Mapping[str, np.ndarray[Any, Any]], name: str) -> np.ndarray[Any, Any]:
+def _array(arrays: Arrays, name: str) -> Floats:
     if name not in arrays or arrays[name].ndim != 2 or arrays[name].dtype.kind != "f":
         raise UserError(
             f"the .npz file has no matrix {name} of real numbers, which a Transformer of Marian has; copy it again"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from transduce.core.config import TableView
 from transduce.core.errors import UserError
 
 Kind = Literal["count", "number", "flag", "word", "list"]
@@ -19,7 +20,7 @@ EXPECTED: dict[Kind, str] = {
 }
 
 
-def check_kinds(settings: Mapping[str, Any], kinds: Mapping[str, Kind], origin: object) -> None:
+def check_kinds(settings: TableView, kinds: Mapping[str, Kind], origin: object) -> None:
     """Raises UserError, which names the file, the key and the value, for a setting that is not of its kind. A setting
     that is missing, or null, has its default.
     """
@@ -31,7 +32,7 @@ def check_kinds(settings: Mapping[str, Any], kinds: Mapping[str, Kind], origin: 
             )
 
 
-def _is_of(value: Any, kind: Kind) -> bool:
+def _is_of(value: object, kind: Kind) -> bool:
     if kind == "flag" or isinstance(value, bool):
         return kind == "flag" and isinstance(value, bool)
     if kind == "count":

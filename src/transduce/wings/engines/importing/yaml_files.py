@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from transduce.core.config import Table
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.text_files import read_text
 
@@ -25,7 +26,7 @@ def parsed(text: str, origin: str) -> Any:
         raise UserError(f"{origin} is no YAML: {' '.join(str(error).split())[:200]}; copy it again") from error
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> Table:
     """The table in a YAML file. Raises UserError if it is none."""
     found = parsed(read_text(path), str(path))
     if not isinstance(found, dict):

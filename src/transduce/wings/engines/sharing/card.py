@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from transduce.core.config import TableView
 from transduce.core.config.user_data import SPLITS, borrowed
 from transduce.core.finite import readable
 from transduce.data.fingerprints import Fingerprint, Fingerprints
@@ -42,7 +42,7 @@ class Card:
     """
 
     name: str
-    settings: Mapping[str, Any]
+    settings: TableView
     version: str
     parameters: int
     scores: Sequence[Score] = ()
@@ -191,7 +191,7 @@ def _effort(effort: Mapping[str, float]) -> str:
     return ", ".join(told.values())
 
 
-def _shape(table: Any) -> str:
+def _shape(table: object) -> str:
     """A table in a few words: its type, and its values that are numbers or words."""
     if not isinstance(table, Mapping):
         return str(table or "")
@@ -200,11 +200,11 @@ def _shape(table: Any) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _leaves(value: object) -> Iterator[object]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):
@@ -214,7 +214,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _plain(text: Any) -> str:
+def _plain(text: object) -> str:
     """Text for one cell of a table: one line, and nothing that Markdown or HTML would read as markup."""
     line = " ".join(str(text).split())
     return "".join(f"&#{ord(sign)};" if sign in "<>&|`[]" else sign for sign in line)

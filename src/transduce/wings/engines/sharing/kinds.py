@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from transduce.core import registry
+from transduce.core.config import TableView
 
 LABELLING = ("labels", "viterbi", "posterior")  # searches whose outputs are labels
 SHOWN = 40  # labels in a card
@@ -45,30 +45,30 @@ INPUTS = {
 }
 
 
-def unit(settings: Mapping[str, Any], side: str) -> str:
+def unit(settings: TableView, side: str) -> str:
     """The type of the units of a side: "" if the side has none."""
     units = settings["data"].get("units", {})
     table = units.get(side, units.get("joint"))
     return str(table.get("type", "")) if isinstance(table, Mapping) else str(table or "")
 
 
-def is_language_model(settings: Mapping[str, Any]) -> bool:
+def is_language_model(settings: TableView) -> bool:
     """True if the model has no source: it continues a text."""
     return all(_type(model) in ("language-model", "ngram") for model in members(settings["model"]))
 
 
-def members(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def members(model: TableView) -> list[TableView]:
     """The models that answer together: those inside a mixture at any depth, or the model alone."""
     return [chain[-1] for chain in chains(model)]
 
 
-def chains(model: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], ...]]:
+def chains(model: TableView) -> list[tuple[TableView, ...]]:
     """For each member of a mixture, the models from the outermost one to the member."""
     inner = [table for table in _tables(model) if _type(table) in registry.NAMES["Model"]]
     return [(model, *chain) for table in inner for chain in chains(table)] or [(model,)]
 
 
-def _tables(table: Any) -> Iterator[Mapping[str, Any]]:
+def _tables(table: TableView | list[object]) -> Iterator[TableView]:
     values = table.values() if isinstance(table, Mapping) else table
     for value in values:
         if isinstance(value, Mapping):
@@ -77,11 +77,11 @@ def _tables(table: Any) -> Iterator[Mapping[str, Any]]:
             yield from (each for each in value if isinstance(each, Mapping))
 
 
-def _type(table: Mapping[str, Any]) -> str:
+def _type(table: TableView) -> str:
     return str(table.get("type", ""))
 
 
-def labels(settings: Mapping[str, Any], tokenizer: Path) -> tuple[str, ...]:
+def labels(settings: TableView, tokenizer: Path) -> tuple[str, ...]:
     """The labels that a classifier or tagger answers with, from the file of its target's tokenizer; () for others."""
     if settings.get("search", {}).get("type") not in LABELLING or unit(settings, "target") not in ("labels", "symbols"):
         return ()
@@ -92,7 +92,7 @@ def labels(settings: Mapping[str, Any], tokenizer: Path) -> tuple[str, ...]:
     return tuple(each for each in table.get("model", {}).get("vocab", {}) if each not in special)
 
 
-def summary(settings: Mapping[str, Any], labels: Sequence[str]) -> str:
+def summary(settings: TableView, labels: Sequence[str]) -> str:
     """What the model does: a clause that begins with a verb."""
     source, target = (UNITS.get(kind, kind) for kind in (unit(settings, "source"), unit(settings, "target")))
     if settings["model"].get("type") == "word-aligner":
@@ -108,7 +108,7 @@ def summary(settings: Mapping[str, Any], labels: Sequence[str]) -> str:
     return f"turns {source} into {target}"
 
 
-def usage(settings: Mapping[str, Any], address: str) -> tuple[list[str], list[str]]:
+def usage(settings: TableView, address: str) -> tuple[list[str], list[str]]:
     """How to use the model: lines of Python, and commands."""
     if settings["model"].get("type") == "word-aligner":
         return ['model.align([("a sentence", "its translation")])'], [f"transduce align {address} pairs.tsv"]
@@ -121,7 +121,7 @@ def usage(settings: Mapping[str, Any], address: str) -> tuple[list[str], list[st
     return [f'model("{example}")   # {meaning}'], [f"transduce predict {address} sources.txt"]
 
 
-def limits(settings: Mapping[str, Any], labels: Sequence[str], lines: int) -> Iterator[str]:
+def limits(settings: TableView, labels: Sequence[str], lines: int) -> Iterator[str]:
     """What the model cannot do, as far as its settings tell. ``lines`` is the size of its training set; 0 if nobody
     knows it.
     """

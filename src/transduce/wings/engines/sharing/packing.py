@@ -12,7 +12,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
 
 import transduce
 from transduce.core import config
@@ -125,7 +124,7 @@ def _copy_language_model(member: Path, run: Path, folder: Path) -> None:
     copy_run(found_run(member, Run.read(run)), place, "best")
 
 
-def _language_models(value: Any) -> Iterator[str]:
+def _language_models(value: object) -> Iterator[str]:
     """Yields the paths of the runs that a search's settings name, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -145,7 +144,7 @@ def portable(settings: config.Table) -> config.Table:
     return {key: _without_folders(value) for key, value in changed.items()}
 
 
-def _without_folders(value: Any, key: str = "") -> Any:
+def _without_folders(value: object, key: str = "") -> object:
     if isinstance(value, dict):
         return {name: _without_folders(inner, name) for name, inner in value.items()}
     if isinstance(value, list):
@@ -158,7 +157,7 @@ def _without_folders(value: Any, key: str = "") -> Any:
     return PurePosixPath(value.replace("\\", "/")).name if absolute else value
 
 
-def _is_score(key: str, value: Any) -> bool:
+def _is_score(key: str, value: object) -> bool:
     return key not in NOT_SCORES and isinstance(value, (int, float))
 
 
