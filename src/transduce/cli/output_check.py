@@ -10,7 +10,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from transduce.core.errors import UserError
 from transduce.core.files import check_replaceable, is_device
@@ -21,13 +20,13 @@ OUTPUTS = ("out", "save", "report", "record", "midi", "picture")
 File = tuple[int, int]  # a device and the number of a file on it: all links to one file have the same
 
 
-def check_outputs(arguments: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def check_outputs(arguments: Mapping[str, object], defaults: Mapping[str, object]) -> None:
     """Raises UserError if a command with these arguments would write to a file that it reads, to a part of a run that
     it reads, or to one file twice. Links, standard input and standard output count, too.
 
     Raises OSError if an output cannot be written, unless it is the default of its parameter.
     """
-    outputs = {name: arguments[name] for name in OUTPUTS if isinstance(arguments.get(name), Path)}
+    outputs = {name: path for name in OUTPUTS if isinstance(path := arguments.get(name), Path)}
     inputs = [path for name, value in arguments.items() if name not in OUTPUTS for path in _paths(value)]
     read = {file: str(path) for path in inputs if (file := _file(path))}
     if (standard := _file(0)) and stat.S_ISREG(os.fstat(0).st_mode):

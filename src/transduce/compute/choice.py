@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from transduce.compute.library import optional_library
+from transduce.compute.library import library, optional_library
 from transduce.core.types import EOS
 
 FEW = 65_536  # for more logits, PyTorch divides the rows among its threads
@@ -49,7 +49,7 @@ def log_softmax(logits_NV: Tensor, first: int) -> bool:
     """
     if logits_NV.numel() > FEW or not logits_NV.is_contiguous() or not fits(logits_NV):
         return False
-    optional_library().transduce_log_softmax(logits_NV.data_ptr(), *logits_NV.shape, first)
+    library().transduce_log_softmax(logits_NV.data_ptr(), *logits_NV.shape, first)
     return True
 
 
@@ -62,9 +62,7 @@ def highest(logits_NV: Tensor, forced_N: Tensor | None, first: int) -> tuple[Ten
     logits_NV, forced = logits_NV.contiguous(), None if forced_N is None else forced_N.contiguous().data_ptr()
     N, V = logits_NV.shape
     token_N, log_prob_N = torch.empty(N, dtype=torch.long), torch.empty(N, dtype=torch.float64)
-    optional_library().transduce_highest(
-        logits_NV.data_ptr(), forced, N, V, first, token_N.data_ptr(), log_prob_N.data_ptr()
-    )
+    library().transduce_highest(logits_NV.data_ptr(), forced, N, V, first, token_N.data_ptr(), log_prob_N.data_ptr())
     return token_N, log_prob_N
 
 
@@ -82,7 +80,7 @@ def choose(scores_BKV: Tensor, total_BK: Tensor) -> tuple[Tensor, ...] | None:
     live_BK = torch.empty(B, K, dtype=torch.long)
     written = total_BC, origin_BC, token_BC, ended_BC, live_BK
     addresses = (each.data_ptr() for each in written)
-    optional_library().transduce_choose(scores_BKV.data_ptr(), total_BK.data_ptr(), B, K, V, EOS, *addresses)
+    library().transduce_choose(scores_BKV.data_ptr(), total_BK.data_ptr(), B, K, V, EOS, *addresses)
     return written
 
 
@@ -99,5 +97,5 @@ def extend(
     read = [each.contiguous() for each in (log_probs_NV, *candidates, tokens_BKT, log_probs_BKT)]
     written = (log_prob_BC, summary_BC, total_BK, rows_N, longer_BKT, log_probs_longer_BKT)
     addresses = [each.data_ptr() for each in (*read, *written)]
-    optional_library().transduce_extend(*addresses[:6], B, K, C, V, EOS, T, *addresses[6:])
+    library().transduce_extend(*addresses[:6], B, K, C, V, EOS, T, *addresses[6:])
     return Extension(total_BK, longer_BKT, log_probs_longer_BKT, rows_N, log_prob_BC, summary_BC)

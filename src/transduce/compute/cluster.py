@@ -61,7 +61,7 @@ class ClusterWorkers(Generic[M]):
         self._client.close()
 
 
-def _call(load: bytes, work: Callable[[Any, B], R], batch: B, version: str) -> R:
+def _call(load: bytes, work: Callable[[object, B], R], batch: B, version: str) -> R:
     """Calls ``work`` with the model and the batch. Runs in a worker."""
     if transduce.__version__ != version:
         raise UserError(f"a worker has transduce {transduce.__version__}, and this program {version}: install the same")
@@ -69,7 +69,7 @@ def _call(load: bytes, work: Callable[[Any, B], R], batch: B, version: str) -> R
 
 
 @lru_cache(2)
-def _loaded(load: bytes) -> Any:
+def _loaded(load: bytes) -> object:
     return pickle.loads(load)()  # this program made the pickle; it does not come from a file
 
 

@@ -71,7 +71,7 @@ class Crew:
         """The values of all processes, in the order of their ranks."""
         if not self.several:
             return [value]
-        found: list[Any] = [None] * self.world
+        found = [value] * self.world
         with self._exchange():
             torch.distributed.all_gather_object(found, value)
         return found

@@ -5,12 +5,11 @@ N positions, V vocabulary.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from transduce.compute import kernels
+from transduce.compute.autograd import Context
 from transduce.core.types import widened
 
 
@@ -30,7 +29,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Context, logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         if kernels.fits(logits_NV):
             nll, smooth, gradient_NV = kernels.cross_entropy(logits_NV, target_N, smoothing)
         else:
@@ -43,7 +42,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return total, nll
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Context, grad: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
         (gradient_NV,) = ctx.saved_tensors
         if grad.device.type != "cpu" or grad != 1:  # comparing on a GPU would wait for the result
             gradient_NV.mul_(grad)

@@ -14,12 +14,13 @@ import os
 from collections.abc import Sequence
 from ctypes import CDLL, POINTER, Structure, byref, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from transduce.compute.autograd import Context
 from transduce.compute.library import declare, optional_library
 from transduce.compute.processor import multiplies_tiles
 
@@ -135,35 +136,40 @@ def cross_entropy(logits_NV: Tensor, target_N: Tensor, smoothing: float) -> tupl
     return nll, smooth, gradient_NV
 
 
+class _Dropping(Context, Protocol):
+    dropped: Dropped
+    type: torch.dtype
+
+
 class _Dropout(torch.autograd.Function):
     """Keeps no mask. Like the other functions here, it draws the same random numbers again in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dropped: Dropped) -> Tensor:
+    def forward(ctx: _Dropping, x: Tensor, dropped: Dropped) -> Tensor:
         ctx.dropped = dropped
         return _drop(x, x.dtype, dropped)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _Dropping, gradient: Tensor) -> tuple[Tensor, None]:
         return _drop(gradient, gradient.dtype, ctx.dropped), None
 
 
 class _Sum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, base: Tensor, x: Tensor, dropped: Dropped) -> Tensor:
+    def forward(ctx: _Dropping, base: Tensor, x: Tensor, dropped: Dropped) -> Tensor:
         ctx.dropped, ctx.type = dropped, x.dtype
         return _drop(x, base.dtype, dropped, base.contiguous())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: _Dropping, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         return gradient, _drop(gradient, ctx.type, ctx.dropped), None
 
 
 class _RectifiedDropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dropped: Dropped) -> Tensor:
+    def forward(ctx: _Dropping, x: Tensor, dropped: Dropped) -> Tensor:
         x = x.contiguous()
         y = torch.empty_like(x)
         described = byref(_numbers(x)), byref(_numbers(y)), x.numel(), torch.get_num_threads(), byref(dropped)
@@ -174,7 +180,7 @@ class _RectifiedDropout(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _Dropping, gradient: Tensor) -> tuple[Tensor, None]:
         (y,) = ctx.saved_tensors
         gradient = gradient.contiguous()
         for_x = torch.empty_like(y)
@@ -203,7 +209,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor, dropped: Dropped
+        ctx: _Dropping, query_BHTD: Tensor, key_BHSD: Tensor, value_BHSD: Tensor, bias: Tensor, dropped: Dropped
     ) -> Tensor:
         parts = tuple(_with_features_together(each) for each in (query_BHTD, key_BHSD, value_BHSD))
         (B, H, T, D), S = query_BHTD.shape, key_BHSD.shape[2]
@@ -218,7 +224,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_BHTD: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Dropping, gradient_BHTD: Tensor) -> tuple[Tensor | None, ...]:
         *parts, weights_BHTS = ctx.saved_tensors
         gradient_BHTD = _with_features_together(gradient_BHTD)
         described = _described(parts, gradient_BHTD, weights_BHTS, weights_BHTS, ctx.dropped)  # the bias is not read
@@ -306,7 +312,7 @@ def declared(functions: CDLL) -> CDLL:
     return functions
 
 
-def _parallel() -> Any:
+def _parallel() -> c_void_p | None:
     """The address of GOMP_parallel in the OpenMP library that PyTorch has loaded; None if there is no such function."""
     for name in OPENMP:
         try:

@@ -14,7 +14,6 @@ from ctypes import CDLL, Structure, c_char_p, c_double, c_int32, c_int64, c_void
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from transduce.core.errors import MissingPackageError
 
@@ -51,7 +50,7 @@ def library() -> CDLL:
 
 
 @cache
-def optional_library() -> Any:
+def optional_library() -> CDLL | None:
     """The functions of ``library``, or None if no variant was built."""
     return library() if built() else None
 

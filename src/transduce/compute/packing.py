@@ -115,7 +115,7 @@ class Packed:
         return self._packing.multiply(x, self._copy)
 
 
-def pack(matrices: Iterable[nn.Parameter], packing: Packing[Any]) -> None:
+def pack(matrices: Iterable[nn.Parameter], packing: Packing[C]) -> None:
     """Prepares a packed copy of each matrix, which ``packed`` returns."""
     for matrix in matrices:
         matrix.packed = Packed(packing)  # type: ignore[attr-defined]

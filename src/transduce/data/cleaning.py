@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -227,7 +227,7 @@ def fitting(
 
 
 def _overlong(
-    pair: tuple[Any, Any], limits: tuple[int, int], tokenizers: tuple[Tokenizer, Tokenizer]
+    pair: tuple[Sized, Sized], limits: tuple[int, int], tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> tuple[Side, str] | None:
     """The first side, source before target, that is longer than its limit, with a description for the message; None if
     both sides fit.

@@ -6,11 +6,11 @@ N real target positions, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from transduce.compute.autograd import Context
 from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import tree
 from transduce.core.errors import UserError
@@ -90,7 +90,7 @@ class _Divergence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, p_NV: Tensor, q_NV: Tensor) -> Tensor:
+    def forward(ctx: Context, p_NV: Tensor, q_NV: Tensor) -> Tensor:
         wide = widened(p_NV.dtype)
         log_p, log_q = p_NV.log_softmax(-1, wide), q_NV.log_softmax(-1, wide)
         # a word with probability 0 in both gives infinity minus infinity, which is not a number: it becomes 0
@@ -103,7 +103,7 @@ class _Divergence(torch.autograd.Function):
         return (by_p_N1 - by_q_N1).sum() / 2
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Context, grad: Tensor) -> tuple[Tensor, Tensor]:
         gradient_p, gradient_q = ctx.saved_tensors
         return gradient_p.mul_(grad / 2), gradient_q.mul_(grad / 2)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.runs.packed import ALLOWED, check_folder, check_names, check_sums
@@ -38,15 +39,14 @@ def is_address(run: str | Path) -> bool:
     return str(run).startswith(PREFIX)
 
 
-def library() -> Any:
+def library() -> ModuleType:
     """The package huggingface_hub. Raises MissingPackageError if it is not installed."""
     try:
-        import huggingface_hub
+        return import_module("huggingface_hub")
     except ImportError as error:
         raise MissingPackageError(
             "a run of the Hugging Face hub needs huggingface_hub, which is not installed: pip install 'transduce[hub]'"
         ) from error
-    return huggingface_hub
 
 
 def download(address: Address) -> Path:

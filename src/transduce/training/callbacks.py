@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.answer_values import json_text
 from transduce.core.files import append_line, write_lines
@@ -211,7 +210,7 @@ class JsonLines(Callback):
         append_line(self.path, json_text(record))
 
 
-def _as_json(event: Any) -> dict[str, object]:
+def _as_json(event: object) -> dict[str, object]:
     return {name: _rounded(value) for name, value in vars(event).items()}
 
 

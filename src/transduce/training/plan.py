@@ -112,7 +112,7 @@ class Plan:
         own: Any = self.settings.objective
         return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
 
-    def hand_over(self, model: Any) -> Inherited | None:
+    def hand_over(self, model: nn.Module) -> Inherited | None:
         """Copies the weights that fit from the runs to start from into the model, in place. Returns the report of the
         copied weights. Returns None if there is no such run, or if training continues from a checkpoint. Raises
         UserError if no weights fit.

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -171,7 +170,7 @@ class Judge:
             return self._evaluated(chosen)
         rank, world = self.crew.rank, self.crew.world
         own = self._evaluated(chosen[rank::world])
-        predictions: list[Any] = [None] * len(chosen)
+        predictions = [Prediction("")] * len(chosen)
         for place, theirs in enumerate(self.crew.gather(own.predictions)):
             predictions[place::world] = theirs
         return replace(own, predictions=predictions, statistics=statistics(self.metrics, predictions, chosen))
@@ -199,7 +198,7 @@ class Judge:
     @torch.no_grad()
     def _loss(self, allowed: float, part: float) -> float:
         began, total, count, carry = self.clock(), 0.0, 0, None
-        every, batch_of = self._batches(part)
+        every = self._batches(part)
         batches = every[self.crew.rank :: self.crew.world]
         for number, each in enumerate(batches):
             if number == 1 and len(every) >= 2 * self.crew.world:  # each process has a second batch
@@ -207,21 +206,22 @@ class Judge:
                 if self.crew.any(expected > allowed):
                     raise TooSlowError(self.crew.share(expected))
             with self.autocast():
-                loss, carry = self.trainable(batch_of(each).to(self.transducer.device), 1.0, carry)
+                loss, carry = self.trainable(each().to(self.transducer.device), 1.0, carry)
             total, count = total + float(loss.plain), count + loss.count
         summed = self.crew.sum_numbers({"total": total, "count": count})
         return float(summed["total"] / summed["count"]) if summed["count"] else math.nan
 
-    def _batches(self, part: float) -> tuple[Sequence[Any], Callable[[Any], Batch]]:
-        """The names of the batches of the validation loss on this ``part`` of the data, in order, and a function that
-        makes a batch from its name. A part of streams is their beginning.
+    def _batches(self, part: float) -> list[Callable[[], Batch]]:
+        """The batches of the validation loss on this ``part`` of the data, in order, each as a function that makes it.
+        A part of streams is their beginning.
         """
         if self.streams is None:
             one_in = max(1, math.ceil(self.one_in / part))
-            return Batches(self.valid, self.batching, seed=0).epoch(0)[::one_in], self.valid.batch
+            every = Batches(self.valid, self.batching, seed=0).epoch(0)[::one_in]
+            return [partial(self.valid.batch, ids_B) for ids_B in every]
         tokens = int(self.valid.target_lengths.sum())
         stream = StreamBatches(self.valid.target, replace(self.streams, rows=min(self.streams.rows, tokens)))
-        return range(max(1, math.floor(part * stream.per_epoch))), stream.batch
+        return [partial(stream.batch, number) for number in range(max(1, math.floor(part * stream.per_epoch)))]
 
 
 def judge_of(

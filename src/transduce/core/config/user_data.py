@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from transduce.core.config.errors import Table, shown
 
@@ -97,7 +96,7 @@ def _kind(value: object) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def _at(table: Any, key: str) -> Any:
+def _at(table: object, key: str) -> object:
     """The value of a dotted key; None if the table does not have it."""
     for part in key.split("."):
         table = table.get(part) if isinstance(table, dict) else None

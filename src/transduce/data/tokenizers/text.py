@@ -402,14 +402,14 @@ def _mark_spaces(library: tokenizers.Tokenizer, form: list[object]) -> None:
     library.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
 
 
-def _subwords(model: Any, form: list[object]) -> tokenizers.Tokenizer:
+def _subwords(model: models.Model, form: list[object]) -> tokenizers.Tokenizer:
     library = tokenizers.Tokenizer(model)
     _mark_spaces(library, form)
     library.pre_tokenizer = _pieces()
     return library
 
 
-def _pieces(longest: int | None = None) -> Any:
+def _pieces(longest: int | None = None) -> pre_tokenizers.PreTokenizer:
     """The library's splitter of text into words and runs of punctuation, each with the "▁" before it. They have at most
     ``longest`` characters after the "▁"; None sets no limit.
     """

@@ -5,7 +5,7 @@ B rows, S positions in, T positions out, D features, O output features, K the ke
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -163,14 +163,18 @@ class GatedConvolution(nn.Module):
         return nn.functional.glu(self.convolution(x_BSD, scale_O), -1)
 
 
+class _Scaled(Protocol):
+    scale: float
+
+
 class _GradientScale(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, x: Tensor, scale: float) -> Tensor:
+    def forward(context: _Scaled, x: Tensor, scale: float) -> Tensor:
         context.scale = scale
         return x.view_as(x)
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(context: _Scaled, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient * context.scale, None
 
 

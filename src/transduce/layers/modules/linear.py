@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from transduce.compute.autograd import Context
 from transduce.compute.packing import ONEDNN, in_few_shapes, packed
 
 FEW = 8  # rows; MKL is as fast below this
@@ -49,11 +50,16 @@ def _pytorchs(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return nn.functional.linear(x, weight if weight.ndim == 2 else weight.flatten(1), bias)
 
 
+class _Rows(Protocol):
+    rows: int
+    type: torch.dtype
+
+
 class _Filled(torch.autograd.Function):
     """Rows x [N, inputs] in autocast's type, and ``more`` rows of zeros. The conversion has to copy x anyway."""
 
     @staticmethod
-    def forward(ctx: Any, x_NI: Tensor, more: int) -> Tensor:
+    def forward(ctx: _Rows, x_NI: Tensor, more: int) -> Tensor:
         ctx.rows, ctx.type = len(x_NI), x_NI.dtype
         filled_NI = x_NI.new_empty(len(x_NI) + more, x_NI.shape[1], dtype=torch.get_autocast_dtype("cpu"))
         filled_NI[: len(x_NI)] = x_NI
@@ -62,7 +68,7 @@ class _Filled(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_NI: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _Rows, gradient_NI: Tensor) -> tuple[Tensor, None]:
         return gradient_NI[: ctx.rows].to(ctx.type), None
 
 
@@ -82,13 +88,13 @@ class _Product(torch.autograd.Function):
     """``linear`` of rows x [N, inputs] by oneDNN. All three products, of the output and of both gradients, are fast."""
 
     @staticmethod
-    def forward(ctx: Any, x_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
+    def forward(ctx: Context, x_NI: Tensor, weight_OI: Tensor, bias_O: Tensor | None) -> Tensor:
         ctx.save_for_backward(x_NI, weight_OI)
         return _product(x_NI, weight_OI, bias_O)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_NO: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    def backward(ctx: Context, gradient_NO: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x_NI, weight_OI = ctx.saved_tensors
         for_x, for_weight, for_bias = ctx.needs_input_grad
         return (

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.core.config import ConfigError
+from transduce.core.config import ConfigError, Table
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
 from transduce.models.weights import prefixes, summarise
@@ -86,7 +86,7 @@ class LowRank:
         ]
 
 
-def random_values(inherited: Any) -> list[str]:
+def random_values(inherited: Table) -> list[str]:
     """The parameters with values that no run has given, from a report as init.json has it."""
     found = [*inherited["fresh"], *inherited.get("misfits", ())]
     given = inherited.get("from_parts", {})

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from transduce.compute.autograd import Context
 from transduce.core.types import PAD, Padded, real_mask
 
 NEVER = float("-inf")
@@ -169,7 +169,7 @@ class _LogLikelihood(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, log_probs_BSV: Tensor, frames_B: Tensor, outputs_BU: Tensor, symbols_B: Tensor) -> Tensor:
+    def forward(ctx: Context, log_probs_BSV: Tensor, frames_B: Tensor, outputs_BU: Tensor, symbols_B: Tensor) -> Tensor:
         lattice = Lattice.of(Padded(log_probs_BSV, frames_B), Padded(outputs_BU, symbols_B))
         if ctx.needs_input_grad[0]:
             states_BSL = lattice.states[:, None].expand_as(lattice.emitted)
@@ -178,7 +178,7 @@ class _LogLikelihood(torch.autograd.Function):
         return lattice.log_likelihood
 
     @staticmethod
-    def backward(ctx: Any, grad_B: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Context, grad_B: Tensor) -> tuple[Tensor, None, None, None]:
         (shares_BSV,) = ctx.saved_tensors
         return grad_B[:, None, None] * shares_BSV, None, None, None
 

@@ -11,7 +11,9 @@ import re
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -237,13 +239,12 @@ def _fasttext(path: Path, words: Collection[str] | None, limit: int | None) -> V
     return Vectors(tuple(kept), matrix_VD, keyed.get_vector, str(path))
 
 
-def fasttext_library() -> Any:
+def fasttext_library() -> ModuleType:
     """gensim's module of fastText. Raises MissingPackageError, with the command to install it, if it is missing."""
     try:
-        from gensim.models import fasttext
+        return import_module("gensim.models.fasttext")
     except ImportError as error:
         raise MissingPackageError(f"fastText's .bin needs gensim: {GENSIM}") from error
-    return fasttext
 
 
 # --------------------------------------------------------------------- parts

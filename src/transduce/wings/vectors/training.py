@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -124,12 +126,11 @@ def train(
     return TrainedVectors(Vectors(words, matrix_VD, subwords, "trained vectors"), model, how.subwords)
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     try:
-        import gensim.models
+        return import_module("gensim.models")
     except ImportError as error:
         raise MissingPackageError(f"training of word vectors needs gensim: {files.GENSIM}") from error
-    return gensim.models
 
 
 def _epoch_callback(after_epoch: Callable[[int], None]) -> object:

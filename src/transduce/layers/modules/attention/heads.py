@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -86,12 +85,12 @@ class _Split(torch.autograd.Function):
     """Views of the parts. If their gradients lie in memory as the parts do, they are the gradient without a copy."""
 
     @staticmethod
-    def forward(ctx: Any, x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
+    def forward(ctx: object, x_BTE: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
         return _views(x_BTE, parts, heads)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: object, *gradients: Tensor) -> tuple[Tensor, None, None]:
         B, H, T, D = gradients[0].shape
         E = len(gradients) * H * D
         storages = {each.untyped_storage().data_ptr() for each in gradients}

@@ -5,12 +5,13 @@ B sources, D features of a cell, H rows of a grid, W columns.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from transduce.compute.autograd import Context
 from transduce.wings.signals.modules.grid import Grid
 
 
@@ -63,7 +64,7 @@ class _Normalised(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, cells_BHWD: Tensor, counts_B: Tensor, scale_D: Tensor, shift_D: Tensor, epsilon: float
+        ctx: Context, cells_BHWD: Tensor, counts_B: Tensor, scale_D: Tensor, shift_D: Tensor, epsilon: float
     ) -> Tensor:
         normal_BHWD, mean_BD, inverse_BD = _normalised(cells_BHWD, counts_B, scale_D, shift_D, epsilon)
         ctx.save_for_backward(cells_BHWD, counts_B, scale_D, mean_BD, inverse_BD)
@@ -71,7 +72,7 @@ class _Normalised(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient_BHWD: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, gradient_BHWD: Tensor) -> tuple[Tensor | None, ...]:
         cells_BHWD, counts_B, scale_D, mean_BD, inverse_BD = ctx.saved_tensors
         slope_BD = scale_D * inverse_BD  # y = slope * x + shift - slope * mean
         sum_BD = _sums(gradient_BHWD)

@@ -6,8 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import ModuleType
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,13 +166,12 @@ def samples(path: str, seconds: float) -> tuple[Samples, int]:
     return x_NC.mean(1), rate
 
 
-def soundfile() -> Any:
+def soundfile() -> ModuleType:
     """Imports and returns the library soundfile. Without it raises DataError, which names the extra to install."""
     try:
-        import soundfile as library  # type: ignore[import-untyped]
+        return import_module("soundfile")
     except (ImportError, OSError) as error:  # OSError: the wrapped library is missing
         raise lacking("soundfile", "audio") from error
-    return library
 
 
 def _missing(file: Path) -> bool:
@@ -203,9 +204,8 @@ def resampled(x_N: Samples, ratio: float) -> Samples:
     return y_M
 
 
-def _soxr() -> Any:
+def _soxr() -> ModuleType:
     try:
-        import soxr  # type: ignore[import-untyped]
+        return import_module("soxr")
     except ImportError as error:
         raise lacking("soxr", "audio") from error
-    return soxr
