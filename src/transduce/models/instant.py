@@ -41,7 +41,7 @@ class LengthClassifier(nn.Module):
 class InstantState:
     """The decoder's state, and log p(n | x) [B, L] for n = 0 to L - 1, where L - 1 is the decoder's ``max_length``."""
 
-    decoder: Any
+    decoder: object
     length_log_probs: Tensor
 
 

@@ -17,6 +17,7 @@ from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
 from transduce.core.schedules import check_share
 from transduce.models.weights import prefixes, summarise
+from transduce.training.inheritance import Inherited
 
 # ----------------------------------------------------------------- optimisers
 
@@ -116,13 +117,15 @@ class Adapter(Protocol):
     what was learned, so all else reads them as usual.
     """
 
-    def __call__(self, model: nn.Module, optimizer: Optimizer, inherited: Any) -> Trained: ...
+    def __call__(self, model: nn.Module, optimizer: Optimizer, inherited: Inherited | None) -> Trained: ...
 
 
 Trained = tuple[torch.optim.Optimizer, list[str]]
 
 
-def optimizer_of(model: nn.Module, optimizer: Optimizer, adapter: Adapter | None, inherited: Any = None) -> Trained:
+def optimizer_of(
+    model: nn.Module, optimizer: Optimizer, adapter: Adapter | None, inherited: Inherited | None = None
+) -> Trained:
     """Makes the optimiser of a model, and lines for the report about the ``adapter``."""
     if adapter is not None:
         return adapter(model, optimizer, inherited)

@@ -280,7 +280,7 @@ def lacking_for(user: type, model: type) -> list[str]:
     """
     if can(model, Searching):
         return []
-    asked = typing.get_type_hints(user.__call__).get("model", Any)
+    asked = typing.get_type_hints(user.__call__).get("model")
     way = typing.get_origin(asked) or asked
     return lacking_verbs(model, way) if isinstance(way, type) else []
 

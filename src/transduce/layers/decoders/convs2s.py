@@ -38,6 +38,9 @@ class ConvS2SState:
     scales: Shared[tuple[Scales, ...]]
 
 
+Keys = Shared[AttentionKeys] | None  # None for layers without attention
+
+
 class ConvS2SLayer(nn.Module):
     """A gated convolution with its own attention: Gehring et al. 2017, section 3.3.
 
@@ -59,7 +62,12 @@ class ConvS2SLayer(nn.Module):
         return tuple(part.scale().expand(rows, -1) for part in parts)
 
     def forward(
-        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Any, scales: Scales
+        self,
+        x_BTD: Tensor,
+        past_BPD: Tensor,
+        embedded_BTE: Tensor,
+        memory: Shared[AttentionKeys] | None,
+        scales: Scales,
     ) -> tuple[Tensor, Tensor]:
         convolution, query, out = (scale[:1] for scale in scales)
         seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
@@ -84,7 +92,12 @@ class CausalConvS2SLayer(nn.Module):
         return (self.gated.convolution.scale().expand(rows, -1),)
 
     def forward(
-        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Any, scales: Scales
+        self,
+        x_BTD: Tensor,
+        past_BPD: Tensor,
+        embedded_BTE: Tensor,
+        memory: Shared[AttentionKeys] | None,
+        scales: Scales,
     ) -> tuple[Tensor, Tensor]:
         seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
         return (self.gated(seen_BSD, scales[0][:1]) + x_BTD) * HALVE, seen_BSD[:, x_BTD.shape[1] :]

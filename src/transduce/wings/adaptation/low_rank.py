@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from transduce.core.config import ConfigError, Table
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
 from transduce.models.weights import prefixes, summarise
+from transduce.training.inheritance import Inherited
 from transduce.training.optimization import Optimizer, check_at_least
 
 FACTORS = ("up", "down")
@@ -45,7 +45,7 @@ class LowRank:
             raise UserError(f"training.adapter.alpha = {self.alpha}: a finite number above 0 was expected")
 
     def __call__(
-        self, model: nn.Module, optimizer: Optimizer, inherited: Any
+        self, model: nn.Module, optimizer: Optimizer, inherited: Inherited | None
     ) -> tuple[torch.optim.Optimizer, list[str]]:
         """Excludes all parameters of ``model`` from training, in place, that are neither adapted nor ``whole``. Frozen
         parameters stay frozen. Returns the optimiser and a line for the report.

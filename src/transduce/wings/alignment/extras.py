@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from transduce.answers.answer import Answer, Output
 from transduce.answers.request import Extras
@@ -17,7 +16,7 @@ from transduce.wings.alignment.readings import Reading, check_unknowns, readings
 from transduce.wings.ctc.frame_alignments import check_framewise, frame_alignments
 
 
-def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
+def add_extras(model: TextModel, answers: list[Answer], rows: Sequence[Sequence[int]], batch_size: int) -> list[Answer]:
     """The answers, in order, with the extras that their requests ask for. An answer that gets extras is a new object;
     the given answers do not change.
 

@@ -23,7 +23,7 @@ class FusedState:
     """The state of ``FusedDecoder``: of the inner decoder, and of the language model."""
 
     decoder: Any
-    language: Any
+    language: object
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class FusedDecoder(nn.Module):
         return mixed
 
 
-def _check_features(output: Any, key: str) -> None:
+def _check_features(output: object, key: str) -> None:
     if not torch.is_tensor(output):
         raise UserError(
             f"model.{key}: its output is {type(output).__name__} and not one tensor of features, so it cannot be fused "

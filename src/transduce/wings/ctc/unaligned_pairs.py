@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from transduce.data.pairs import Pairs, Ragged
 
@@ -47,7 +46,7 @@ def frame_counts(model: Any, pairs: Pairs, rows_B: NDArray[np.int64]) -> NDArray
     model.eval()
     try:
         with torch.no_grad():
-            parts: list[Tensor] = [
+            parts: list[NDArray[np.int64]] = [
                 model.frames(pairs.source.padded(rows_B[start : start + AT_ONCE]).to(device)).lengths.cpu().numpy()
                 for start in range(0, len(rows_B), AT_ONCE)
             ]

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from transduce.core import config, recipes
 from transduce.core.errors import UserError
@@ -23,7 +22,7 @@ class Candidate:
 
     name: str
     recipe: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: config.TableView = field(default_factory=dict)
     instant: bool = False
     why: str = ""
 
@@ -72,7 +71,7 @@ class _Rule:
     recipe: str
     why: str
     name: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: config.TableView = field(default_factory=dict)
     instant: bool = False
     from_: int = 0
     below: int | None = None

@@ -108,6 +108,9 @@ class Wishes:
         return replace(found, metric=self.metric, candidates=measuring)
 
 
+Asked = str | Path | Sequence[str | Path] | Iterable[tuple[str, str]]  # a split as ``fit`` takes it
+
+
 @dataclass(frozen=True)
 class Data:
     """The user's splits as they were given."""
@@ -117,7 +120,7 @@ class Data:
     test: Given | None
 
     @classmethod
-    def read(cls, train: Any, valid: Any, test: Any, columns: Columns) -> Data:
+    def read(cls, train: Asked, valid: Asked | None, test: Asked | None, columns: Columns) -> Data:
         """Reads the splits; None is no split. Raises UserError without training pairs."""
         first = _split(train, columns)
         if first is None:
@@ -193,7 +196,9 @@ def fit(
         return _choose(trials, data, about, run, folder, wishes.prefer, [*told, *planned.notes])
 
 
-def look_at(train: Any, valid: Any = None, test: Any = None, wishes: Wishes = Wishes()) -> list[str]:
+def look_at(
+    train: Asked, valid: Asked | None = None, test: Asked | None = None, wishes: Wishes = Wishes()
+) -> list[str]:
     """Lines for people about the data and the candidates. Trains nothing."""
     data = Data.read(train, valid, test, wishes.columns)
     about = survey(data.train)

@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,11 @@ class _Rehearsal:
     """Makes updates with a model, and measures them."""
 
     def __init__(
-        self, trainable: Trainable, optimizer: torch.optim.Optimizer, context: Any, device: torch.device
+        self,
+        trainable: Trainable,
+        optimizer: torch.optim.Optimizer,
+        context: Callable[[], AbstractContextManager[object]],
+        device: torch.device,
     ) -> None:
         self.trainable, self.optimizer, self.context, self.device = trainable, optimizer, context, device
 

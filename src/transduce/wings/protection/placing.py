@@ -7,17 +7,17 @@ source units, T output tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 
 from transduce.answers.answer import Answer, Output
 from transduce.answers.batches import sorted_batches
-from transduce.answers.pipeline import Pipeline
+from transduce.answers.pipeline import Pipeline, Scored
 from transduce.answers.request import Extras, Request
 from transduce.core.errors import UserError
 from transduce.core.protocols import Deriving, can
@@ -33,7 +33,9 @@ from transduce.wings.protection.text import ProtectedText
 MOST = 100  # words of a source that are left out one by one; a longer one has its attention alone
 
 
-def with_spans(model: Pipeline, answers: Sequence[Answer], rows: Sequence[Any], batch_size: int) -> list[Answer]:
+def with_spans(
+    model: Pipeline, answers: Sequence[Answer], rows: Sequence[Sequence[int]], batch_size: int
+) -> list[Answer]:
     """The answers, in order, with the spans of their sources in their outputs. All have the same extras. ``rows`` has
     the source of each as the model reads it.
 
@@ -84,7 +86,7 @@ def _reads_itself(model: Pipeline, extras: Extras) -> bool:
 
 
 def _readings(
-    model: Pipeline, answers: Sequence[Answer], rows: Sequence[Any], extras: Extras, batch_size: int
+    model: Pipeline, answers: Sequence[Answer], rows: Sequence[Sequence[int]], extras: Extras, batch_size: int
 ) -> list[list[Reading]]:
     if not answers:
         return []
@@ -113,7 +115,7 @@ def _falls(model: Pipeline, answers: Sequence[Answer], batch_size: int) -> list[
     """For each output of each answer, [T, W]: how much the log-probability of each token falls if the source has each
     of its words no more. None for a source of more than ``MOST`` words.
     """
-    work, sizes = list[tuple[Sequence[Any], Any]](), list[tuple[int, int]]()
+    work, sizes = list[tuple[Sequence[int], Sequence[int]]](), list[tuple[int, int]]()
     for answer in answers:
         text, ranges = answer.request.text, answer.request.protected.units if answer.request.protected else []
         ranges = ranges if len(ranges) <= MOST else []
@@ -126,7 +128,7 @@ def _falls(model: Pipeline, answers: Sequence[Answer], batch_size: int) -> list[
     return [[_fall(size, scored) for _ in range(outputs)] for size, outputs in sizes]
 
 
-def _score(model: Pipeline, batches: Iterable[Any]) -> Iterable[list[Numbers]]:
+def _score(model: Pipeline, batches: Iterable[Sequence[Scored]]) -> Iterable[list[Numbers]]:
     for batch in batches:
         found = cast(Sequence[Sequence[Hypothesis]], model.score_batch(batch, model.search))
         if any(len(one.token_log_probs) != len(ids) for (one,), (_, ids) in zip(found, batch, strict=True)):
@@ -137,7 +139,7 @@ def _score(model: Pipeline, batches: Iterable[Any]) -> Iterable[list[Numbers]]:
         yield [np.array(one.token_log_probs) for (one,) in found]
 
 
-def _fall(size: int, scored: Any) -> Numbers | None:
+def _fall(size: int, scored: Iterator[Numbers]) -> Numbers | None:
     if not size:
         return None
     whole_T = next(scored)

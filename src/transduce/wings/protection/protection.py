@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.answer import Answer, Output
 from transduce.answers.pipeline import Pipeline
@@ -107,7 +106,7 @@ class Protection:
             raise UserError(f"protected spans are for models that write a text for a text, and {what}: leave them out")
 
     def complete(
-        self, model: Pipeline, answers: Sequence[Answer], rows: Sequence[Any], batch_size: int
+        self, model: Pipeline, answers: Sequence[Answer], rows: Sequence[Sequence[int]], batch_size: int
     ) -> list[Answer]:
         """The answers with the spans of their sources (``with_spans``)."""
         from transduce.wings.protection.placing import with_spans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from torch import Tensor
 
@@ -19,7 +19,7 @@ class Refining(Parallel[S], Protocol[S]):
     def observe(self, state: S, tokens_NT: Tensor) -> S: ...
 
 
-class ObservingDecoder(InstantDecoder[Any], Protocol):
+class ObservingDecoder(InstantDecoder[S], Protocol[S]):
     """A decoder with the same method for its own state."""
 
-    def observe(self, state: Any, tokens_NT: Tensor) -> Any: ...
+    def observe(self, state: S, tokens_NT: Tensor) -> S: ...

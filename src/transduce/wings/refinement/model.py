@@ -33,5 +33,5 @@ class MaskPredicting(Instant):
             )
 
     def observe(self, state: InstantState, tokens_NT: Tensor) -> InstantState:
-        decoder = cast(ObservingDecoder, self.decoder)
+        decoder = cast(ObservingDecoder[object], self.decoder)
         return replace(state, decoder=decoder.observe(state.decoder, tokens_NT))

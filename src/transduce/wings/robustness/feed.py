@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -23,6 +22,7 @@ from transduce.training.augmentation import MOST, generators
 from transduce.wings.robustness.base import TextAugmentation, TextPair
 from transduce.wings.robustness.pieces import Cut, SampledPieces
 
+Ids = Sequence[int]
 SURVEYED = 256  # pairs that are changed before training begins, to tell how many cannot be
 
 
@@ -32,8 +32,8 @@ class Varied:
     cannot be learned, so that their ids are the old ones.
     """
 
-    sources: list[Any]
-    targets: list[Any]
+    sources: list[Ids]
+    targets: list[Ids]
     changed: int
     stays: int
 
@@ -51,7 +51,7 @@ class Variation:
     lines: Lines
     seed: int
 
-    def __call__(self, sources: Sequence[Any], targets: Sequence[Any], ids_B: Tensor, epoch: int) -> Varied:
+    def __call__(self, sources: Sequence[Ids], targets: Sequence[Ids], ids_B: Tensor, epoch: int) -> Varied:
         both = self.tokenizers.both
         old = [TextPair(*texts) for texts in zip(*map(_decoded, both, (sources, targets)), strict=True)]
         new = old
@@ -73,25 +73,25 @@ class Variation:
         self._cut_anew(kept, chances)
         return Varied(*kept, len(differing), stays)
 
-    def _encoded(self, number: int, side: str, rows: Sequence[tuple[TextPair, TextPair, Any]]) -> list[Any]:
+    def _encoded(self, number: int, side: str, rows: Sequence[tuple[TextPair, TextPair, Ids]]) -> list[Ids | None]:
         """The ids of the new texts of one side. None for a text that has unknown tokens now or had some before."""
         tokenizer = self.tokenizers.both[number]
         changed = [place for place, (old, new, _) in enumerate(rows) if getattr(old, side) != getattr(new, side)]
         texts = [getattr(pair, side) for place in changed for pair in rows[place][:2]]
         ids = _encoded(tokenizer, texts)
-        found = [row for *_, row in rows]
+        found: list[Ids | None] = [row for *_, row in rows]
         for place, before, after in zip(changed, ids[::2], ids[1::2], strict=True):
             known = before == found[place] and after is not None and UNK not in after
             good = known and bool(getattr(rows[place][1], side).strip())
             found[place] = after if good else None
         return found
 
-    def _fits(self, source: Sequence[int], target: Sequence[int]) -> bool:
+    def _fits(self, source: Ids, target: Ids) -> bool:
         lengths = [each.length(ids) for each, ids in zip(self.tokenizers.both, (source, target), strict=True)]
         short = len(source) <= self.lines.max_source_length and len(target) <= self.lines.max_target_length
         return short and (not self.lines.token_for_token or lengths[0] == lengths[1])
 
-    def _cut_anew(self, kept: tuple[list[Any], list[Any]], chances: Sequence[Generator]) -> None:
+    def _cut_anew(self, kept: tuple[list[Ids], list[Ids]], chances: Sequence[Generator]) -> None:
         """Cuts the words of some rows into other pieces, in place."""
         limits = self.lines.max_source_length, self.lines.max_target_length
         for share, cutters in self.cutters:
@@ -182,7 +182,7 @@ def _plain(source: Tokenizer, rows: Padded) -> bool:
     return any(before == after for before, after in zip(ids, _encoded(source, _decoded(source, ids)), strict=True))
 
 
-def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Any]:
+def _encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Ids | None]:
     """The ids of each text; None for a text that the tokenizer cannot read, such as a word without its features."""
     try:
         return tokenizer.encode(texts) if texts else []
@@ -196,7 +196,7 @@ def _rows(side: Padded) -> list[list[int]]:
     return [row[:length] for row, length in zip(side.values.tolist(), side.lengths.tolist(), strict=True)]
 
 
-def _decoded(tokenizer: Tokenizer, rows: Sequence[Sequence[int]]) -> list[str]:
+def _decoded(tokenizer: Tokenizer, rows: Sequence[Ids]) -> list[str]:
     """The text of each row; empty for a side that is not text by itself."""
     if tokenizer.numeric or tokenizer.factors > 1 or isinstance(tokenizer, Sourced):
         return [""] * len(rows)

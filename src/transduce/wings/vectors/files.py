@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.files import write_file
@@ -174,7 +175,7 @@ def _word(file: IO[bytes]) -> bytes:
 
 def _collected(
     path: Path,
-    entries: Iterable[tuple[str, bytes, object]],
+    entries: Iterable[tuple[str, bytes, list[bytes] | NDArray[np.float32]]],
     words: Collection[str] | None,
     limit: int | None,
     first: bool,
@@ -206,7 +207,7 @@ def _collected(
     return Vectors(tuple(places), matrix_VD, name=str(path))
 
 
-def _vector(place: str, word: str, values: Any) -> Floats:
+def _vector(place: str, word: str, values: list[bytes] | NDArray[np.float32]) -> Floats:
     try:
         row_D = np.asarray(values, dtype="S") if isinstance(values, list) else values
         row_D = row_D.astype("<f4")

@@ -228,7 +228,7 @@ def known_labels(labels: int, batch: Batch) -> Padded:
     return Padded(own_BTL * known_BT[..., None], lengths_B)
 
 
-def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[np.int64]]]) -> Any:
+def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[np.int64]]]) -> object:
     """Runs in a worker: the counts of the emissions of a part."""
     emission, weigh, part, batches = job
     return emission.count(weighted(part, batches, weigh, torch.device("cpu")))

@@ -38,7 +38,7 @@ def draw(results: SweepResults) -> None:
     looks = _looks(len(rows))
     parts: Any = drawn.subfigures(1, 2) if bent else (drawn, None)
     left, right = parts
-    axes: Any = left.subplots()
+    axes: Axes = left.subplots()
     _scores(axes, rows, name, looks)
     if right is not None:
         unit = results.measurements[0].length_unit

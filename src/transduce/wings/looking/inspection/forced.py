@@ -5,7 +5,7 @@ T target tokens, V target vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from transduce.search.forcing import shifted
 
 
 @torch.inference_mode()
-def forced_log_probs(transducer: Transducer, source_ids: Any, target_ids: Sequence[int]) -> tuple[Any, Tensor]:
+def forced_log_probs(transducer: Transducer, source_ids: Sized, target_ids: Sequence[int]) -> tuple[object, Tensor]:
     """The features of the output's positions, and the log-probabilities [T, V] there, each given the target tokens
     before it. For an autoregressive model, or one that writes all tokens at once, which has no position for EOS.
     """

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
+from transduce.core.protocols import Residual
 from transduce.core.registry import model_name
 from transduce.search.forcing import shifted
 from transduce.wings.looking.inspection.untrained import untrained
@@ -135,7 +136,7 @@ def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
     """A context with a list that gets the input of the first layer that runs, then the output of each layer."""
     states: list[Tensor] = []
 
-    def note(layer: nn.Module, given: tuple[Tensor, ...], result: Any) -> None:
+    def note(layer: nn.Module, given: tuple[Tensor, ...], result: Tensor | tuple[Tensor, ...]) -> None:
         if not states:
             states.append(given[0])
         states.append(result[0] if isinstance(result, tuple) else result)
@@ -151,7 +152,7 @@ def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
 class WithoutSkip(nn.Module):
     """A residual connection without x in its sum. The norms of ``around`` stay."""
 
-    def __init__(self, around: Any) -> None:
+    def __init__(self, around: Residual) -> None:
         super().__init__()
         self.around = around
 

@@ -88,7 +88,7 @@ def _layers(module: nn.Module) -> Iterator[dict[str, Parts]]:
             hook.remove()
 
 
-def _note_output(into: list[Tensor], layer: nn.Module, given: object, result: Any) -> None:
+def _note_output(into: list[Tensor], layer: nn.Module, given: object, result: Tensor | tuple[Tensor, ...]) -> None:
     into.append((result[0] if isinstance(result, tuple) else result).detach())
 
 
@@ -124,12 +124,12 @@ def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
                 values_BTW = torch.stack([each[kind][name].detach() for each in steps], 1)
                 seen[kind][path + name].append(values_BTW)
 
-    def noted_step(projected_BG: Tensor, state: Any) -> Any:
+    def noted_step(projected_BG: Tensor, state: object) -> object:
         result, found = _read_step(cell, step, projected_BG, state)
         note([found])
         return result
 
-    def noted_unroll(x_BTD: Tensor, state: Any, *lengths: Tensor) -> Any:
+    def noted_unroll(x_BTD: Tensor, state: object, *lengths: Tensor) -> object:
         # A fused kernel returns only the last state, so all steps are computed once more, one by one.
         with torch.no_grad():
             steps, now = [], state
@@ -149,8 +149,8 @@ def _tap(cell: Any, path: str, seen: dict[str, Parts]) -> None:
 
 
 def _read_step(
-    cell: Any, step: Any, projected_BG: Tensor, state: Any
-) -> tuple[tuple[Tensor, Any], dict[str, dict[str, Tensor]]]:
+    cell: Any, step: Callable[[Tensor, object], tuple[Tensor, object]], projected_BG: Tensor, state: object
+) -> tuple[tuple[Tensor, object], dict[str, dict[str, Tensor]]]:
     """The result of a step, and the values to record: the tensors of the new state, and the gates. The sigmoids of a
     step are its gates, in the order of the cell's ``gate_names``.
     """
@@ -171,14 +171,20 @@ class _Sigmoids(TorchFunctionMode):
         super().__init__()
         self.values: list[Tensor] = []
 
-    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: object,
+        arguments: tuple[object, ...] = (),
+        options: dict[str, object] | None = None,
+    ) -> object:
         result = function(*arguments, **(options or {}))
         if function in (torch.sigmoid, Tensor.sigmoid):
             self.values.append(result)
         return result
 
 
-def _quietly(cell: Any, step: Any, noted: Any, call: Callable[[], Any]) -> Any:
+def _quietly(cell: Any, step: object, noted: object, call: Callable[[], object]) -> object:
     """The result of ``call``. Meanwhile the cell's ``step`` is not recorded a second time, because ``unroll`` may use
     it.
     """

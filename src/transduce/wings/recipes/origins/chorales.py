@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from transduce.core.config import Table
 from transduce.core.files import write_lines
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Files, Splits
@@ -92,7 +93,7 @@ def _pieces(name: str, folder: str | None) -> dict[Split, list[Piece]]:
     return pieces
 
 
-def _read(name: str, folder: str | None) -> tuple[Any, str]:
+def _read(name: str, folder: str | None) -> tuple[Table, str]:
     if folder is None:
         where = f"{CHORALES}/{name}"
         return json.loads(download(where)), where

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transduce.data.corpora import DataError
 from transduce.data.origins import package
 from transduce.wings.recipes.origins.album import pillow
+
+if TYPE_CHECKING:
+    from PIL.ImageFont import FreeTypeFont
 
 FAMILIES = ("DejaVu*.ttf", "STIXGeneral*.ttf")  # of matplotlib's; the others have letters at private code points
 NOBODY = "\U0010ffff"  # not a character: a font draws it as its sign for missing characters
@@ -31,14 +34,15 @@ def fonts(folder: str | None = None) -> list[Path]:
 
 
 @lru_cache(maxsize=256)
-def font(path: Path, size: int) -> Any:
+def font(path: Path, size: int) -> FreeTypeFont:
     """A Pillow font with letters about ``size`` pixels high. Raises DataError if the file is no font, and
     MissingPackageError without Pillow.
     """
     try:
-        return pillow("ImageFont").truetype(str(path), size)
+        found: FreeTypeFont = pillow("ImageFont").truetype(str(path), size)
     except OSError as error:
         raise DataError(f"{path} is not a font that can be read: {error}") from error
+    return found
 
 
 def lacking(path: Path, characters: Iterable[str]) -> set[str]:
@@ -48,7 +52,7 @@ def lacking(path: Path, characters: Iterable[str]) -> set[str]:
     return {each for each in set(characters) if not each.isspace() and _shape(drawn, each) in (missing, None)}
 
 
-def _shape(drawn: Any, character: str) -> tuple[Any, bytes] | None:
+def _shape(drawn: FreeTypeFont, character: str) -> tuple[object, bytes] | None:
     """The size and the pixels of a drawn character; None if nothing is visible."""
     mask = drawn.getmask(character)
     return (mask.size, bytes(mask)) if mask.getbbox() else None

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from transduce.wings.recipes.origins.album import Bytes, pillow
 from transduce.wings.recipes.origins.fonts import font, fonts
+
+if TYPE_CHECKING:
+    from PIL.ImageDraw import ImageDraw
 
 COLOURS = {
     "red": (226, 52, 52),
@@ -62,7 +65,7 @@ def picture(things: Sequence[Thing], size: int) -> Bytes:
     return np.asarray(drawn.resize((size, size), image.Resampling.BOX))
 
 
-def _draw(pen: Any, thing: Thing) -> None:
+def _draw(pen: ImageDraw, thing: Thing) -> None:
     left, top, right, bottom = (FINE * edge for edge in thing.box)
     colour = COLOURS[thing.colour]
     if thing.shape == "circle":
@@ -85,7 +88,7 @@ def _draw(pen: Any, thing: Thing) -> None:
         _digit(pen, thing, (left + right) / 2, (top + bottom) / 2, colour)
 
 
-def _digit(pen: Any, thing: Thing, x: float, y: float, colour: tuple[int, int, int]) -> None:
+def _digit(pen: ImageDraw, thing: Thing, x: float, y: float, colour: tuple[int, int, int]) -> None:
     """Draws a digit as high as the thing, at the thing's centre."""
     size = math.ceil(2 * FINE * thing.reach / TALL)
     pen.text((x, y), thing.shape, fill=colour, font=font(_bold(), size), anchor="mm")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+from torch import Tensor
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
@@ -88,7 +89,7 @@ def spelled(tokenizer: Tokenizer) -> dict[str, int]:
     return {word: place for word, place in sorted(found.items(), key=lambda item: item[1]) if word}
 
 
-def _weight(model: Any, part: str) -> Any:
+def _weight(model: object, part: str) -> Tensor | None:
     """The table of the embedding of a model's encoder or decoder, a parameter [V, D]; None if there is none."""
     embedding = getattr(getattr(model, part, None), "embedding", None)
     return getattr(embedding, "weight", None)
