@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from transduce.core import files
+from transduce.core.errors import UserError
 from transduce.models.weights import save_tensors
 
 
@@ -113,6 +115,7 @@ def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Excepti
     with pytest.raises(OSError, match="there") as caught:
         files.write_file(tmp_path / "there", fill)
     assert "source" not in str(caught.value)
+    assert caught.value.filename in (str(tmp_path / "there"), None)
 
 
 def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path) -> None:
@@ -130,6 +133,82 @@ def test_what_a_kill_left_is_deleted_by_the_next_write(tmp_path: Path) -> None:
     (tmp_path / ".last-01234567" / "model").touch()
     files.replace_folder(tmp_path / "last", lambda scratch: None)
     assert [path.name for path in tmp_path.iterdir()] == ["last"]
+
+
+def test_a_write_deletes_what_was_left_more_than_a_day_ago(tmp_path: Path) -> None:
+    """Another process may be writing what is younger."""
+    names = [".file-00000001", ".file-00000002", ".file-00000003", ".file-0000000x"]
+    for name, hours in zip(names, (23, 25, 26, 26), strict=True):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - hours * 3600,) * 2)
+    files.write_text(tmp_path / "file", "content")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [names[0], names[3], "file"]
+
+
+def test_two_processes_may_make_one_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process makes the folder when this one has seen that it is missing."""
+    is_dir, parent, seen = Path.is_dir, tmp_path / "parent", list[Path]()
+
+    def missing_at_first(path: Path) -> bool:
+        seen.append(path)
+        return is_dir(path) and seen != [parent]
+
+    parent.mkdir()
+    monkeypatch.setattr(Path, "is_dir", missing_at_first)
+    files.ensure_folder(parent)
+    assert len(seen) > 1
+
+
+def test_a_folder_or_a_file_without_rights_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files.write_text(tmp_path / "file", "content")
+    with pytest.raises(IsADirectoryError, match=f"Is a directory: '{tmp_path}'"):
+        files.check_replaceable(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{tmp_path}/file'"):
+        files.check_replaceable(tmp_path / "file")
+    files.check_replaceable(tmp_path / "new")
+
+
+def test_a_file_keeps_its_rights(tmp_path: Path) -> None:
+    files.write_text(tmp_path / "file", "old")
+    (tmp_path / "file").chmod(0o640)
+    files.write_text(tmp_path / "file", "new")
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+def test_a_failed_replacement_leaves_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.rename
+
+    def refused(path: Path, target: Path) -> Path:
+        if path.name.startswith(".folder-"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    for write in (files.make_folder, files.replace_folder):
+        with pytest.raises(OSError, match=r"Input/output error: '.*/folder'"):
+            write(tmp_path / "folder", lambda scratch: None)
+        assert list(tmp_path.iterdir()) == []
+    (tmp_path / "folder" / "old").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"Input/output error: '.*/folder'"):
+        files.replace_folder(tmp_path / "folder", lambda scratch: None)
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["old"]
+
+
+def test_a_name_is_of_its_facts(tmp_path: Path) -> None:
+    assert files.name_from(("a", 1)) == files.name_from(("a", 1)) != files.name_from(("a", 2))
+    assert len(files.name_from(None)) == 12
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO])
+def test_a_folder_that_must_be_written_is_told_with_its_purpose(number: int, tmp_path: Path) -> None:
+    told = OSError if number == errno.EIO else UserError
+    with pytest.raises(told) as caught, files.needs_writing(tmp_path, "it keeps data", "choose another"):
+        raise OSError(number, os.strerror(number))
+    if told is UserError:
+        assert str(caught.value) == (
+            f"{tmp_path} cannot be written ({os.strerror(number)}), and it keeps data: choose another"
+        )
 
 
 def test_everyone_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:

@@ -216,6 +216,16 @@ def test_reserve_changes_buffers_alone_and_join_takes_the_largest_capacity() -> 
     joined = tree.join([after, tree.reserve(before, 3)])
     assert (joined.right[0].capacity, joined.right[0].reserved) == (5, True)
     assert not tree.join([after, before]).right[0].reserved
+    smaller = tree.reserve(after, 2).right[0].values
+    assert smaller.data_ptr() == after.right[0].values.data_ptr(), "a larger buffer becomes a view"
+
+
+@pytest.mark.parametrize(
+    "other", [(torch.zeros(1, 2),), (torch.zeros(1, 2), torch.zeros(1, 2, 3))], ids=["short", "axes"]
+)
+def test_trees_of_other_structure_are_not_joined(other: Any) -> None:
+    with pytest.raises(ValueError, match="argument"):
+        tree.join([(torch.zeros(1, 2), torch.zeros(1, 2)), other])
 
 
 @law

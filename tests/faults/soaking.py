@@ -7,22 +7,22 @@ import json
 import os
 import random
 import resource
-import signal
-import subprocess
+import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import CancelledError
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from forks import KILLED, Commands
+from loads import WRONG, Load
 from strangers import KEPT, Format, damaged, formats
 
-from transduce import Request, api, load
-from transduce.core.errors import BusyError
-from transduce.wings.serving.scheduler import Scheduler
+from transduce import api, load
+from transduce.core.errors import BusyError, UserError
+from transduce.wings.serving.request_queue import RequestQueue
 
 TINY: dict[str, Any] = {
     "data.origin": {"type": "reverse", "pairs": 200, "longest": 5},
@@ -42,6 +42,7 @@ TINY: dict[str, Any] = {
 }
 TURN = 200  # inputs of a format at a time
 ORDERED = 2_000  # requests of a turn of load
+KILLS = 10  # of one command, until it may end
 
 
 class Soak:
@@ -50,12 +51,15 @@ class Soak:
     def __init__(self, seed: int) -> None:
         self.draw, self.seed = random.Random(seed), seed
         self.folder = Path(tempfile.mkdtemp(prefix="soak-"))
+        self.forks, self.turn = Commands(self.folder), 0
+        self.peace = dict[str, tuple[float, dict[str, str]]]()  # the seconds and the result of a command without kills
+        self._load: Load | None = None
         self.counts, self.failed = Counter[str](), list[str]()
-        self.began, self.first_memory = time.monotonic(), 0.0
+        self.began, self.memory = time.monotonic(), list[float]()
         self.trained = self.folder / "run"
         settings = TINY | {"data.cache": str(self.folder / "cache")}
         api.train("reverse", self.trained, settings, device="cpu", threads=1, progress=False)
-        self.formats = formats(self.folder, self.trained)
+        self.formats: Mapping[str, Format] = {}
         self.commands = self._commands(settings)
 
     def run(self, until: float, kinds: Sequence[str]) -> None:
@@ -63,7 +67,7 @@ class Soak:
         while time.monotonic() < until:
             for kind in kinds:
                 turns[kind]()
-            self.first_memory = self.first_memory or _memory()
+            self.memory.append(_memory())
 
     def record(self) -> str:
         """The figures as JSON."""
@@ -72,15 +76,20 @@ class Soak:
             "minutes": round((time.monotonic() - self.began) / 60, 1),
             "processor minutes": round(sum(os.times()[:4]) / 60, 1),
             "counts": dict(sorted(self.counts.items())),
-            "MiB after the first turn, at the end": [round(self.first_memory), round(_memory())],
+            "seed": self.seed,
+            "MiB after a tenth of the turns, two tenths, ...": self._memory_of_tenths(),
             "failures": self.failed,
         }
         return json.dumps(told, indent=1, ensure_ascii=False)
+
+    def _memory_of_tenths(self) -> list[int]:
+        return [round(self.memory[(len(self.memory) * tenth - 1) // 10]) for tenth in range(1, 11) if self.memory]
 
     # ------------------------------------------------------------------ input
 
     def input(self) -> None:
         """Some bad inputs of every format. An input that fails is made smaller before it is kept."""
+        self.formats = self.formats or formats(self.folder, self.trained)
         for name, form in self.formats.items():
             for _ in range(TURN // 10 if name in ("http", "pack", "picture") else TURN):
                 content = damaged(form.seeds, self.draw)
@@ -119,35 +128,33 @@ class Soak:
 
     def kill(self) -> None:
         """Kills one command again and again, until it comes to its end. Its result must be that of one in peace."""
-        name = self.draw.choice(list(self.commands))
-        command = [sys.executable, "-m", "transduce", *self.commands[name]]
+        self.turn += 1
+        name = list(self.commands)[self.turn % len(self.commands)]
+        if name not in self.peace:
+            self._clear()
+            ended = self.forks.run(self.commands[name])
+            if ended.status:
+                raise RuntimeError(f"{name} fails in peace: {ended.told}")
+            self.peace[name] = ended.seconds, self._result()
+        seconds, expected = self.peace[name]
         self._clear()
-        seconds, peace = self._run(command)
-        expected = self._result()
-        self._clear()
-        for _ in range(3):
-            self._run(command, self.draw.uniform(0.3, 1.0) * seconds)
+        for _ in range(KILLS):
+            ended = self.forks.run(self.commands[name], self.draw.uniform(0.0, 1.05) * seconds)
+            if ended.status != KILLED:
+                break
             self.counts[f"kills: {name}"] += 1
             self.counts["kills"] += 1
-        _, status = self._run(command)
-        complete = name == "predict" and status == 2 and not (self.folder / "out.partial").exists()
-        if peace or (status and not complete) or self._result() != expected:
-            self.failed.append(f"{name}: other files after kills (status {peace}, {status}, seed {self.seed})")
-
-    def _run(self, command: list[str], kill_after: float | None = None) -> tuple[float, int]:
-        began = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            status = process.wait(kill_after)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            status = process.wait()
-        return time.monotonic() - began, status
+        else:
+            ended = self.forks.run(self.commands[name])
+        self.counts["commands that ended after kills"] += 1
+        complete = name == "predict" and ended.status == 2 and not (self.folder / "out.partial").exists()
+        if self._result() != expected or (ended.status and not complete):
+            self.failed.append(f"{name}: other files after kills (seed {self.seed}): {ended.status} {ended.told!r}")
 
     def _clear(self) -> None:
-        subprocess.run(
-            ["rm", "-rf", *map(str, self.folder.glob("out*")), *map(str, self.folder.glob(".out*"))], check=True
-        )
+        for pattern in ("out*", ".out*"):
+            for path in self.folder.glob(pattern):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def _result(self) -> dict[str, str]:
         """The digest of each file that a command has made, without logs and times."""
@@ -163,32 +170,33 @@ class Soak:
     # ------------------------------------------------------------------ load
 
     def load(self) -> None:
-        """Requests of some clients at a scheduler, with cancels and deadlines. None is lost or has another answer."""
-        model = load(self.trained, device="cpu")
-        texts = ["".join(self.draw.choices("abc", k=self.draw.randrange(6))) for _ in range(40)]
-        expected = {text: model([text])[0] for text in texts}
-        futures = []
-        with Scheduler(model, batch_size=16, queue=ORDERED) as scheduler:
+        """Requests of some clients at a scheduler, with cancels, deadlines and batches that fail."""
+        load, ordered = self._loaded(), []
+        with RequestQueue(load.work, batch_size=64, queue=ORDERED) as scheduler:
             for number in range(ORDERED):
-                text = self.draw.choice(texts)
+                request = self.draw.choice(load.requests)
                 seconds = self.draw.choice([None, None, None, 0.001, 60.0])
                 try:
-                    future = scheduler.submit(Request(text), seconds, client=number % 7)
+                    future = scheduler.submit(request, seconds, client=number % 7)
                 except BusyError:
-                    self.counts["requests: refused"] += 1
+                    self.counts["requests: the queue was full"] += 1
+                    continue
+                except UserError:
+                    self.counts["requests: refused at once"] += 1
                     continue
                 cancelled = self.draw.random() < 0.1 and future.cancel()
-                futures.append((text, future, seconds, cancelled))
-        for text, future, seconds, cancelled in futures:
+                ordered.append((request, future, seconds, cancelled))
+        for request, future, seconds, cancelled in ordered:
             self.counts["requests"] += 1
-            try:
-                right = future.result(0).best.text == expected[text]
-            except CancelledError:
-                right = cancelled
-            except TimeoutError:
-                right = future.done() and seconds is not None
-            if not right:
-                self.failed.append(f"load: a request is lost or has another answer: {text!r} (seed {self.seed})")
+            what = load.outcome(request, future, seconds, cancelled)
+            self.counts[f"requests: {what}"] += 1
+            if what in WRONG:
+                self.failed.append(f"load: {what}: {request} (seed {self.seed})")
+
+    def _loaded(self) -> Load:
+        if self._load is None:
+            self._load = Load(load(self.trained, device="cpu"), self.draw)
+        return self._load
 
 
 def shrunk(form: Format, content: bytes, reason: str) -> bytes:
@@ -206,5 +214,5 @@ def shrunk(form: Format, content: bytes, reason: str) -> bytes:
 
 
 def _memory() -> float:
-    """The largest memory of this process so far, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The resident memory of this process now, in MiB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
