@@ -347,7 +347,7 @@ def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     ]
 
 
-def _unwrapped(hint: Any) -> Any:
+def _unwrapped(hint: object) -> object:
     """Python 3.10 makes ``Annotated[…]`` with the default None an ``Optional[Annotated[…]]``, in which typer does not
     see the option's names and help. Returns the inner hint.
     """

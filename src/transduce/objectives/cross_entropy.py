@@ -72,7 +72,7 @@ class CrossEntropy:
         output, _ = model.extend(self.read(model, state, target, progress), state)
         return self._sum(model, output, target)
 
-    def _sum(self, model: Any, output: object, target: Padded) -> Loss:
+    def _sum(self, model: Distribution, output: object, target: Padded) -> Loss:
         """The loss of a target [B, T], given the features [B, T, ...] of its positions."""
         mask_BT = target.mask
         target_N = target.values[mask_BT]
@@ -80,7 +80,7 @@ class CrossEntropy:
         total, nll = cross_entropy(model, real, target_N, self.smoothing)
         return Loss(total, len(target_N), {"nll": nll})
 
-    def read(self, model: Any, state: object, target: Padded, progress: float) -> Tensor:
+    def read(self, model: Autoregressive[S], state: S, target: Padded, progress: float) -> Tensor:
         """The ids [B, T] that the model reads: position 0 is BOS, and position t is the word before word t of the
         target, which ``forcing`` may replace in training.
         """

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -19,13 +18,14 @@ from transduce.core import config
 from transduce.core.config.user_data import borrowed
 from transduce.core.errors import UserError
 from transduce.core.files import current_folder, needs_writing, replace_folder, write_text
-from transduce.core.protocols import AnySearch, Model, Search, TextContext
+from transduce.core.protocols import AnySearch, Search, TextContext
 from transduce.core.types import Example
 from transduce.data.addresses import matching
 from transduce.data.base import SPLITS
 from transduce.data.corpora import DataError
 from transduce.data.preparation import Prepared, Tokenizers, examples, prepare
 from transduce.data.settings import Data, Lines
+from transduce.models.building import build_model
 from transduce.models.mixtures import Ensemble
 from transduce.runs.ancestry import Parent, parents_of
 from transduce.runs.checkpoints import has_checkpoint, load_checkpoint
@@ -209,14 +209,14 @@ class Run:
         """
         return find_weights(self.path, checkpoint)
 
-    def model(self, checkpoint: Checkpoint = "best", mapped: bool = False) -> Any:
+    def model(self, checkpoint: Checkpoint = "best", mapped: bool = False) -> nn.Module:
         """The model with the weights of a checkpoint, in evaluation mode and in the processor's memory. If ``mapped``
         is True, they stay in the file's pages, which processes share (``load_checkpoint``). Raises
         FileNotFoundError if there is no such checkpoint. Raises UserError if its weights are damaged or do not fit, or
         if an earlier version wrote a model that this version cannot read.
         """
         path = self.weights(checkpoint)
-        model: Any = config.build(self.settings["model"], Model, self.tokenizers.facts, "model")
+        model = build_model(self.settings["model"], self.tokenizers.facts)
         load_checkpoint(model, path, mapped)
         return model.eval()
 

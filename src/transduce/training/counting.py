@@ -74,7 +74,7 @@ class Counting:
     because counting the same pairs again gives the same counts. ``texts`` are other files of the checkpoints, by name.
     """
 
-    model: Any
+    model: nn.Module
     counts: Counts
     training: Training
     judge: Callable[[], Judgement] | None

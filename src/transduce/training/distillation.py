@@ -181,7 +181,9 @@ class Distilled:
     teacher: TeacherDistributions
     share: float
 
-    def __call__(self, model: Any, batch: Batch, progress: float = 0.0, carry: Carry = None) -> tuple[Loss, Carry]:
+    def __call__(
+        self, model: Autoregressive[S], batch: Batch, progress: float = 0.0, carry: Carry = None
+    ) -> tuple[Loss, Carry]:
         if not model.training:
             return self.objective(model, batch, progress, carry)
         state, mask_BT = model.start(batch.source), batch.target.mask

@@ -14,12 +14,13 @@ from transduce.answers.transducer import Transducer
 from transduce.core import config
 from transduce.core.config.errors import Table
 from transduce.core.errors import UserError
-from transduce.core.protocols import Model, can
+from transduce.core.protocols import can
 from transduce.core.registry import service
 from transduce.core.types import SPECIALS, Facts
 from transduce.data.preparation import NOTHING, Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.unknown import Unknown
+from transduce.models.building import build_model
 from transduce.models.weights import summarise
 from transduce.runs.ancestry import Init, Part
 from transduce.runs.layout import find_weights
@@ -335,7 +336,7 @@ def _shapes(table: config.Table, facts: Facts) -> dict[str, tuple[int, ...]]:
     weights.
     """
     with torch.device("meta"):
-        model: Any = config.build(_without_facts(table), Model, facts, "model")
+        model = build_model(_without_facts(table), facts)
     return {name: tuple(parameter.shape) for name, parameter in model.named_parameters(remove_duplicate=False)}
 
 

@@ -184,7 +184,7 @@ class Bridge(Protocol):
     def __call__(self, summary: Sequence[Tensor]) -> Sequence[Tensor]: ...
 
 
-class Wiring(Protocol):
+class Wiring(Protocol[S]):
     """Connects the cells of a recurrent decoder with its attention (layers/modules/wirings.py).
 
     It makes and owns the ``stack`` of cells (``modules.recurrent.Stack``), because only it knows the width of their
@@ -194,9 +194,9 @@ class Wiring(Protocol):
     width: int
     stack: Any
 
-    def start(self, memory: Memory, cells: tuple[object, ...]) -> Any: ...
+    def start(self, memory: Memory, cells: tuple[object, ...]) -> S: ...
 
-    def __call__(self, x_BTE: Tensor, state: Any) -> tuple[Tensor, Any]: ...
+    def __call__(self, x_BTE: Tensor, state: S) -> tuple[Tensor, S]: ...
 
 
 class Mixer(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -26,7 +27,7 @@ class RecurrentDecoder(nn.Module):
         target_vocabulary: int,
         memory: MemoryWidths,
         cell: Factory[Cell[S]],
-        wiring: Factory[Wiring],
+        wiring: Factory[Wiring[Any]],
         bridge: Factory[Bridge],
         embedding_width: int = 256,
         width: int = 256,

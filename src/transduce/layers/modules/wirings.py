@@ -180,7 +180,7 @@ class Context(nn.Module):
         memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
-        wiring: Factory[Wiring] = Plain,
+        wiring: Factory[Wiring[Any]] = Plain,
         deep_output: bool = False,
     ) -> None:
         super().__init__()

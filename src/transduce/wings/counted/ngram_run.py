@@ -49,7 +49,8 @@ class NgramModel:
                 f"{path} has a model of type {kind!r}: an n-gram language model was expected (`transduce train "
                 "ptb-ngram`), or an ARPA file"
             )
-        return cls(run.model(checkpoint).ngrams.ngrams(), run.tokenizers, run.settings)
+        model: Any = run.model(checkpoint)
+        return cls(model.ngrams.ngrams(), run.tokenizers, run.settings)
 
     @classmethod
     def from_arpa(cls, path: Path, like: Path | None = None) -> NgramModel:

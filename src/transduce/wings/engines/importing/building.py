@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Model, Search
 from transduce.data.preparation import Tokenizers
 from transduce.data.settings import Data
+from transduce.models.building import build_model
 from transduce.models.weights import set_weights
 from transduce.wings.engines.foreign.marian import (
     BIAS,
@@ -41,7 +41,7 @@ class Built:
     ``source`` and ``target`` are the numberings of the tokens.
     """
 
-    model: Any
+    model: nn.Module
     settings: config.Table
     source: Numbering
     target: Numbering
@@ -77,10 +77,10 @@ def assembled(
     """
     tokenizers = Tokenizers(source.tokenizer, target.tokenizer)
     with torch.device("meta"):  # a stranger's sizes take no memory before they are compared with the tensors
-        planned: Any = config.build(table, Model, tokenizers.facts, "model")
+        planned = build_model(table, tokenizers.facts)
     own = {name: every[name] for name, _ in planned.named_parameters()}
     _check_shapes(planned, own)
-    model: Any = config.build(table, Model, tokenizers.facts, "model")
+    model = build_model(table, tokenizers.facts)
     set_weights(model, own, str(origin))
     settings = {
         "data": config.resolve({"units": units}, Data, path="data"),

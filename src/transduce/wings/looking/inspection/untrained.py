@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.answers.transducer import Transducer
-from transduce.core import config
-from transduce.core.protocols import Model
+from transduce.models.building import build_model
 
 
 def untrained(
@@ -24,7 +22,7 @@ def untrained(
     """
     with torch.random.fork_rng(devices=()), torch.no_grad():
         torch.manual_seed(seed)
-        model: Any = config.build(transducer.settings["model"], Model, transducer.tokenizers.facts, "model")
+        model = build_model(transducer.settings["model"], transducer.tokenizers.facts)
         if recurrent_start is not None:
             for name, weight in model.named_parameters():
                 if weight.dim() == 2 and ("weight_hh" in name or "recurrent" in name.split(".")):
