@@ -16,7 +16,7 @@ from transduce.data.cleaning import Account
 from transduce.data.corpora import ColumnNames, DataError, Files, LineError, lines
 from transduce.data.rows import CorpusRow, check, read
 from transduce.data.settings import Lines
-from transduce.data.tokenizers.signal import SignalError
+from transduce.data.tokenizers.signal_files import SignalError
 from transduce.data.tokenizers.text import Characters
 
 

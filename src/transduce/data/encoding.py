@@ -20,7 +20,7 @@ from transduce.data.pairs import Flat, RowType, flattened
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Lines
 from transduce.data.tokenizers.base import Tokenizer, encoded
-from transduce.data.tokenizers.signal import Signal, SignalError
+from transduce.data.tokenizers.signal_files import Signal, SignalError
 from transduce.data.tokenizers.storage import load
 
 LINES = 4096  # lines of text per chunk

@@ -12,7 +12,7 @@ from transduce.data.base import Origin, PairFilter
 from transduce.data.corpora import LONGEST_LINE, ColumnNames, DataError, Files
 from transduce.data.rows import CorpusRow, read
 from transduce.data.tokenizers.base import Unit
-from transduce.data.tokenizers.signal import Signal
+from transduce.data.tokenizers.signal_files import Signal
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageFile
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.signal import SignalError
+from transduce.data.tokenizers.signal_files import SignalError
 from transduce.wings.signals.tokenizers.clip import Clip
 from transduce.wings.signals.tokenizers.picture import Picture
 

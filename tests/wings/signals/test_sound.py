@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.signal import SignalError
+from transduce.data.tokenizers.signal_files import SignalError
 from transduce.wings.signals.tokenizers.mel import QUIET, LogMel
 from transduce.wings.signals.tokenizers.sound import Sound, resampled
 

@@ -21,7 +21,7 @@ from transduce.core.errors import MissingPackageError
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, check_whole, checked
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 from transduce.data.tokenizers.text import SPACE
 
 UNKNOWN = f"{SPACE}{SPECIALS[UNK]}"

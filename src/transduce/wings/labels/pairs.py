@@ -13,7 +13,7 @@ from transduce.core.config.errors import Table
 from transduce.core.types import EOS
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 from transduce.data.tokenizers.storage import from_record, record_of
 
 

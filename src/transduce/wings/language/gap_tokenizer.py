@@ -10,7 +10,7 @@ from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, shifted
-from transduce.data.tokenizers.recorded import RecordedText
+from transduce.data.tokenizers.json_records import RecordedText
 from transduce.data.tokenizers.storage import from_record, record_of
 
 GAP = BOS

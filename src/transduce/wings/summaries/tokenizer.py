@@ -9,7 +9,7 @@ from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, checked
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 from transduce.wings.labels import spans as selection
 from transduce.wings.labels.spans import MARKS, Kind
 

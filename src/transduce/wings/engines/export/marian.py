@@ -16,9 +16,9 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import TEXT
 from transduce.search.forcing import forced_hypotheses, shifted
+from transduce.wings.engines.foreign.hugging_face import write_original
 from transduce.wings.engines.foreign.marian import BIAS, EMBEDDINGS, READOUT, SHARED, feature_order, parts, to_theirs
 from transduce.wings.engines.foreign.original import Original
-from transduce.wings.engines.foreign.writing import write_original
 from transduce.wings.engines.sentencepiece import SentencePieceTokenizer
 from transduce.wings.engines.transformers import activation, check_transformer, check_value, epsilon, inner
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.runs.from_model import check_empty, write_run
+from transduce.wings.engines.foreign.hugging_face import write_original
 from transduce.wings.engines.foreign.original import Original
-from transduce.wings.engines.foreign.writing import write_original
 from transduce.wings.engines.importing import hugging_face, joeynmt, joeynmt_files, npz
 from transduce.wings.engines.importing.agreement import Agreement, check, compare
 from transduce.wings.engines.importing.base import Foreign

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.signal import SignalError, Steps
+from transduce.data.tokenizers.signal_files import SignalError, Steps
 from transduce.wings.signals.tokenizers.picture import LARGEST, check_size, opened, resized
 from transduce.wings.signals.tokenizers.tokenizer import SignalTokenizer, learned
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from transduce.core.config.errors import Table
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
-from transduce.data.tokenizers.recorded import RecordedText
+from transduce.data.tokenizers.json_records import RecordedText
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.wings.pages.direction import from_right
 from transduce.wings.signals.page_order import Direction, as_read, on_page, page_cells

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.signal import SignalError, Steps, lacking, regular
+from transduce.data.tokenizers.signal_files import SignalError, Steps, lacking, regular
 from transduce.wings.signals.tokenizers.tokenizer import SignalTokenizer, learned
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 
 
 class RecordedNumbers(Recorded):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from transduce.core.finite import first_wrong
 from transduce.data.corpora import DataError
-from transduce.data.tokenizers.signal import SignalError, Steps, lacking, regular
+from transduce.data.tokenizers.signal_files import SignalError, Steps, lacking, regular
 from transduce.wings.signals.tokenizers.cepstra import cepstra, decibels, with_differences, without_silence
 from transduce.wings.signals.tokenizers.mel import LogMel
 from transduce.wings.signals.tokenizers.tokenizer import SignalTokenizer, learned

@@ -16,7 +16,7 @@ from transduce.core.config.errors import Table
 from transduce.core.finite import first_wrong
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit
-from transduce.data.tokenizers.signal import Signal, SignalError, Steps
+from transduce.data.tokenizers.signal_files import Signal, SignalError, Steps
 from transduce.wings.signals.tokenizers.numbers import Moments
 from transduce.wings.signals.tokenizers.recorded_numbers import RecordedNumbers
 

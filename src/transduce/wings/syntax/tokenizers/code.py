@@ -18,7 +18,7 @@ from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, check_whole, checked
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 from transduce.wings.syntax import code_tokens
 from transduce.wings.syntax.code_tokens import KINDS
 

@@ -19,7 +19,7 @@ from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, checked, divided
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 
 
 class FactoredTokenizer(Recorded):

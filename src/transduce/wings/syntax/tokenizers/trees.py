@@ -16,7 +16,7 @@ from transduce.core.config.errors import Table
 from transduce.core.types import BOS, EOS, PAD
 from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer, checked
-from transduce.data.tokenizers.recorded import Recorded
+from transduce.data.tokenizers.json_records import Recorded
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.data.tokenizers.text import Symbols
 from transduce.wings.syntax import constituents
