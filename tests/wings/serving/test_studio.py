@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import json
 import re
@@ -29,6 +30,8 @@ from transduce.wings.serving.server import address, bound, new_server
 pytest.importorskip("fastapi")
 pytest.importorskip("PIL")
 pytestmark = pytest.mark.slow
+BELOW = """() => document.querySelector(".drawn").getBoundingClientRect().top -
+  Math.max(...[...document.querySelectorAll(".output .word")].map(word => word.getBoundingClientRect().bottom))"""
 FOCUSED = (
     "() => [...document.querySelectorAll('.output .word')].indexOf(document.activeElement)"  # the index of the word
 )
@@ -285,6 +288,7 @@ def test_a_text_is_cleared_saved_and_kept(page: Any, browser: Any) -> None:
     page.get_by_role("button", name="Clear").click()
     page.locator(".output .word").first.wait_for(state="detached")
     assert page.locator("#source").input_value() == ""
+    assert page.locator("#said").inner_text() == ""  # readers of the screen find no old answer
     page.evaluate("location.hash = '#model=gone'")
     page.get_by_text("The link is for the model gone").wait_for()
 
@@ -384,6 +388,44 @@ def test_a_classifier_tells_probabilities_and_the_words_that_speak_for_them(page
     assert strong.first.locator("sub").inner_text().startswith("−")
 
 
+def test_what_stands_below_belongs_to_a_line_that_is_named(page: Any, browser: Any) -> None:
+    """Several answers, at any number of lines and any width, end above the bars. The bars name their line. An address
+    keeps the line and the label.
+    """
+    lines = ["good fun", "bad day", "a great, great, great deal of fun on a long day " * 4]
+    for count, width in ((3, 1440), (3, 390), (40, 390), (40, 1440)):
+        page.set_viewport_size({"width": width, "height": 900})
+        write(page, "\n".join([f"{count} {width}", *(lines * 20)[: count - 1]]), "moods")
+        page.wait_for_function("n => document.querySelectorAll('.output .word').length === n", arg=count)
+        page.locator(".bars").first.wait_for()
+        assert page.evaluate(BELOW) >= 0
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    write(page, "good fun\nbad day")
+    below = page.get_by_label("Labels of line")
+    assert below.locator("option:checked").inner_text() == "1: good fun"
+    page.locator(".output .word").nth(1).click()
+    page.locator(".bars li", has_text="sad").first.wait_for()
+    assert below.locator("option:checked").inner_text() == "2: bad day"
+    assert page.locator(".output .word[aria-current=true]").all_inner_texts() == ["sad"]
+    page.get_by_label("What speaks for").select_option("happy")
+    page.get_by_text("speaks for happy").wait_for()
+    other = browser.new_page()
+    other.set_default_timeout(PATIENCE)
+    other.goto(copied(page, "Copy a link"))
+    other.get_by_text("speaks for happy").wait_for()
+    assert other.get_by_label("Labels of line").locator("option:checked").inner_text() == "2: bad day"
+    other.goto(other.url.replace("happy", "gone"))
+    other.locator(".why", has_text="speaks for sad,").wait_for()
+    other.close()
+
+
+def test_a_number_that_is_almost_nothing_has_no_sign(page: Any) -> None:
+    script = (
+        "async () => { const {signed} = await import('/studio/labels.js'); return [-0.001, 0.001, 2, -2].map(signed) }"
+    )
+    assert page.evaluate(script) == ["0.00", "0.00", "+2.00", "−2.00"]
+
+
 def test_a_tagger_tells_the_labels_of_a_word(page: Any) -> None:
     assert write(page, "the dog barks", "tags") == "DET NOUN VERB"
     word = page.locator(".tagged").nth(1)
@@ -392,11 +434,17 @@ def test_a_tagger_tells_the_labels_of_a_word(page: Any) -> None:
     assert page.locator(".why .bars li").first.inner_text().startswith("NOUN")
     assert page.locator(".effect").all_inner_texts()[0].startswith("the")
     assert word.get_attribute("aria-pressed") == "true"
+    page.reload()
+    page.get_by_text("Labels of “dog”").wait_for()
 
 
 def test_the_code_asks_for_what_is_on_the_screen(page: Any) -> None:
-    """Each snippet is run, and gives the output of the screen."""
-    text = write(page, "it's\nabc", "moods")
+    """Each snippet is run, and gives the outputs of the screen, and the words that speak for the chosen label."""
+    text = write(page, "it's\nbad day", "moods")
+    page.get_by_label("Labels of line").select_option("1")
+    page.get_by_label("What speaks for").select_option("happy")
+    page.get_by_text("speaks for happy").wait_for()
+    effects = [float(each.replace("−", "-")) for each in page.locator(".effect sub").all_inner_texts()]
     page.get_by_role("button", name="Use it from code").click()
     found = {}
     for name in ("curl", "Python", "JavaScript"):
@@ -404,12 +452,37 @@ def test_the_code_asks_for_what_is_on_the_screen(page: Any) -> None:
         found[name] = copied(page, "Copy the code")
     shell = subprocess.run(["bash", "-c", found["curl"]], capture_output=True, text=True, timeout=60)
     python = subprocess.run([sys.executable, "-c", found["Python"]], capture_output=True, text=True, timeout=60)
-    script = found["JavaScript"].replace("console.log(await answer.json())", "return await answer.json()")
-    expected = text.split("\n")
-    assert [each["text"] for each in json.loads(shell.stdout)["answers"]] == expected
-    assert "'text': " in python.stdout, python.stderr
-    assert re.findall(r"'text': '(\w+)', 'tokens'", python.stdout)[::2] == expected
-    assert [each["text"] for each in page.evaluate(f"async () => {{ {script} }}")["answers"]] == expected
+    script = found["JavaScript"].replace("console.log(", "found.push(")
+    printed = {
+        "curl": json.loads(f"[{shell.stdout.strip().replace('}{', '},{')}]"),
+        "Python": [ast.literal_eval(line) for line in python.stdout.splitlines()],
+        "JavaScript": page.evaluate(f"async () => {{ const found = []; {script}; return found; }}"),
+    }
+    for answers, labels in printed.values():
+        assert [each["text"] for each in answers["answers"]] == text.split("\n")
+        assert labels["label"].strip("<>") == "happy"
+        assert [each["effect"] for each in labels["words"]] == pytest.approx(effects, abs=0.006)
+
+
+def test_the_code_has_the_view_and_the_beginning_that_were_chosen(page: Any) -> None:
+    write(page, "abcabc\nabc")
+    page.locator(".output .word").last.click()
+    page.locator(".alternatives .words button").first.click()
+    page.locator(".output .kept").first.wait_for()
+    page.get_by_role("button", name="Attention").click()
+    page.locator(".view svg").wait_for()
+    page.get_by_role("button", name="Use it from code").click()
+    code = page.locator(".view code").inner_text()
+    assert [line.partition("# ")[2] for line in code.splitlines() if line.startswith("#")] == [
+        "Part 1: the answer",
+        "Part 2: the answer",
+        "Part 2: the attention",
+    ]
+    assert code.count('"prefix"') == 1
+    page.get_by_role("button", name="Attention").click()
+    page.get_by_role("button", name="Attention").click()
+    page.get_by_role("button", name="Use it from code").click()
+    assert "attention" not in page.locator(".view code").inner_text()
 
 
 def test_the_card_tells_what_the_model_was_trained_on(page: Any) -> None:
@@ -547,6 +620,9 @@ def test_a_series_has_its_interval(page: Any) -> None:
     page.get_by_text("forecast, with its 90 % interval").wait_for()
     page.get_by_text("The numbers").click()
     assert "90 % from" in page.locator(".drawn table").inner_text()
+    page.locator("#source").fill("\n".join([" ".join(map(str, [100, 110, 100, 90] * 3)), "5 6 5 6 5 6 5 6"]))
+    page.get_by_label("Forecast of line").select_option("1")
+    page.get_by_text("A series of 8 steps").wait_for(state="attached")
 
 
 def test_a_language_model_goes_on(page: Any) -> None:
@@ -554,6 +630,12 @@ def test_a_language_model_goes_on(page: Any) -> None:
     with page.expect_response(lambda answer: '"ab"' in (answer.request.post_data or "")):
         page.get_by_role("textbox", name="Beginning of a text").fill("ab")
     assert output(page).startswith("ab")
+    page.locator(".output .word").first.click()
+    other = page.locator(".alternatives .words button").last
+    chosen = other.evaluate("button => button.firstChild.textContent")
+    with page.expect_response(lambda answer: "completions" in answer.url):
+        other.click()
+    assert output(page).startswith(chosen)
 
 
 # ------------------------------------------------------------- for everybody

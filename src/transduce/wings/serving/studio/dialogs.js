@@ -26,7 +26,7 @@ export function openHistory(models, restore) {
   const items = entries.map((entry) => {
     const known = models.find((each) => each.name === entry.model);
     const go = button("", () => { byId("dialog").close(); restore(entry); }, { className: "entry", disabled: !known });
-    go.append(element("small", { className: "help" }, `${known?.title ?? entry.model} · ${new Date(entry.time).toLocaleString()}`),
+    go.append(element("small", { className: "help" }, `${known?.title ?? entry.model} · ${new Date(entry.time).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`),
       element("span", { dir: "auto" }, entry.text), element("span", { dir: "auto", className: "answer" }, entry.output));
     return element("li", {}, go);
   });

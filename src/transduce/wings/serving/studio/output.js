@@ -6,9 +6,9 @@ import { element, percent } from "./page.js";
 const BANDS = [[0.9, "sure", "90 % and more"], [0.6, "likely", "60 to 90 %"], [0.3, "unsure", "30 to 60 %"], [0, "doubtful", "below 30 %"]];
 const band = (p) => BANDS.find(([least]) => p >= least)[1];
 
-// Draws the outputs of all parts. `chosen(part, word)` is called for a word that is clicked; without it, words are only
-// text. True if words have colours.
-export function drawOutput(place, parts, tail, chosen) {
+// Draws the outputs of all parts. `chosen(part, word)` is called for a word that is clicked, and `does` says what it
+// does; without it, words are only text. True if words have colours.
+export function drawOutput(place, parts, tail, chosen, does) {
   const before = place.querySelectorAll(".word").length;
   let count = 0, coloured = false;
   const nodes = [];
@@ -22,6 +22,7 @@ export function drawOutput(place, parts, tail, chosen) {
       nodes.push(part.text.slice(end, word.start));
       end = word.end;
       const span = element("span", { className: "word" }, word.text);
+      span.dataset.part = at;
       span.classList.toggle("kept", index < kept);
       span.classList.toggle("new", count >= before);
       if (sure[index] !== undefined) {
@@ -31,7 +32,7 @@ export function drawOutput(place, parts, tail, chosen) {
       }
       if (chosen) {
         const told = sure[index] === undefined ? "" : `, ${percent(sure[index])} sure`;
-        Object.assign(span, { role: "button", tabIndex: count ? -1 : 0, ariaLabel: `${word.text}${told}: show alternatives` });
+        Object.assign(span, { role: "button", tabIndex: count ? -1 : 0, ariaLabel: `${word.text}${told}: ${does}` });
         span.addEventListener("click", () => chosen(at, index));
       }
       nodes.push(span);
@@ -41,6 +42,14 @@ export function drawOutput(place, parts, tail, chosen) {
   });
   place.replaceChildren(...nodes, tail);
   return coloured;
+}
+
+// Marks the words of the part whose probabilities stand below; null marks none.
+export function markPart(place, number) {
+  for (const word of place.querySelectorAll(".word")) {
+    if (number !== null && Number(word.dataset.part) === number) word.setAttribute("aria-current", "true");
+    else word.removeAttribute("aria-current");
+  }
 }
 
 // What the colours say, with a switch.

@@ -6,8 +6,8 @@ import { drawCode } from "./code.js";
 import { drawLabels } from "./labels.js";
 import { button, byId, choice, copy, element, percent, save, say } from "./page.js";
 import { drawNbest } from "./nbest.js";
-import { drawLegend, drawOutput, wordKeys } from "./output.js";
-import { answers, nextWords, read, requestFor } from "./requests.js";
+import { drawLegend, drawOutput, markPart, wordKeys } from "./output.js";
+import { answers, nextWords, read, requestsOf, viewRequest } from "./requests.js";
 import { drawSeries } from "./series.js";
 import { drawSignal } from "./signal.js";
 import { preference } from "./state.js";
@@ -19,7 +19,7 @@ const FILES = ["picture", "sound"];
 export class Panel {
   // `answered`, `viewed` and `failed` are called with the panel; `failed` also with the error. It is true if it shows it.
   constructor(model, { answered, viewed, failed, link, picture }) {
-    Object.assign(this, { model, answered, viewed, failed, picture, parts: [], tail: "", looked: 0, milliseconds: null, given: { text: "", file: null } });
+    Object.assign(this, { model, answered, viewed, failed, picture, parts: [], tail: "", looked: 0, reasons: {}, wanted: {}, inner: "", keys: {}, milliseconds: null, given: { text: "", file: null } });
     this.root = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.root.querySelector(`.${name}`);
     this.inside = element("section", { className: "card inside" });
@@ -48,15 +48,16 @@ export class Panel {
     this.part("title").textContent = language ?? (labels ? "Label" : writes === "numbers" ? "Forecast" : reads === "nothing" ? "Text" : "Answer");
     this.part("title").title = title;
     if (code) this.output.lang = code;
-    this.output.classList.toggle("one", labels === "text");
     this.waiting = FILES.includes(reads) ? "The answer appears here." : "The answer appears here while you type.";
   }
 
-  // Answers a new input {text, file, name}.
+  // Answers a new input {text, file, name}. Shows the part and the reasons that are `wanted`, otherwise those of the part
+  // that was looked at before.
   ask(given) {
     this.given = given;
+    const { looked = this.looked, reasons = {} } = this.wanted;
     const { parts, tail } = given.file ? { parts: [{ before: "", source: "" }], tail: "" } : read(this.model, given.text);
-    Object.assign(this, { parts, tail, looked: 0 });
+    Object.assign(this, { parts, tail, reasons, wanted: {}, keys: {}, looked: Math.max(0, Math.min(looked || 0, parts.length - 1)) });
     return this.run(parts);
   }
 
@@ -78,6 +79,7 @@ export class Panel {
     for (const part of parts) Object.assign(part, { text: undefined, pieces: [], nbest: [] });
     this.milliseconds = null;
     this.write();
+    say(""); // readers of the screen find nothing of the old answer
     if (!this.given.file && !this.given.text.trim()) return this.drawInside();
     this.output.setAttribute("aria-busy", "true");
     try {
@@ -87,7 +89,7 @@ export class Panel {
         before = this.text;
         this.write();
       }
-      if (!signal.aborted) await this.finish(parts);
+      if (!signal.aborted) await this.finish(parts, signal);
     } catch (error) {
       if (error.name !== "AbortError") this.tell(error);
     } finally {
@@ -95,10 +97,9 @@ export class Panel {
     }
   }
 
-  async finish(parts) {
-    const place = this.part("drawn");
-    if (this.model.writes === "numbers") drawSeries(place, parts[0]);
-    if (this.model.labels) await this.drawReasons();
+  async finish(parts, signal) {
+    await this.drawBelow();
+    if (signal.aborted) return; // another input came meanwhile
     const told = [...new Set(parts.flatMap((part) => part.warnings ?? []))];
     const unknown = parts.reduce((sum, part) => sum + (part.unknown?.count ?? 0), 0);
     if (unknown) told.push(`The model does not know ${unknown === 1 ? "one part" : `${unknown} parts`} of the input (${[...new Set(parts.flatMap((part) => part.unknown?.first ?? []))].slice(0, 5).join(" ")}).`);
@@ -120,12 +121,18 @@ export class Panel {
   write() {
     const { engine, writes, name } = this.model, text = this.text;
     const more = writes === "text" && !this.model.labels;
-    const coloured = drawOutput(this.output, this.parts, this.tail, more && ((part, word) => this.alternatives(part, word)));
+    const several = this.chosenBelow;
+    const coloured = drawOutput(this.output, this.parts, this.tail, more ? (part, word) => this.alternatives(part, word) : several && ((part) => this.look(part)),
+      more ? "show alternatives" : this.model.labels ? "show its probabilities" : "show its drawing");
+    markPart(this.output, several ? this.looked : null);
+    this.output.classList.toggle("one", this.model.labels === "text" && !several);
+    this.output.classList.toggle("lines", several);
     this.output.dataset.empty = this.milliseconds === null ? this.waiting : "The answer is empty.";
     this.output.classList.toggle("coloured", coloured && this.colours);
     this.part("legend").hidden = !coloured;
     drawLegend(this.part("legend"), this.colours, (on) => { preference("colours", on); this.write(); });
-    this.part("hint").hidden = !text || !more;
+    this.part("hint").hidden = !text.trim() || !(more || several);
+    this.part("hint").textContent = more ? "Click a word to see what else could stand there." : "Click an answer to see below what belongs to its line.";
     for (const tool of ["copy", "share", "download"]) this.part(tool).hidden = !text.trim() || (tool === "share" && Boolean(this.given.file));
     this.part("restart").hidden = !this.parts.some((part) => part.prefix);
     const time = this.milliseconds === null ? "" : `${this.milliseconds < 995 ? `${Math.round(this.milliseconds)} ms` : `${(this.milliseconds / 1000).toFixed(1)} s`} · `;
@@ -182,6 +189,7 @@ export class Panel {
 
   show(view) {
     this.view = view;
+    if (view !== "code") this.inner = view; // the code has also the request for this view
     this.viewed(this);
     return this.drawInside();
   }
@@ -193,24 +201,44 @@ export class Panel {
     const place = element("div", { className: "view" });
     const tabs = views.map((name) => button(VIEWS[name], () => this.show(this.view === name ? "" : name), { ariaExpanded: String(this.view === name), className: `show-${name}` }));
     const again = this.inside.contains(document.activeElement) ? document.activeElement.className : "";
-    const several = this.parts.length > 1 && (this.view && this.view !== "code" || this.model.labels);
-    const sentence = several ? [choice("Part", this.parts.map((part, index) => [String(index), `${index + 1}: ${part.source.slice(0, 40)}`]), String(this.looked), (value) => this.look(Number(value)))] : [];
+    const several = this.parts.length > 1 && this.view && this.view !== "code";
+    const sentence = several ? [this.partChoice("Part")] : [];
     this.inside.replaceChildren(element("div", { className: "row tabs" }, ...tabs, ...sentence), place);
     if (again) this.inside.getElementsByClassName(again)[0]?.focus();
     if (views.includes(this.view)) await this.drawView(place);
   }
 
+  // True if a part of several is chosen beside the labels or the drawing below the answer.
+  get chosenBelow() {
+    return this.parts.length > 1 && Boolean(this.model.labels || this.model.writes === "numbers");
+  }
+
+  partChoice(text) {
+    return choice(text, this.parts.map((part, index) => [String(index), `${index + 1}: ${part.source.slice(0, 40)}`]), String(this.looked), (value) => this.look(Number(value)));
+  }
+
   async look(number) {
-    this.looked = number;
-    if (this.model.labels) await this.drawReasons();
+    const below = this.part("drawn").querySelector(".which select"), again = document.activeElement === below;
+    Object.assign(this, { looked: number, reasons: {}, keys: {} });
+    this.viewed(this);
+    if (this.chosenBelow) markPart(this.output, number);
+    const drawn = this.drawBelow();
+    if (below && again) this.part("drawn").querySelector(".which select").focus();
+    await drawn;
     await this.drawInside();
   }
 
-  // Labels that come too late find their place gone.
-  drawReasons() {
-    const place = element("div");
-    this.part("drawn").replaceChildren(place);
-    return drawLabels(place, this.model, this.given, this.parts[this.looked]);
+  // Draws the labels or the series of the part that is looked at. Labels that come too late find their place gone.
+  async drawBelow() {
+    const { model, given, reasons } = this, part = this.parts[this.looked], place = element("div");
+    const which = this.chosenBelow ? [element("div", { className: "which" }, this.partChoice(model.labels ? "Labels of line" : "Forecast of line"))] : [];
+    this.part("drawn").replaceChildren(...which, place);
+    if (model.writes === "numbers") drawSeries(place, part);
+    if (model.labels) await drawLabels(place, model, given, part, reasons, (chosen) => {
+      this.reasons = chosen;
+      this.viewed(this);
+      if (this.view === "code") this.drawInside();
+    });
   }
 
   async drawView(place) {
@@ -222,16 +250,20 @@ export class Panel {
         this.drawInside();
       });
       if (this.view === "attention") await this.attention(place, part);
-      if (this.view === "tree") drawTree(place, await post("tree", { model: this.model.name, source: part.source, prefix: part.prefix ?? "" }));
-      if (this.view === "code") drawCode(place, requestFor(this.model, this.given, this.parts), preference("language") ?? "curl", (name) => { preference("language", name); this.drawInside(); });
+      if (this.view === "tree") drawTree(place, await this.asked(viewRequest("tree", this.model, this.given, part)));
+      if (this.view === "code") drawCode(place, requestsOf(this.model, this.given, this.parts, { ...this, view: this.views.includes(this.inner) ? this.inner : "" }), preference("language") ?? "curl", (name) => { preference("language", name); this.drawInside(); });
     } catch (error) {
       place.replaceChildren(element("p", { className: "help", role: "alert" }, error.message));
     }
   }
 
+  asked({ path, body, file, name }) {
+    return file ? upload(path, file, name, body) : post(path, body);
+  }
+
   async attention(place, part, chosen = "", found = undefined) {
-    const body = { model: this.model.name, target: part.text, ...keysOf(chosen, found) };
-    const now = this.given.file ? await upload("attention", this.given.file, this.given.name, body) : await post("attention", { ...body, source: part.source });
+    this.keys = keysOf(chosen, found);
+    const now = await this.asked(viewRequest("attention", this.model, this.given, part, this.keys));
     const changed = (value) => this.attention(place, part, value, now);
     if (now.boxes) drawSignal(place, now, await this.picture(this.given.file), chosen, changed);
     else drawAttention(place, now, chosen, changed);

@@ -1,7 +1,7 @@
 // What the page shows, in its address (so that a link restores it) and in this browser (so that a reload does).
 
 const LONGEST = 3000; // characters of an address; longer texts stay in this browser
-const NAMES = ["model", "text", "with", "view"];
+const NAMES = ["model", "text", "with", "view", "part", "label", "word"];
 const place = (name) => `transduce-${name}:${location.pathname}`;
 
 // Keeps nothing where the browser forbids it.

@@ -39,18 +39,19 @@ async function start() {
 
 const options = (models) => models.map((each) => element("option", { value: each.name }, each.title === each.name ? each.name : `${each.title} (${each.name})`));
 
-// Shows a state: {model, text, with, view}.
-function restore({ model, text = "", with: other, view = "" }) {
+// Shows a state: {model, text, with, view, part, label, word}. The part and the word are numbers from 1.
+function restore({ model, text = "", with: other, view = "", part = "1", label = "", word = "" }) {
   byId("source").value = text;
   problem(model && !named(model) ? { message: `The link is for the model ${model}, which is not served here.` } : null);
-  choose(named(model)?.name ?? state.models[0].name, other, view);
+  const reasons = label ? { target: label } : word ? { place: Number(word) - 1 } : {};
+  choose(named(model)?.name ?? state.models[0].name, other, view, { looked: Number(part) - 1, reasons });
 }
 
 // ------------------------------------------------------------- models
 
 const sameLanguage = ({ source_language: one }, { source_language: other }) => !one || !other || one === other;
 
-function choose(name, other = "", view = state.panels[0]?.view ?? "") {
+function choose(name, other = "", view = state.panels[0]?.view ?? "", wanted = {}) {
   const model = named(name), kept = state.panels[0]?.model.reads === model.reads;
   if (!kept) Object.assign(state, { file: null, name: "" });
   byId("model").value = name;
@@ -58,7 +59,7 @@ function choose(name, other = "", view = state.panels[0]?.view ?? "") {
   byId("compare").replaceChildren(element("option", { value: "" }, "no other model"), ...options(alike));
   byId("compare").value = alike.some((each) => each.name === other) ? other : "";
   byId("compare-field").hidden = !alike.length;
-  state.panels = [name, byId("compare").value].filter(Boolean).map((each) => panelOf(named(each), view));
+  state.panels = [name, byId("compare").value].filter(Boolean).map((each) => panelOf(named(each), view, wanted));
   byId("outputs").replaceChildren(...state.panels.map((panel) => panel.root));
   byId("insides").replaceChildren(...state.panels.map((panel) => panel.inside));
   byId("desk").classList.toggle("two", state.panels.length > 1);
@@ -67,7 +68,7 @@ function choose(name, other = "", view = state.panels[0]?.view ?? "") {
   answer();
 }
 
-function panelOf(model, view) {
+function panelOf(model, view, wanted) {
   const panel = new Panel(model, {
     answered: (each) => each === state.panels[0] && noted(each),
     viewed: (each) => {
@@ -77,11 +78,17 @@ function panelOf(model, view) {
     link: () => linkTo(now()),
     picture: (file) => pictureOf(file, model.reads),
   });
-  panel.view = view;
+  Object.assign(panel, { view, wanted, inner: view });
   return panel;
 }
 
-const now = () => ({ model: first().name, text: textual() ? byId("source").value : "", with: byId("compare").value, view: state.panels[0].view });
+function now() {
+  const { view, looked, reasons } = state.panels[0];
+  return {
+    model: first().name, text: textual() ? byId("source").value : "", with: byId("compare").value, view,
+    part: looked ? looked + 1 : "", label: reasons.target ?? "", word: reasons.place === undefined ? "" : reasons.place + 1,
+  };
+}
 
 function noted(panel) {
   if (!textual()) return;
@@ -162,9 +169,9 @@ function showTools() {
 function answer() {
   clearTimeout(state.timer);
   showTools();
-  remember(now());
   const given = textual() ? { text: byId("source").value, file: null } : { text: "", file: state.file, name: state.name };
   for (const panel of state.panels) panel.ask(given);
+  remember(now()); // after `ask`, which knows the part and the label that a link named
 }
 
 byId("source").addEventListener("input", () => {
