@@ -48,10 +48,20 @@ WINGS: dict[str, set[str]] = {
     "correction": {"counted"},
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
-    "fitting": {"lab", "pages"},
+    "fitting": {"lab", "pages", "records"},
     "engines": {"ctc", "documents", "labels", "records"},
     "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
-    "serving": {"alignment", "combining", "documents", "engines", "language", "looking", "pages", "protection"},
+    "serving": {
+        "alignment",
+        "combining",
+        "documents",
+        "engines",
+        "language",
+        "looking",
+        "pages",
+        "protection",
+        "records",
+    },
 }
 """Each wing, a subject of its own, with the wings that it may import. All may import the hall. A wing stands below the
 wings that it is listed in, so there is no circle."""

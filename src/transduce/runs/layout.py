@@ -20,7 +20,7 @@ HISTORY = "history.jsonl"  # one line each time that training began or went on: 
 DATA = "data"  # the pairs that were given from Python
 INHERITED = "init.json"  # what was copied from another run
 TENSORBOARD = "tensorboard"
-SHORTLIST = "shortlist.safetensors"
+SHORTLIST, SCORES = "shortlist.safetensors", "scores.json"  # scores.json: of the best checkpoint on a split
 LANGUAGE_MODELS = "language-models"  # runs that the search uses, to keep everything in one folder
 ALIGNER = "aligner"  # a run that aligns words, for protected spans
 EXPORTS = "exports"  # models for other engines
@@ -29,7 +29,7 @@ SET_ASIDE = ".set-aside"  # marks a run that waits as NAME.replaced while a new 
 ASKED, MEASURED, LOG = "asked.toml", "measured.json", "log.txt"  # of a cell of a sweep
 PARTS = frozenset(
     {CONFIG, TOKENIZERS, CHECKPOINTS, METRICS, HISTORY, DATA, INHERITED, TENSORBOARD, SHORTLIST, LOCK, SET_ASIDE}
-    | {LANGUAGE_MODELS, ALIGNER, EXPORTS, CARD, PACK, ASKED, MEASURED, LOG}
+    | {LANGUAGE_MODELS, ALIGNER, EXPORTS, CARD, PACK, SCORES, ASKED, MEASURED, LOG}
 )
 OWN_PAIRS = {"train": "train.jsonl", "valid": "valid.jsonl"}  # in DATA
 

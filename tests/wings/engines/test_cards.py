@@ -15,9 +15,10 @@ from transduce.core.errors import UserError
 from transduce.data.fingerprints import Fingerprint
 from transduce.training.settings import Settings
 from transduce.wings.engines.sharing import kinds
-from transduce.wings.engines.sharing.card import Card, Score
+from transduce.wings.engines.sharing.card import Card
 from transduce.wings.engines.sharing.examples import examples_of
 from transduce.wings.engines.sharing.packing import pack
+from transduce.wings.records.scores import Score
 
 
 def settings(recipe: str) -> config.Table:

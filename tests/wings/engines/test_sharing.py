@@ -31,9 +31,10 @@ from transduce.runs.packed import MOST_FILES, PACK, check_folder, check_names, d
 from transduce.runs.received import received
 from transduce.runs.run import Run
 from transduce.wings.engines.sharing import exchange
-from transduce.wings.engines.sharing.card import Card, Score, parameters_of
+from transduce.wings.engines.sharing.card import Card, parameters_of
 from transduce.wings.engines.sharing.exchange import pull
 from transduce.wings.engines.sharing.packing import pack
+from transduce.wings.records.scores import Score
 
 Call = Callable[..., tuple[int, str, str]]
 SOURCES = ["abc", "hello", "zz", "a"]

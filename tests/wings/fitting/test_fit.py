@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,12 +18,16 @@ import pytest
 
 import transduce
 from transduce.core.errors import UserError
+from transduce.core.stages import open_stages
 from transduce.core.types import Example
+from transduce.data.fingerprints import Fingerprint
+from transduce.evaluation import systems
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Difference, Interval
+from transduce.wings.engines.sharing.packing import card as packed_card
 from transduce.wings.fitting import mixtures
 from transduce.wings.fitting.candidates import Candidate, Task
-from transduce.wings.fitting.fit import Wishes, fit, preferred
+from transduce.wings.fitting.fit import Wishes, fit, late, preferred
 from transduce.wings.fitting.given import Given
 from transduce.wings.fitting.growth import _factors
 from transduce.wings.fitting.mixtures import Choice, Validation, write_mixture
@@ -31,6 +35,9 @@ from transduce.wings.fitting.planning import Plan, needed
 from transduce.wings.fitting.rounds import Trials
 from transduce.wings.fitting.survey import survey
 from transduce.wings.fitting.trial import scores_until
+from transduce.wings.records.scores import Score, keep_scores, kept_scores
+
+Call = Callable[..., tuple[int, str, str]]
 
 RULES = """
 [task.pronunciation]
@@ -106,19 +113,69 @@ def test_a_killed_fit_goes_on_to_the_same_result(files: Path, tmp_path: Path) ->
 
 def test_fit_from_python(files: Path, tmp_path: Path) -> None:
     told: list[str] = []
+    stages: dict[str, list[str]] = {}
+
+    def tell(line: str) -> None:
+        told.append(line)
+        stages[" ".join(line.split()[:2])] = [stage.name for stage in open_stages]
+
     wishes = Wishes(rules=files / "rules.toml", candidates=("g2p-joint",))
-    ordered: dict[str, Any] = {"out": tmp_path / "run", "wishes": wishes, "tell": told.append, "threads": 1}
+    ordered: dict[str, Any] = {"out": tmp_path / "run", "wishes": wishes, "tell": tell, "threads": 1}
     found = fit(PAIRS[:120], PAIRS[200:230], PAIRS[230:260], **ordered)
     examples = [Example(source, (target,)) for source, target in PAIRS[200:230]]
     assert found.name == "g2p-joint"
     assert found.load().evaluate(examples, [metric("per")]).scores == {"per": pytest.approx(found.score)}
     assert "g2p-joint was chosen" in found.report.read_text(encoding="utf-8")
     assert any("answers now: g2p-joint" in line for line in told)
+    assert stages["g2p-joint: per"] == ["trains g2p-joint"]  # what the progress of the command shows then
+
+    card = str(packed_card(found.run, found.run, kept_scores(found.run), "x"))
+    assert f"| per | test | 30 | {found.test['per']:.2f} |" in card
+    assert "| test | test.jsonl | 30 |" in card
 
     assert fit(PAIRS[:120], PAIRS[200:230], PAIRS[230:260], **ordered) == found
     assert "was chosen by an earlier call" in told[-1]
     with pytest.raises(UserError, match="has the work of another call: other data"):
         fit(PAIRS[:110], PAIRS[200:230], PAIRS[230:260], **ordered)
+
+
+def test_the_command_says_what_to_do_next_and_pack_measures_nothing_again(
+    files: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    chosen = ("--rules", files / "rules.toml", "--candidates", "g2p-joint", "--threads", "1")
+    status, out, err = call("fit", files / "train.tsv", "--test", "10%", "--out", run, *chosen)
+    assert (status, out) == (0, f"{run}\n"), err
+    assert f"transduce serve {run}\n" in err
+    assert f"its errors: {run}.fit/report.html\n" in err
+    assert "26 for the test at the end" in err
+
+    monkeypatch.setattr(systems, "evaluate_model", None)
+    status, _, err = call("pack", run, "--out", tmp_path / "packed")
+    assert status == 0, err
+    assert "the test scores that were measured before; --evaluate test measures again" in err
+    assert "| per | test | 26 |" in (tmp_path / "packed" / "README.md").read_text()
+
+    (run / "scores.json").write_text("{}")
+    status, _, err = call("pack", run, "--out", tmp_path / "packed")
+    assert status == 2
+    assert "scores.json is damaged" in err
+
+
+def test_scores_of_other_weights_are_not_shown(trained: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    scores = [Score("per", 1.0, 0.5, 1.5, "test", 3, "s", False, Fingerprint("12ab", 3, ("t.tsv",)))]
+    keep_scores(run, scores)
+    assert [each.value for each in kept_scores(run)] == [1.0]
+    (run / "checkpoints" / "best" / "checksums.sha256").write_text("other  model.safetensors\n")
+    assert kept_scores(run) == []
+
+
+def test_work_that_took_too_long_says_why() -> None:
+    assert late(None, 1e6) == late(3, 190) == []
+    (line,) = late(3, 276)
+    assert line.startswith("this took 4.6 minutes, and --minutes was 3: ")
 
 
 @pytest.mark.slow

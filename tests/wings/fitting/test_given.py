@@ -43,6 +43,18 @@ def test_labels_are_the_target_in_either_column(tmp_path: Path) -> None:
         assert read(tmp_path, name, *rows).pairs[1] == ("w1 x1", "b")
 
 
+def test_it_is_told_which_column_is_the_source(tmp_path: Path) -> None:
+    (note,) = read(tmp_path, "a.tsv", *(f"w{n}\tp {n}" for n in range(9))).notes
+    assert note.endswith("the first column is the source, the second column is the target; if it is the reverse: "
+                         "--source 1 --target 0")  # fmt: skip
+    rows = [f"{n},a text {n},{'xy'[n % 2]}" for n in range(20)]
+    notes = read(tmp_path, "a.csv", "id,text,label", *rows).notes
+    assert notes[-1].endswith("the column text is the source, the column label is the target (a label: 2 different); "
+                              "if it is the reverse: --source label --target text")  # fmt: skip
+    rows = [f'{{"a": "a text {n}", "b": "{"xy"[n % 2]}"}}' for n in range(20)]
+    assert "the column b is the target (a label: 2 different)" in read(tmp_path, "a.jsonl", *rows).notes[0]
+
+
 def test_features_stand_in_any_of_three_columns(tmp_path: Path) -> None:
     for name, order in (("a.tsv", (0, 1, 2)), ("b.tsv", (0, 2, 1)), ("c.tsv", (2, 0, 1))):
         cells = [(f"lemma{n}", f"form{n}", f"V;{'SG' if n % 2 else 'PL'}") for n in range(20)]

@@ -9,38 +9,41 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
 from transduce.core.errors import UserError
 from transduce.core.files import write_text
+from transduce.core.stages import Stage
 from transduce.core.text_files import read_json
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Resampling
 from transduce.runs.layout import CONFIG, LOCK
 from transduce.runs.loading import load
 from transduce.runs.lock import locked
 from transduce.runs.run import Run
 from transduce.wings.fitting.candidates import Candidate, Task, only, task
-from transduce.wings.fitting.given import Columns, Given, Pair, given
+from transduce.wings.fitting.given import Columns
 from transduce.wings.fitting.growth import growth
 from transduce.wings.fitting.keeping import keep, publish
 from transduce.wings.fitting.mixtures import Choice, Validation, forward_selection
 from transduce.wings.fitting.planning import Plan, cores, plan
 from transduce.wings.fitting.report import PAGE, Fact, Report, errors, growth_lines, reasons, rows
 from transduce.wings.fitting.rounds import Trials
-from transduce.wings.fitting.splits import View, leaks, new_sources, record, views
-from transduce.wings.fitting.survey import SMALL, Survey, survey
+from transduce.wings.fitting.splits import leaks, new_sources, record, views
+from transduce.wings.fitting.survey import Survey, survey
+from transduce.wings.fitting.user_splits import Asked, Data
+from transduce.wings.records.scores import keep_scores, scores_of
 
 log = logging.getLogger("transduce.fit")
 
 BESIDE = ".fit"  # the ending of the folder beside the run, with the data, the trials and the report
 QUESTION, FITTED = "question.json", "fitted.json"
+LATE = 1.1  # times the minutes that were asked for, from which on it is told
 Prefer = str  # "quality" or "speed"
 
 
@@ -80,7 +83,8 @@ class Wishes:
 
     ``prefer`` "quality" takes the best model, and "speed" the fastest that is not significantly worse. ``task`` and
     ``metric`` replace what the data suggest, ``candidates`` are names to choose from, and ``rules`` is a file in the
-    form of tasks.toml. ``columns`` are those of the tables. Raises UserError for another preference.
+    form of tasks.toml. ``columns`` are those of the tables. ``drop_shared`` leaves pairs out of training whose source
+    is in validation or test. Raises UserError for another preference.
     """
 
     prefer: str = "quality"
@@ -89,6 +93,7 @@ class Wishes:
     candidates: tuple[str, ...] = ()
     rules: Path | None = None
     columns: Columns = field(default_factory=Columns)
+    drop_shared: bool = False
 
     def __post_init__(self) -> None:
         if self.prefer not in ("quality", "speed"):
@@ -108,35 +113,6 @@ class Wishes:
         return replace(found, metric=self.metric, candidates=measuring)
 
 
-Asked = str | Path | Sequence[str | Path] | Iterable[tuple[str, str]]  # a split as ``fit`` takes it
-
-
-@dataclass(frozen=True)
-class Data:
-    """The user's splits as they were given."""
-
-    train: Given
-    valid: Given | None
-    test: Given | None
-
-    @classmethod
-    def read(cls, train: Asked, valid: Asked | None, test: Asked | None, columns: Columns) -> Data:
-        """Reads the splits; None is no split. Raises UserError without training pairs."""
-        first = _split(train, columns)
-        if first is None:
-            raise UserError("no training pairs: a table, two files, a folder or a list of pairs was expected")
-        return cls(first, _split(valid, columns), _split(test, columns))
-
-    @property
-    def pairs(self) -> dict[str, list[Pair]]:
-        splits = {"train": self.train, "valid": self.valid, "test": self.test}
-        return {name: split.pairs for name, split in splits.items() if split is not None}
-
-    @property
-    def notes(self) -> list[str]:
-        return [note for split in (self.train, self.valid, self.test) if split is not None for note in split.notes]
-
-
 def fit(
     train: str | Path | Sequence[str | Path] | Iterable[tuple[str, str]],
     valid: str | Path | Sequence[str | Path] | Iterable[tuple[str, str]] | None = None,
@@ -154,11 +130,12 @@ def fit(
     Each split is a path of a table (.tsv, .csv, .jsonl, .conllu …) or of a folder of recordings or pictures, two paths
     of parallel text files, or pairs of (source, target). Without ``valid``, a tenth of the sources is held out; below
     500 pairs, candidates are judged by cross-validation, and the chosen one learns from all pairs. ``test`` is measured
-    once, at the end.
+    once, at the end; "10%" holds out all pairs of a tenth of the sources for it.
 
     ``out`` is the run directory (default ``runs/fit``); the folder ``OUT.fit`` beside it keeps the data, the trials and
-    the report. The same call again goes on after an interruption, and gives the same result. ``minutes`` limits the
-    whole work; without it, each candidate has the updates of its recipe. ``wishes`` replace what the data suggest.
+    the report. The same call again goes on after an interruption, and gives the same result. ``minutes`` plan the
+    updates once, at the beginning; without them, each candidate has the updates of its recipe. ``wishes`` replace what
+    the data suggest.
     ``threads`` are all processor threads that the work may use (default: one for each core). ``tell`` receives lines
     for people (default: the logger ``transduce.fit``).
 
@@ -169,8 +146,10 @@ def fit(
     if minutes is not None and not minutes > 0:
         raise UserError(f"minutes = {minutes}: more than 0 was expected")
     choose_device(device)
-    data = Data.read(train, valid, test, wishes.columns)
-    about = survey(data.train)
+    began = time.monotonic()
+    with Stage("reads the data"):
+        data = Data.read(train, valid, test, wishes.columns, wishes.drop_shared)
+        about = survey(data.train)
     asked = wishes.task_for(about)
     run = Path(out) if out is not None else Path("runs/fit")
     folder = run.with_name(run.name + BESIDE)
@@ -183,7 +162,7 @@ def fit(
             tell(f"{before.name} was chosen by an earlier call: {before.metric} {before.score:.2f} on validation")
             return before
         parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
-        tell(_division(parts, data))
+        tell(data.division(parts))
         measured = {} if data.test is None else {"data.test.path": record(data.test, folder / "data" / "test.jsonl")}
         files = {view.name: view.write(folder / "data") | measured for view in parts}
         planned = Plan.read(folder, asked)
@@ -193,14 +172,28 @@ def fit(
         for note in planned.notes:
             tell(note)
         trials = Trials(asked, parts, files, folder / "trials", planned, device, tell)
-        return _choose(trials, data, about, run, folder, wishes.prefer, [*told, *planned.notes])
+        fitted = _choose(trials, data, about, run, folder, wishes.prefer, [*told, *planned.notes])
+        for line in late(minutes, time.monotonic() - began):
+            tell(line)
+        return fitted
+
+
+def late(minutes: float | None, seconds: float) -> list[str]:
+    """A line that says by how much the work took longer than the ``minutes`` that were asked for, and why."""
+    if minutes is None or seconds <= 60 * minutes * LATE:
+        return []
+    return [
+        f"this took {seconds / 60:.1f} minutes, and --minutes was {minutes:g}: the minutes plan the updates once, by "
+        "the speed at the beginning. The machine was slower later, for example because of other programs. Training "
+        "does not stop in the middle, so that the same call gives the same model"
+    ]
 
 
 def look_at(
     train: Asked, valid: Asked | None = None, test: Asked | None = None, wishes: Wishes = Wishes()
 ) -> list[str]:
     """Lines for people about the data and the candidates. Trains nothing."""
-    data = Data.read(train, valid, test, wishes.columns)
+    data = Data.read(train, valid, test, wishes.columns, wishes.drop_shared)
     about = survey(data.train)
     asked = wishes.task_for(about)
     parts = views(data.train.pairs, data.valid.pairs if data.valid else None)
@@ -209,28 +202,10 @@ def look_at(
         *data.notes,
         *about.lines(),
         *leaks(data.pairs),
-        _division(parts, data),
+        data.division(parts),
         f"to be chosen by {asked.metric}:",
         *(f"  {each.name}{' (at once)' if each.instant else ''}: {each.why}" for each in asked.candidates),
     ]
-
-
-def _split(asked: Any, columns: Columns) -> Given | None:
-    """A split as pairs: read from its paths, or given from Python."""
-    if asked is None:
-        return None
-    if isinstance(asked, str | Path):
-        return given([str(asked)], columns)
-    items = list(asked)
-    if items and all(isinstance(each, str | Path) for each in items):
-        return given([str(each) for each in items], columns)
-    for number, pair in enumerate(items, 1):
-        if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
-            raise UserError(f"pair {number} = {pair!r}: two texts were expected, (source, target)")
-    pairs = [(source, target) for source, target in items if target.strip()]
-    if not pairs:
-        raise UserError("no pairs: training needs at least some (source, target)")
-    return Given(pairs, "features" if all("\t" in source for source, _ in pairs) else "text")
 
 
 def _question(data: Data, asked: Task, minutes: float | None, prefer: str) -> dict[str, object]:
@@ -268,17 +243,6 @@ def _claim(run: Path, folder: Path, question: Mapping[str, object], overwrite: b
     write_text(path, json.dumps(asked))
 
 
-def _division(parts: Sequence[View], data: Data) -> str:
-    if len(parts) > 1:
-        return f"fewer than {SMALL} pairs: {len(parts)} times, a part of the sources is held out to choose by"
-    view, test = parts[0], data.test
-    held = "given" if data.valid is not None else "held out, by source"
-    tested = (
-        f"; {len(test.pairs):,} for the test at the end" if test else "; no test split: the scores are of validation"
-    )
-    return f"{len(view.train):,} pairs to learn from, {len(view.valid):,} to choose by ({held}){tested}"
-
-
 # ---------------------------------------------------------------------- the choice
 
 
@@ -298,14 +262,18 @@ def _choose(
 
     trials.train(better)
     validation = Validation(trials)
-    choices = preferred(forward_selection(trials, validation), validation, prefer)
+    with Stage("measures mixtures of the models"):
+        choices = preferred(forward_selection(trials, validation), validation, prefer)
     chosen = choices[-1]
     name, score = trials.task.metric, validation.statistics(chosen).score
-    keep(trials, chosen, score, data.train.pairs, run)
+    with Stage(f"keeps {chosen.name}"):
+        keep(trials, chosen, score, data.train.pairs, run)
     low, high = validation.interval(chosen)
     summary = f"{chosen.name} was chosen: {name} {score:.2f} ({low:.2f} to {high:.2f}) on validation."
-    tested, scores = _tested(run, data)
-    found = growth(trials, validation)
+    with Stage("measures the test split"):
+        tested, scores = _tested(run, data)
+    with Stage("counts parts of the pairs, to forecast what more pairs bring"):
+        found = growth(trials, validation)
     notices = [result.notice for member in chosen.members for result in trials.results(member) or [] if result.notice]
     report = Report(
         f"{run.name}: {trials.task.title}",
@@ -340,17 +308,19 @@ def preferred(choices: Sequence[Choice], validation: Validation, prefer: str) ->
 
 
 def _tested(run: Path, data: Data) -> tuple[list[str], dict[str, float]]:
-    """Lines about the scores on the test split, and the scores."""
+    """Lines about the scores on the test split, and the scores. The run keeps them for its card."""
     if data.test is None:
         return [], {}
     transducer = load(run)
     examples = Run.open(run).examples("test")
     metrics = [metric(name) for name in transducer.settings["metrics"]]
     found = transducer.evaluate(examples, metrics)
-    told = []
-    for each in found.statistics:
-        low, high = Resampling().interval(each)
-        told.append(f"{each.name} {each.score:.2f} ({low:.2f} to {high:.2f}) on {len(examples):,} test examples")
+    scores = scores_of(found.statistics, "test", examples)
+    keep_scores(run, scores)
+    told = [
+        f"{each.metric} {each.value:.2f} ({each.low:.2f} to {each.high:.2f}) on {len(examples):,} test examples"
+        for each in scores
+    ]
     pairs = [(example.source, example.references[0]) for example in examples]
     new = new_sources(pairs, data.train.pairs)
     if 0 < len(new) < len(examples):
@@ -366,7 +336,10 @@ def _next(run: Path, trials: Trials, data: Data, folder: Path) -> list[str]:
         f"transduce pack {run}",
     ]
     if data.test is None:
-        lines.append("measure on pairs that no choice has seen: transduce evaluate RUN --pairs test.tsv")
+        lines.append(
+            f"measure on pairs that no choice has seen: transduce evaluate {run} --pairs test.tsv; or begin again with "
+            "--test 10% --overwrite, which holds out a tenth of the sources"
+        )
     if len(trials.plan.candidates) > 1:
         lines.append(f"the other models stay in {trials.folder}; delete {folder} if you do not need them")
     return lines

@@ -16,21 +16,14 @@ from transduce.core.errors import UserError
 from transduce.core.registry import service
 from transduce.data.addresses import stored
 from transduce.data.corpora import ColumnNames, DataError, Files, format_of, lines
-from transduce.data.notices import NAMES
 from transduce.data.rows import read
+from transduce.wings.fitting.column_roles import choose_columns, has_header, roles
 
 LOOKED_AT = 2000  # rows that columns are found by
-FEW = 200  # largest number of labels
 SOUNDS = (".wav", ".flac", ".ogg", ".mp3", ".aiff")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff")
 TABLES = ("*.tsv", "*.csv", "*.jsonl", "*.tsv.gz", "*.jsonl.gz")
-SOURCE_NAMES = """
-    audio file grapheme graphemes image input lemma path question sentence source source_text src text word words
-"""
-TARGET_NAMES = """
-    answer category class form inflected ipa label output phoneme phonemes pronunciation sentiment summary tag tags
-    target target_text tgt topic transcription translation
-"""
+
 
 Pair = tuple[str, str]
 
@@ -134,20 +127,7 @@ def _separated(path: str, form: str) -> Given:
     named = [header[place] if header else place for place in chosen]
     notes = [f"{path}: the first line has the names of columns ({', '.join(header)})"] if header else []
     found = _rows(Files(path=path), _columns(named, form_of_pairs, len(cells)), path, form_of_pairs)
-    return found.told(*notes, *why)
-
-
-def has_header(rows: Sequence[Sequence[str]], expected: bool = False) -> bool:
-    """True if the first row names columns. Each of its cells is a usual name, or one is and the others are single
-    words. No cell occurs again in its column. If a header is ``expected``, as in CSV, single words are enough.
-    """
-    if len(rows) < 2 or len(rows[0]) < 2:
-        return False
-    first = [cell.strip() for cell in rows[0]]
-    known = [f" {cell.lower().replace(' ', '_')} " in NAMES for cell in first]
-    words = all(cell and not any(c.isspace() for c in cell) and cell[0].isalpha() for cell in first)
-    again = any(len(row) > place and row[place] == cell for place, cell in enumerate(first) for row in rows[1:])
-    return (all(known) or ((any(known) or expected) and words)) and not again
+    return found.told(*notes, *why, *roles(path, named, found.pairs))
 
 
 def _columns(named: Sequence[str | int], form: str, width: int) -> ColumnNames:
@@ -158,60 +138,6 @@ def _columns(named: Sequence[str | int], form: str, width: int) -> ColumnNames:
         return ColumnNames(target=named[0])
     source, target = named
     return ColumnNames(source, target)
-
-
-def choose_columns(
-    cells: Sequence[Sequence[str]], path: str, header: Sequence[str] | None = None
-) -> tuple[list[int], str, list[str]]:
-    """Which columns are the source and the target, by their content: their numbers, the form of the pairs, and lines
-    for people. ``cells`` are the columns.
-
-    One column is text alone. Of two, a column of few labels is the target. If one of three columns has features
-    ("V;PST;3;SG"), the others are a word and its form. Raises UserError for other columns, unless a header names a
-    source and a target.
-    """
-    if header and (named := _by_name(header)) is not None:
-        told = [] if len(header) == 2 else [f"{path}: from {header[named[0]]} to {header[named[1]]}, by their names"]
-        return named, "text", told
-    if len(cells) == 1:
-        return [0], "text", []
-    if len(cells) == 2:
-        labels = [_label_like(column, other) for column, other in ((cells[0], cells[1]), (cells[1], cells[0]))]
-        if labels[0] and not labels[1]:
-            return [1, 0], "text", [f"{path}: the first column has labels, and the second the texts"]
-        return [0, 1], "text", []
-    features = [place for place, column in enumerate(cells) if _feature_like(column)]
-    if len(cells) == 3 and len(features) == 1:
-        source, target = (place for place in range(3) if place != features[0])
-        names = [header[place] if header else str(place) for place in (source, features[0], target)]
-        why = f"{path}: column {names[1]} has features, {names[0]} the words and {names[2]} their forms"
-        return [source, target, features[0]], "features", [why]
-    shown = ", ".join(header) if header else f"0 to {len(cells) - 1}"
-    raise UserError(
-        f"{path} has {len(cells)} columns ({shown}): choose two, --source COLUMN --target COLUMN (and --labels COLUMN "
-        "for features or labels before the source)"
-    )
-
-
-def _by_name(header: Sequence[str]) -> list[int] | None:
-    """The columns of the source and the target, if exactly one column each has a name that says so."""
-    lowered = [name.lower().strip() for name in header]
-    both = SOURCE_NAMES.split(), TARGET_NAMES.split()
-    found = [[place for place, name in enumerate(lowered) if name in known] for known in both]
-    return [found[0][0], found[1][0]] if all(len(places) == 1 for places in found) else None
-
-
-def _label_like(column: Sequence[str], other: Sequence[str]) -> bool:
-    """True if the cells are few labels that occur again and again beside different texts."""
-    kinds = len(set(column))
-    return kinds <= min(FEW, len(column) / 4) and 2 * kinds < len(set(other))
-
-
-def _feature_like(column: Sequence[str]) -> bool:
-    """True if the cells are symbols between ";" or "|", or few words in capitals."""
-    separated = sum(";" in cell or "|" in cell or cell.isupper() for cell in column)
-    spaces = sum(" " in cell for cell in column)
-    return separated > 0.9 * len(column) and spaces < 0.1 * len(column) and len(set(column)) < 0.8 * len(column) + 3
 
 
 def _records(path: str) -> Given:
@@ -233,8 +159,9 @@ def _records(path: str) -> Given:
         )
     columns = [[str(record[key]) for record in records] for key in texts]
     chosen, _, why = choose_columns(columns, path, texts)
-    found = _rows(Files(path=path), _columns([texts[place] for place in chosen], "text", len(texts)), path)
-    return found.told(*why)
+    named = [texts[place] for place in chosen]
+    found = _rows(Files(path=path), _columns(named, "text", len(texts)), path)
+    return found.told(*why, *roles(path, named, found.pairs))
 
 
 def _conll(path: str) -> Given:

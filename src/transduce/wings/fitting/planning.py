@@ -15,6 +15,7 @@ from pathlib import Path
 
 from transduce.core import config
 from transduce.core.files import write_text
+from transduce.core.stages import Stage
 from transduce.core.text_files import read_json
 from transduce.runs.layout import ASKED, LOG
 from transduce.wings.fitting import trial
@@ -115,7 +116,8 @@ def _seconds(candidate: Candidate, data: Mapping[str, str], folder: Path, thread
     shutil.rmtree(run, ignore_errors=True)
     write_text(run / ASKED, config.write(candidate.table(data, candidate.steps())))
     task = processes.Task(candidate.name, trial.probe(run, threads, device), run / LOG)
-    ended = next(processes.run([task], 1, {"OMP_NUM_THREADS": str(threads)}))
+    with Stage(f"measures the speed of {candidate.name}"):
+        ended = next(processes.run([task], 1, {"OMP_NUM_THREADS": str(threads)}))
     found = trial.pace(run)
     if ended.status == 0 and found is not None:
         shutil.rmtree(run, ignore_errors=True)

@@ -16,6 +16,7 @@ from statistics import fmean
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.files import write_text
+from transduce.core.stages import Stage
 from transduce.metrics.base import metric
 from transduce.runs.checkpoints import saved_step
 from transduce.runs.layout import ASKED, CHECKPOINTS, CONFIG, LOG
@@ -93,18 +94,20 @@ class Trials:
         environment = {"OMP_NUM_THREADS": str(self.plan.threads)}
         pending = [task for _, task in tasks.values()]
         watch = Watch(self.tell)
-        for ended in processes.run(pending, self.plan.jobs, environment, watch):
-            candidate = tasks[ended.task.name][0]
-            if ended.status != 0:
-                self.tell(f"{candidate.name} failed: {ended.reason} (see {ended.task.log})")
-                continue
-            score = self.score(candidate)
-            if score is None:
-                continue
-            self.tell(f"{candidate.name}: {self.task.metric} {score:.2f} on validation, {self._cost(candidate)}")
-            if best is None or self.sign * score > self.sign * (self.score(best) or 0.0):
-                best = candidate
-                better(candidate)
+        names = ", ".join(dict.fromkeys(candidate.name for candidate, _ in tasks.values()))
+        with Stage(f"trains {names}"):
+            for ended in processes.run(pending, self.plan.jobs, environment, watch):
+                candidate = tasks[ended.task.name][0]
+                if ended.status != 0:
+                    self.tell(f"{candidate.name} failed: {ended.reason} (see {ended.task.log})")
+                    continue
+                score = self.score(candidate)
+                if score is None:
+                    continue
+                self.tell(f"{candidate.name}: {self.task.metric} {score:.2f} on validation, {self._cost(candidate)}")
+                if best is None or self.sign * score > self.sign * (self.score(best) or 0.0):
+                    best = candidate
+                    better(candidate)
 
     def _begin(self, candidate: Candidate, view: View, run: Path) -> None:
         if (run / CONFIG).exists() and not (run / ASKED).exists():
@@ -168,5 +171,5 @@ class Watch:
             return
         self.last = time.monotonic()
         shares = {task.log.parent.parent.name: progress(task.log.parent) for task in tasks}
-        if known := [f"{name} {share:.0%}" for name, share in shares.items() if share is not None]:
-            self.tell("  ".join(known))
+        if known := [f"{name} {100 * share:.0f} %" for name, share in shares.items() if share is not None]:
+            self.tell(f"trained so far: {', '.join(known)} of the updates")

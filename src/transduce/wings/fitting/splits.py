@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -66,6 +66,20 @@ def by_source(pairs: Iterable[Pair]) -> list[list[Pair]]:
     return [groups[key] for key in sorted(groups, key=_hash)]
 
 
+def held_out(pairs: Sequence[Pair], share: float) -> tuple[list[Pair], list[Pair]]:
+    """Divides the pairs into the rest and those that are held out: all pairs of a ``share`` of the sources. Which ones
+    depends on the sources alone. Both keep the order of the pairs.
+    """
+    groups = by_source(pairs)
+    chosen = {group[0][0] or group[0][1] for group in groups[: round(share * len(groups))]}
+    return without_sources(pairs, chosen), [pair for pair in pairs if (pair[0] or pair[1]) in chosen]
+
+
+def without_sources(pairs: Iterable[Pair], sources: Set[str]) -> list[Pair]:
+    """The pairs whose source is none of the ``sources``."""
+    return [pair for pair in pairs if (pair[0] or pair[1]) not in sources]
+
+
 def leaks(splits: Mapping[str, Sequence[Pair]]) -> list[str]:
     """Lines about sources that two splits share, and about letters of valid and test that training never has."""
     told = []
@@ -78,7 +92,8 @@ def leaks(splits: Mapping[str, Sequence[Pair]]) -> list[str]:
             same = len(set(shared) & set(splits[earlier]))
             told.append(
                 f"warning: {len(shared):,} of {len(splits[name]):,} sources of {name} are also in {earlier} "
-                f"({same:,} with the same target): scores on {name} say too little about new sources"
+                f"({same:,} with the same target): scores on {name} say too little about new sources. "
+                f"--drop-shared leaves these pairs out of {earlier}"
             )
     letters = {c for source, _ in splits["train"] for c in source}
     for name in ("valid", "test"):

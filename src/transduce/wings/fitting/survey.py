@@ -10,7 +10,8 @@ from statistics import fmean, median
 
 from rapidfuzz.distance import LCSseq
 
-from transduce.wings.fitting.given import FEW, Given, Pair
+from transduce.wings.fitting.column_roles import FEW
+from transduce.wings.fitting.given import Given, Pair
 
 LOOKED_AT = 5000  # pairs that shares are taken of, evenly spaced
 MIXED = 0.1  # share of the letters of a second script that is told as a mixture

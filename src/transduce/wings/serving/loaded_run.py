@@ -37,6 +37,7 @@ from transduce.wings.language.generation import Writer
 from transduce.wings.language.generation_search import Generation
 from transduce.wings.looking.inspection.forced import forced_log_probs
 from transduce.wings.protection.protection import Protection
+from transduce.wings.records.scores import kept_scores
 from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Wanted
 from transduce.wings.serving.inside_run import InsideRun
@@ -104,15 +105,15 @@ class LoadedRun:
         }
 
     def card(self, name: str) -> str:
-        """The card that the run was packed with, otherwise one from its files. A run of several members, or one in
-        memory, has what its settings tell.
+        """The card that the run was packed with, otherwise one from its files, with the test scores that it has kept. A
+        run of several members, or one in memory, has what its settings tell.
         """
         transducer, run = self.transducer, self.transducer.folder
         if run is not None and is_pack(run) and (run / CARD).is_file():
             return read_text(run / CARD)
         try:
             if run is not None:
-                return str(card(run, run, (), str(run.name)))
+                return str(card(run, run, kept_scores(run), str(run.name)))
         except (OSError, UserError):  # no checkpoint is called best: the settings tell the rest
             pass
         count = sum(each.numel() for each in transducer.model.parameters())

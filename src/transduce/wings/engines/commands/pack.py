@@ -11,8 +11,8 @@ from transduce.cli.options import Plugins
 
 if TYPE_CHECKING:
     from transduce.runs.layout import Checkpoint
-    from transduce.wings.engines.sharing.card import Score
     from transduce.wings.engines.sharing.packing import Measure
+    from transduce.wings.records.scores import Score
 
 Trained = Annotated[str, typer.Argument(help="A run directory.", metavar="RUN")]
 Hub = Annotated[str, typer.Argument(help="A repository of the Hugging Face hub: hf:owner/name.", metavar="ADDRESS")]
@@ -45,7 +45,7 @@ def pack(
 
     load_plugins(plugin)
     target = Path(f"{Path(run).resolve().name}.zip") if out is None else out
-    print(packing.pack(run, target, _checkpoint(checkpoint), _measure(run, evaluate)))
+    print(packing.pack(run, target, _checkpoint(checkpoint), _measure(run, evaluate, checkpoint)))
 
 
 def push(
@@ -67,7 +67,7 @@ def push(
     from transduce.wings.engines.sharing import exchange
 
     load_plugins(plugin)
-    print(exchange.push(run, address, _checkpoint(checkpoint), _measure(run, evaluate), private, message))
+    print(exchange.push(run, address, _checkpoint(checkpoint), _measure(run, evaluate, checkpoint), private, message))
 
 
 def pull(
@@ -99,13 +99,20 @@ def _checkpoint(name: str) -> Checkpoint:
     return name  # type: ignore[return-value]
 
 
-def _measure(run: str, split: str | None) -> Measure | None:
-    """The function that measures a packed run on a split of ``run``. None if there is nothing to measure."""
+def _measure(run: str, split: str | None, checkpoint: str) -> Measure | None:
+    """The function that measures a packed run on a split of ``run``. None if there is nothing to measure. Scores on the
+    test split that the run has kept for its best checkpoint are not measured again.
+    """
     from transduce.data.corpora import DataError
+    from transduce.runs.layout import members
     from transduce.runs.run import Run
+    from transduce.wings.records.scores import kept_scores, scores_of
 
     if split == "none":
         return None
+    if split is None and checkpoint == "best" and (kept := kept_scores(members(run)[0])):
+        typer.echo("the card has the test scores that were measured before; --evaluate test measures again", err=True)
+        return lambda folder: kept
     try:
         examples = Run.open(run).examples(split or "test")
     except DataError as error:
@@ -117,26 +124,12 @@ def _measure(run: str, split: str | None) -> Measure | None:
     def measure(folder: Path) -> list[Score]:
         from transduce.evaluation.systems import evaluate_model
         from transduce.metrics.base import metric
-        from transduce.metrics.significance import Resampling
         from transduce.runs.loading import load
-        from transduce.wings.engines.sharing.card import Score
-        from transduce.wings.records.provenance import fingerprint_of_examples
 
-        transducer, resampling = load(folder), Resampling()
+        transducer = load(folder)
         metrics = [metric(name) for name in transducer.settings.get("metrics", ())]
-        found, data = evaluate_model(str(folder), transducer, examples, metrics), fingerprint_of_examples(examples)
-        return [
-            Score(
-                each.name,
-                each.score,
-                *resampling.interval(each),
-                split or "test",
-                len(examples),
-                each.metric.signature,
-                each.metric.higher_is_better,
-                data,
-            )
-            for each in found.statistics
-        ]
+        return scores_of(
+            evaluate_model(str(folder), transducer, examples, metrics).statistics, split or "test", examples
+        )
 
     return measure

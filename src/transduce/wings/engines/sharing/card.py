@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transduce.core.config import TableView
 from transduce.core.config.user_data import SPLITS, borrowed
@@ -13,22 +14,8 @@ from transduce.core.finite import readable
 from transduce.data.fingerprints import Fingerprint, Fingerprints
 from transduce.wings.engines.sharing import kinds
 
-
-@dataclass(frozen=True)
-class Score:
-    """The score of a metric on a split, with its 95 % interval from ``low`` to ``high``. ``examples`` is the number of
-    examples, ``data`` their fingerprint, and ``signature`` says how the metric was computed.
-    """
-
-    metric: str
-    value: float
-    low: float
-    high: float
-    split: str
-    examples: int
-    signature: str = ""
-    higher_is_better: bool = True
-    data: Fingerprint | None = None
+if TYPE_CHECKING:  # a card needs no torch
+    from transduce.wings.records.scores import Score
 
 
 @dataclass(frozen=True)

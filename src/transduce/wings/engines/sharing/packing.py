@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
 
 import transduce
 from transduce.core import config
@@ -36,13 +37,16 @@ from transduce.runs.layout import (
 )
 from transduce.runs.packed import CARD, FORMAT, PACK, SUFFIX, check_names, digest, foreign_files, is_pack
 from transduce.wings.engines.sharing import kinds
-from transduce.wings.engines.sharing.card import Card, Score, parameters_of
+from transduce.wings.engines.sharing.card import Card, parameters_of
 from transduce.wings.engines.sharing.examples import examples_of
+
+if TYPE_CHECKING:
+    from transduce.wings.records.scores import Score
 
 NOT_SCORES = ("step", "steps", "what", "from", "seconds", "tokens", "rank")  # in the state.json of a checkpoint
 OF_THIS_MACHINE = ("cache", "cluster")  # settings of the data
 EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a .zip file can have
-Measure = Callable[[Path], Sequence[Score]]
+Measure = Callable[[Path], "Sequence[Score]"]
 
 
 def pack(

@@ -19,10 +19,14 @@ def fit(
         list[str] | None, typer.Option(help="Pairs to choose by; twice for two files.", metavar="FILE")
     ] = None,
     test: Annotated[
-        list[str] | None, typer.Option(help="Pairs to measure on at the end; twice for two files.", metavar="FILE")
+        list[str] | None,
+        typer.Option(
+            help="Pairs to measure on at the end; twice for two files. 10% holds out a tenth of the sources.",
+            metavar="FILE|PERCENT",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The run directory; by default runs/fit.", metavar="RUN")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Limit the whole work to about so long.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Plan the whole work for about so long.")] = None,
     prefer: Annotated[
         str, typer.Option(help="quality, or speed: the fastest model that is not significantly worse.")
     ] = "quality",
@@ -35,6 +39,10 @@ def fit(
     labels: Annotated[
         str | None, typer.Option(help="Columns of labels or features before the source: COLUMN,COLUMN.")
     ] = None,
+    drop_shared: Annotated[
+        bool,
+        typer.Option("--drop-shared", help="Leave pairs out of training whose source is in --valid or --test."),
+    ] = False,
     look: Annotated[bool, typer.Option("--look", help="Only say what the data are, and what would be tried.")] = False,
     device: Device = "auto",
     threads: Threads = None,
@@ -44,8 +52,8 @@ def fit(
 
     \b
     Examples:
-      transduce fit train.tsv
-      transduce fit train.tsv --test test.tsv --minutes 10 --out runs/mine
+      transduce fit pairs.tsv --test 10% --minutes 10 --out runs/mine
+      transduce fit train.tsv --test test.tsv --drop-shared
       transduce fit train.de train.en --out runs/de-en
     """
     from transduce.wings.fitting.fit import Wishes, look_at
@@ -57,7 +65,7 @@ def fit(
 
     columns = Columns(source, target, tuple(labels.split(",")) if labels else ())
     names = tuple(candidates.split(",")) if candidates else ()
-    wishes = Wishes(prefer, task, metric, names, rules, columns)
+    wishes = Wishes(prefer, task, metric, names, rules, columns, drop_shared)
     if look:
         for line in look_at(train, valid, test, wishes):
             print(line)
@@ -66,5 +74,7 @@ def fit(
         fitted = choose(train, valid, test, out, minutes, wishes, device, threads, overwrite, tell)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    tell(f"the report: {fitted.report}")
-    print(fitted.run)
+    print(fitted.run, flush=True)
+    tell(f"read why it was chosen, and its errors: {fitted.report}")
+    tell(f"try it in the browser, and ask it from programs: transduce serve {fitted.run}")
+    tell(f"answer a file: transduce predict {fitted.run} < sources.txt")
