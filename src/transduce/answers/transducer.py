@@ -188,7 +188,7 @@ class Transducer(Pipeline):
         self,
         pairs: Sequence[tuple[str, str]],
         direction: str | None = None,
-        choice: Any = None,
+        choice: object = None,
         batch_size: int = 64,
     ) -> Any:
         """The word alignment (``CorpusAlignment`` of the wing alignment) of pairs of a source and a target text, by a

@@ -39,7 +39,7 @@ class Together(nn.Module):
                 raise UserError(f"the {model_name(type(model))} model cannot {' and '.join(lacking)}, so {self.remedy}")
         self.models = module_list(models)
 
-    def members(self) -> Sequence[Any]:
+    def members(self) -> Sequence[Model]:
         return tuple(self.models)
 
     def used(self) -> Sequence[Any]:
@@ -150,11 +150,11 @@ class BesideCounts:
     weights: tuple[float, ...]
     log_probs: Any
 
-    def members(self) -> Sequence[Any]:
+    def members(self) -> Sequence[Model]:
         model: Any = self.models[0]
         return model.members() if can(type(model), Several) else (model,)
 
-    def counted_parts(self) -> Sequence[Any]:
+    def counted_parts(self) -> Sequence[Model]:
         return (self.models[1],)
 
     def used(self) -> Sequence[Any]:

@@ -20,7 +20,7 @@ from transduce.runs.checkpoints import save_weights_alone, saved_step
 from transduce.runs.layout import CHECKPOINTS, Checkpoint
 from transduce.training.budget import CLOCKS
 from transduce.training.callbacks import Callback, Finished, Saved, TuningStep, Update, Validated
-from transduce.training.counted import Counts, PartlyCounted
+from transduce.training.counted import Counted, Counts, PartlyCounted
 from transduce.training.interruption import Interruption
 from transduce.training.settings import Training
 from transduce.training.tuning import Tuned
@@ -37,7 +37,7 @@ def count_parts(model: Any, pairs: Pairs, gain: float, given: nn.Module | None =
     line says why. ``given`` is a model that has counted the same pairs with the same settings: a part of its class
     takes its counts.
     """
-    parts: Sequence[Any] = model.counted_parts() if can(type(model), PartlyCounted) else ()
+    parts: Sequence[Counted] = model.counted_parts() if can(type(model), PartlyCounted) else ()
     return tuple(line for part in parts for line in _count_part(part, pairs, gain, given))
 
 

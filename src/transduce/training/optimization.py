@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
@@ -18,6 +18,9 @@ from transduce.core.registry import alternatives
 from transduce.core.schedules import check_share
 from transduce.models.weights import prefixes, summarise
 from transduce.training.inheritance import Inherited
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # ----------------------------------------------------------------- optimisers
 
@@ -97,7 +100,7 @@ class Sgd:
 SHARES = ("beta1", "beta2", "momentum")  # constants below 1
 
 
-def check_constants(optimizer: Any) -> None:
+def check_constants(optimizer: DataclassInstance) -> None:
     """Raises UserError for a constant outside its range."""
     for field in fields(optimizer):
         name, value = field.name, getattr(optimizer, field.name)

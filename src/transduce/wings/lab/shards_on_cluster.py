@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,7 @@ class Cluster(Protocol):
 
     def nthreads(self) -> Mapping[str, int]: ...
 
-    def submit(self, function: Any, *, key: str, pure: bool, retries: int) -> Any: ...
+    def submit(self, function: Callable[..., object], *, key: str, pure: bool, retries: int) -> Any: ...
 
 
 def answer_on(cluster: Cluster, arguments: Sequence[str], shards: Sequence[Path], out: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from transduce.wings.pages.markup import Markup, element
@@ -39,7 +40,7 @@ def sound(path: str | Path) -> Markup | None:
     return element("audio", controls="", preload="metadata", src=data, aria_label=str(path))
 
 
-def _compressed(library: Any, found: Any) -> bytes:
+def _compressed(library: ModuleType, found: Any) -> bytes:
     """The first ``SECONDS`` seconds of the open recording ``found`` as the bytes of a mono MP3 file: channels are
     averaged.
     """

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 HIGH, PANEL = 0.34, 1.5  # inches: of a row, of a small curve
 MARKS = {"o": "-", "s": "--", "^": ":"}  # line styles
 
+Look = dict[str, Any]  # arguments of matplotlib's ``plot``
+
 
 def draw(results: SweepResults) -> None:
     """Writes results.png into the sweep's folder; nothing if no cell is finished.
@@ -52,7 +54,7 @@ def draw(results: SweepResults) -> None:
     save(drawn, results.out / PICTURE)
 
 
-def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict[str, Any]]) -> None:
+def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[Look]) -> None:
     """One row per variant, in the table's order from the top: a dot per seed, and a bar and a number for the mean."""
     for y, (row, look) in enumerate(zip(rows, looks, strict=True)):
         score, color = row.score(name), look["color"]
@@ -73,7 +75,7 @@ def _scores(ax: Axes, rows: Sequence[ResultRow], name: str, looks: Sequence[dict
 def _lengths(
     axes: Sequence[Axes],
     curves: Sequence[Sequence[tuple[float, float]]],
-    looks: Sequence[dict[str, Any]],
+    looks: Sequence[Look],
     rows: Sequence[ResultRow],
 ) -> None:
     """A panel for each variant, with the colour and the mark of its row. The other curves are grey behind it, so no
@@ -91,7 +93,7 @@ def _lengths(
         ax.set_visible(False)
 
 
-def _looks(count: int) -> list[dict[str, Any]]:
+def _looks(count: int) -> list[Look]:
     """Colour, marker and line style of each row. All colours are used with one marker and line style, then with the
     next.
     """

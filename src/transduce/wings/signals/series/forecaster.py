@@ -55,7 +55,7 @@ class Forecaster(nn.Module):
             for parameter in projection.parameters():
                 nn.init.zeros_(parameter)
 
-    def counted_parts(self) -> Sequence[object]:
+    def counted_parts(self) -> Sequence[Counted]:
         return () if self.counted is None else (self.counted,)
 
     def predict(self, source: Padded, steps_B: Tensor) -> Tensor:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transduce.core.types import EOS
-from transduce.wings.counted.phrases.search.tables import Tables, orientation
+from transduce.wings.counted.phrases.search.tables import Column, Tables, orientation
 
 Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
@@ -269,7 +269,7 @@ def _grown(tables: Tables, spans: list[Expansions], nodes: int, pruning: Pruning
 def _chosen(
     tables: Tables,
     spans: list[Expansions],
-    columns: dict[str, NDArray[Any]],
+    columns: dict[str, Column],
     option_E: Ids,
     before_E: Numbers,
     nodes: int,
@@ -277,11 +277,11 @@ def _chosen(
 ) -> tuple[Stack, Arcs, Growth]:
     """Scores the expansions exactly, recombines them, and keeps the best."""
 
-    def of_parents(name: str) -> NDArray[Any]:
+    def of_parents(name: str) -> Column:
         """For each expansion, the value of the attribute ``name`` of its parent's stack."""
         bounds = np.cumsum([0, *(len(each.stack.row_H) for each in spans)])
         whole = np.concatenate([getattr(each.stack, name) for each in spans])
-        column_E: NDArray[Any] = whole[bounds[columns["stack"]] + columns["parent_E"]]
+        column_E: Column = whole[bounds[columns["stack"]] + columns["parent_E"]]
         return column_E
 
     (language_E, outside_E), state_E2 = _written(tables, of_parents("language_H2"), option_E)

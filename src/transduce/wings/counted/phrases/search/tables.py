@@ -24,6 +24,9 @@ Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 
+Column = NDArray[Any]  # of ids, of numbers, or of truths
+
+
 @dataclass(frozen=True)
 class Tables:
     """The phrase options of a batch of sources, and their scores, as NumPy arrays.
@@ -61,7 +64,7 @@ class Tables:
         options = model.options(source)
         lengths_B, weights = _array(options.lengths_B), _array(model.weights).astype(np.float64)
         names = [field.name for field in fields(options) if field.name != "lengths_B"]
-        arrays: dict[str, Any] = {name: _with_beginning(_array(getattr(options, name))) for name in names}
+        arrays: dict[str, Column] = {name: _with_beginning(_array(getattr(options, name))) for name in names}
         B, S = len(lengths_B), max(1, int(lengths_B.max(initial=0)))
         row_O, start_O, end_O = (arrays[name][:-1] for name in ("row_O", "start_O", "end_O"))
         longest = int((end_O - start_O).max(initial=1))
@@ -182,7 +185,7 @@ def orientation(start_E: Ids, end_E: Ids, before_start_E: Ids, before_end_E: Ids
     return np.where(start_E == before_end_E, 0, np.where(end_E == before_start_E, 1, 2))
 
 
-def _with_beginning(values_O: NDArray[Any]) -> NDArray[Any]:
+def _with_beginning(values_O: Column) -> Column:
     """A copy with one more row of zeros at the end: the option of the beginning. Floating-point numbers become double
     precision.
     """
@@ -195,5 +198,5 @@ def _finite(log_prob_N: Numbers) -> Numbers:
     return np.maximum(log_prob_N, EXCLUDED)
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
+def _array(tensor: Tensor) -> Column:
     return tensor.detach().cpu().numpy()
