@@ -121,12 +121,7 @@ class Pipeline(TextModel):
         return completed
 
     def _hypotheses(
-        self,
-        requests: Sequence[Request],
-        sources: Sequence[SourceRow],
-        first: int,
-        search: AnySearch,
-        batch_size: int,
+        self, requests: Sequence[Request], sources: Sequence[SourceRow], first: int, search: AnySearch, batch_size: int
     ) -> list[Found]:
         """The hypotheses for each request, in order. Requests share batches if all are scored, or all searched with one
         ``nbest``, and all or none are to have <unk> replaced. Only then does a search write <unk>.

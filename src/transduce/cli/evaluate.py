@@ -91,7 +91,7 @@ def evaluate(
     recorded.keep(
         lambda command: service("record of systems")(
             command, corpus.name, [own], intervals, examples, trained.checkpoint
-        ),
+        )
     )
     if report is not None:  # the scores have been printed, in case the page cannot be written
         service("evaluation page")(report, results, compared, transducer.source_tokenizer.signal)

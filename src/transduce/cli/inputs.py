@@ -196,11 +196,7 @@ def targets_only(files: Files, columns: ColumnNames | None = None) -> bool:
 
 
 def examples_of(
-    files: Files,
-    grouped: bool,
-    signal: bool = False,
-    columns: ColumnNames | None = None,
-    longest: int | None = None,
+    files: Files, grouped: bool, signal: bool = False, columns: ColumnNames | None = None, longest: int | None = None
 ) -> list[Example]:
     """Reads examples from files: one for every line or, if ``grouped`` is True, one for each source with all its
     targets as references.

@@ -58,8 +58,7 @@ class ExtraOptions:
         typer.Option(help="Keep only this kind of span; repeat it for several: markup, url.", metavar="KIND"),
     ] = None
     protect_pattern: Annotated[
-        list[str] | None,
-        typer.Option(help="Keep what this regular expression finds, too; repeat it.", metavar="REGEX"),
+        list[str] | None, typer.Option(help="Keep what this regular expression finds, too; repeat it.", metavar="REGEX")
     ] = None
     protect_patterns: Annotated[
         Path | None, typer.Option(help="A file of such expressions, one a line.", metavar="FILE")

@@ -93,11 +93,7 @@ def _next_logits(model: Autoregressive[S], front: Front[S], longest: int) -> tup
 
 
 def _next(
-    log_probs_NV: Tensor,
-    filters: Filters,
-    memories: Sequence[object],
-    forced_N: Tensor | None,
-    unknown: bool,
+    log_probs_NV: Tensor, filters: Filters, memories: Sequence[object], forced_N: Tensor | None, unknown: bool
 ) -> Next:
     """The scores that ``advance`` describes, from log-probabilities with minus infinity for PAD and BOS."""
     scores_NV = log_probs_NV = log_probs_NV if unknown else forbid_unknown(log_probs_NV, forced_N)

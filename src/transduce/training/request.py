@@ -91,8 +91,7 @@ class TrainingRequest:
         merged = recipe.merged(self.changes, files)
         if "model" not in merged.table and (based := based_on(str(self.recipe))):
             raise config.ConfigError(
-                "model",
-                f"missing; {self.recipe} is the base of {', '.join(based)}: train one of these, or set a model",
+                "model", f"missing; {self.recipe} is the base of {', '.join(based)}: train one of these, or set a model"
             )
         return Job(run, merged, self.resume, self.overwrite, own, sizes)
 

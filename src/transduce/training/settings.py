@@ -9,15 +9,7 @@ from transduce.compute.precision import PrecisionSetting
 from transduce.core import config
 from transduce.core.config.checking import UNKNOWN
 from transduce.core.errors import UserError
-from transduce.core.protocols import (
-    AnyObjective,
-    AnySearch,
-    Deriving,
-    Measuring,
-    Model,
-    TextContext,
-    can,
-)
+from transduce.core.protocols import AnyObjective, AnySearch, Deriving, Measuring, Model, TextContext, can
 from transduce.core.registry import service
 from transduce.core.types import Factory, Facts
 from transduce.data.batching import Batching

@@ -24,6 +24,9 @@ Scales = tuple[Tensor, ...]
 """g / |V| [B, O] of a layer's convolution, query and output: one row per source, all rows equal."""
 
 
+Keys = Shared[AttentionKeys] | None  # None for layers without attention
+
+
 @dataclass(frozen=True)
 class ConvS2SState:
     """The state of ``ConvS2SDecoder``. ``place_B`` is the position of each row's next token, from 0. ``past_BPD`` are
@@ -34,11 +37,8 @@ class ConvS2SState:
 
     place_B: Tensor
     past_BPD: tuple[Tensor, ...]
-    memory: Shared[AttentionKeys] | None
+    memory: Keys
     scales: Shared[tuple[Scales, ...]]
-
-
-Keys = Shared[AttentionKeys] | None  # None for layers without attention
 
 
 class ConvS2SLayer(nn.Module):
@@ -62,12 +62,7 @@ class ConvS2SLayer(nn.Module):
         return tuple(part.scale().expand(rows, -1) for part in parts)
 
     def forward(
-        self,
-        x_BTD: Tensor,
-        past_BPD: Tensor,
-        embedded_BTE: Tensor,
-        memory: Shared[AttentionKeys] | None,
-        scales: Scales,
+        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Keys, scales: Scales
     ) -> tuple[Tensor, Tensor]:
         convolution, query, out = (scale[:1] for scale in scales)
         seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
@@ -92,12 +87,7 @@ class CausalConvS2SLayer(nn.Module):
         return (self.gated.convolution.scale().expand(rows, -1),)
 
     def forward(
-        self,
-        x_BTD: Tensor,
-        past_BPD: Tensor,
-        embedded_BTE: Tensor,
-        memory: Shared[AttentionKeys] | None,
-        scales: Scales,
+        self, x_BTD: Tensor, past_BPD: Tensor, embedded_BTE: Tensor, memory: Keys, scales: Scales
     ) -> tuple[Tensor, Tensor]:
         seen_BSD = torch.cat([past_BPD, self.gated.dropout(x_BTD)], 1)
         return (self.gated(seen_BSD, scales[0][:1]) + x_BTD) * HALVE, seen_BSD[:, x_BTD.shape[1] :]

@@ -26,13 +26,7 @@ class Stack(nn.Module):
     """
 
     def __init__(
-        self,
-        cell: Factory[Cell[S]],
-        input_width: int,
-        width: int,
-        layers: int,
-        dropout: float,
-        residual: bool = False,
+        self, cell: Factory[Cell[S]], input_width: int, width: int, layers: int, dropout: float, residual: bool = False
     ) -> None:
         super().__init__()
         if layers < 1:

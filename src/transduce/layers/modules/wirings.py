@@ -43,13 +43,7 @@ class Plain(nn.Module):
     The features are the outputs of the ``stack``. ``memory`` and ``dropout`` change nothing.
     """
 
-    def __init__(
-        self,
-        input_width: int,
-        memory: MemoryWidths,
-        stack: Factory[Stack],
-        dropout: float,
-    ) -> None:
+    def __init__(self, input_width: int, memory: MemoryWidths, stack: Factory[Stack], dropout: float) -> None:
         super().__init__()
         self.stack = stack(input_width=input_width)
         self.width = self.stack.width
@@ -186,12 +180,7 @@ class Context(nn.Module):
         super().__init__()
         context_width = sum(memory.summary)
         self.dropout = Dropout(dropout)
-        self.wiring = wiring(
-            input_width=input_width + context_width,
-            memory=memory,
-            stack=stack,
-            dropout=dropout,
-        )
+        self.wiring = wiring(input_width=input_width + context_width, memory=memory, stack=stack, dropout=dropout)
         self.width = self.stack.width if deep_output else self.wiring.width
         seen = self.wiring.width + input_width + context_width
         self.deep = projection(seen, self.width) if deep_output else None
