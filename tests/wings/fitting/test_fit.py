@@ -32,7 +32,8 @@ from transduce.wings.fitting.given import Given
 from transduce.wings.fitting.growth import _factors
 from transduce.wings.fitting.mixtures import Choice, Validation, write_mixture
 from transduce.wings.fitting.planning import Plan, needed
-from transduce.wings.fitting.rounds import Trials
+from transduce.wings.fitting.report import chosen_line
+from transduce.wings.fitting.rounds import Trials, Watch
 from transduce.wings.fitting.survey import survey
 from transduce.wings.fitting.trial import scores_until
 from transduce.wings.records.scores import Score, keep_scores, kept_scores
@@ -170,6 +171,22 @@ def test_scores_of_other_weights_are_not_shown(trained: Path, tmp_path: Path) ->
     assert [each.value for each in kept_scores(run)] == [1.0]
     (run / "checkpoints" / "best" / "checksums.sha256").write_text("other  model.safetensors\n")
     assert kept_scores(run) == []
+
+
+def test_progress_says_how_long_the_slowest_trial_still_trains() -> None:
+    watch = Watch(print, 0.5)
+    assert watch.line({"a": 0.1, "b": 0.2}, 100) == "trained so far: a 10 %, b 20 % of the updates"
+    assert watch.line({"a": 0.2, "b": 0.4}, 160) == (
+        "trained so far: a 20 %, b 40 % of the updates, about 3.0 minutes left"
+    )
+    assert watch.line({}, 170) == ""
+
+
+def test_the_choice_says_why_a_better_score_was_not_chosen() -> None:
+    line = chosen_line("one", "per", 3.25, Interval(2.6, 4.0), {"one + other": 3.03})
+    assert line.startswith("one was chosen: per 3.25 (2.60 to 4.00) on validation. It is not surely worse than one + ")
+    assert "one + other (3.03)" in line
+    assert chosen_line("one", "per", 3.25, Interval(2.6, 4.0), {}).endswith("on validation.")
 
 
 def test_work_that_took_too_long_says_why() -> None:

@@ -50,7 +50,12 @@ def test_the_task_is_seen_and_has_candidates(name: str) -> None:
 def test_what_is_told() -> None:
     pairs = [("à", "x"), ("à", "y"), ("б", "z"), ("б", "z"), *((word(n), "q" + word(n)) for n in range(6))]
     lines = "\n".join(survey(Given(pairs * 2)).lines())
-    for told in ("Cyrillic", "1 sources have several targets", "9 pairs occur more than once"):
+    for told in (
+        "median length of a source: 1 word and 6 characters; ",
+        "Cyrillic",
+        "1 sources have several targets",
+        "9 pairs occur more than once",
+    ):
         assert told in lines
     mixed = survey(Given([("abc", "x"), ("где", "y")] * 9))
     assert any(line.startswith("warning: sources are in 2 scripts") for line in mixed.lines())

@@ -27,8 +27,9 @@ from test_streams import SETTINGS as LANGUAGE
 import transduce
 from transduce import api
 from transduce.answers.answer_values import answer_values
-from transduce.core import config
+from transduce.core import config, recipes
 from transduce.core.errors import UserError
+from transduce.wings.serving.about import about
 from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
@@ -212,6 +213,11 @@ def test_health_models_metrics_and_the_page(client: TestClient) -> None:
     assert 'transduce_requests_total{route="/predict",status="400"}' in text
     assert 'transduce_waiting{model="first"} 0.0' in text
     assert "default-src 'self'" in client.get("/").headers["content-security-policy"]
+
+
+def test_a_run_that_pronounces_says_so() -> None:
+    settings = recipes.read("g2p-small")
+    assert about(settings, (), "PyTorch", (), None)["title"] == "Words to pronunciations"
 
 
 def test_models_are_told_in_words_and_have_cards(client: TestClient, model: transduce.Transducer) -> None:

@@ -206,6 +206,11 @@ def test_a_new_user_is_told_what_to_do(page: Any) -> None:
     page.get_by_role("button", name="bad day").click()
     assert output(page) == "sad"
     assert page.locator("#source").input_value() == "bad day"
+    page.route(re.compile("/(stream|n-best|predict)$"), lambda route: None)  # the answer never comes
+    page.goto(f"{page.url.partition('#')[0]}#model=reverse&text=abc")
+    page.reload()
+    page.locator(".output[aria-busy=true]").wait_for()
+    assert page.locator(".inside").is_hidden()  # there is nothing to look into yet
 
 
 def test_lines_and_paragraphs_stay(page: Any, models: dict[str, transduce.Transducer]) -> None:

@@ -32,7 +32,7 @@ from transduce.wings.fitting.growth import growth
 from transduce.wings.fitting.keeping import keep, publish
 from transduce.wings.fitting.mixtures import Choice, Validation, forward_selection
 from transduce.wings.fitting.planning import Plan, cores, plan
-from transduce.wings.fitting.report import PAGE, Fact, Report, errors, growth_lines, reasons, rows
+from transduce.wings.fitting.report import PAGE, Fact, Report, chosen_line, errors, growth_lines, reasons, rows
 from transduce.wings.fitting.rounds import Trials
 from transduce.wings.fitting.splits import leaks, new_sources, record, views
 from transduce.wings.fitting.survey import Survey, survey
@@ -268,8 +268,9 @@ def _choose(
     name, score = trials.task.metric, validation.statistics(chosen).score
     with Stage(f"keeps {chosen.name}"):
         keep(trials, chosen, score, data.train.pairs, run)
-    low, high = validation.interval(chosen)
-    summary = f"{chosen.name} was chosen: {name} {score:.2f} ({low:.2f} to {high:.2f}) on validation."
+    others = {each.name: validation.statistics(each).score for each in choices[:-1]}
+    better = {other: value for other, value in others.items() if trials.sign * (value - score) > 0}
+    summary = chosen_line(chosen.name, name, score, validation.interval(chosen), better)
     with Stage("measures the test split"):
         tested, scores = _tested(run, data)
     with Stage("counts parts of the pairs, to forecast what more pairs bring"):

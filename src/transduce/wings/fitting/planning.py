@@ -85,7 +85,9 @@ def plan(
     if left := [each.name for each in learning if each.name in costs and each.name not in kept]:
         most = needed(costs, [each.name for each in learning if each.name in costs])
         more = math.ceil(minutes * most / allowed)
-        notes.append(f"{minutes:g} minutes leave no time for {', '.join(left)} here: all candidates take about {more}")
+        notes.append(
+            f"{minutes:g} minutes leave no time for {', '.join(left)} here. To train all candidates: --minutes {more}"
+        )
     first = kept[0] if kept else None
     if first is not None and costs[first] > allowed:
         if views == 1:  # one training alone has the whole machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +118,15 @@ def rows(trials: Trials, validation: Validation, choices: Sequence[Choice]) -> l
             )
         )
     return [found[0], *sorted(found[1:], key=lambda row: -trials.sign * row.score)]
+
+
+def chosen_line(chosen: str, metric: str, score: float, interval: Interval, better: Mapping[str, float]) -> str:
+    """The sentence about the choice. ``better`` are others with better scores that may be chance: a reader asks why."""
+    told = f"{chosen} was chosen: {metric} {score:.2f} ({interval.low:.2f} to {interval.high:.2f}) on validation."
+    if better:
+        scored = ", ".join(f"{name} ({value:.2f})" for name, value in better.items())
+        told += f" It is not surely worse than {scored}: the difference may be chance, and one model is simpler."
+    return told
 
 
 def reasons(validation: Validation, choices: Sequence[Choice]) -> list[str]:

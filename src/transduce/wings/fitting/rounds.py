@@ -93,7 +93,7 @@ class Trials:
         best = self.best()
         environment = {"OMP_NUM_THREADS": str(self.plan.threads)}
         pending = [task for _, task in tasks.values()]
-        watch = Watch(self.tell)
+        watch = Watch(self.tell, share or 1.0)
         names = ", ".join(dict.fromkeys(candidate.name for candidate, _ in tasks.values()))
         with Stage(f"trains {names}"):
             for ended in processes.run(pending, self.plan.jobs, environment, watch):
@@ -157,19 +157,32 @@ class Trials:
     def _cost(self, candidate: Candidate) -> str:
         found = self.results(candidate) or []
         minutes = sum(each.minutes for each in found)
-        return f"{minutes:.1f} minutes of a processor, {1000 * fmean(each.seconds for each in found):.1f} ms an output"
+        return f"{minutes:.1f} minutes of training, {1000 * fmean(each.seconds for each in found):.1f} ms an output"
 
 
 class Watch:
-    """Tells after each ``EVERY`` seconds how far the running trials are."""
+    """Tells after each ``EVERY`` seconds how far the running trials are. They end at a ``share`` of their updates."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell, self.last = tell, time.monotonic()
+    def __init__(self, tell: Callable[[str], None], share: float = 1.0) -> None:
+        self.tell, self.share, self.last = tell, share, time.monotonic()
+        self._first: dict[str, tuple[float, float]] = {}  # the time and the share at the first look, by name
 
     def __call__(self, tasks: Sequence[processes.Task]) -> None:
         if time.monotonic() - self.last < EVERY:
             return
         self.last = time.monotonic()
         shares = {task.log.parent.parent.name: progress(task.log.parent) for task in tasks}
-        if known := [f"{name} {100 * share:.0f} %" for name, share in shares.items() if share is not None]:
-            self.tell(f"trained so far: {', '.join(known)} of the updates")
+        if line := self.line({name: share for name, share in shares.items() if share is not None}, self.last):
+            self.tell(line)
+
+    def line(self, shares: Mapping[str, float], now: float) -> str:
+        """How far the trials are at the time ``now``, in seconds, and how long the slowest of them still trains."""
+        for name, share in shares.items():
+            self._first.setdefault(name, (now, share))
+        told = [f"{name} {100 * share:.0f} %" for name, share in shares.items()]
+        left = []
+        for name, share in shares.items():
+            began, first = self._first[name]
+            left += [(now - began) * (self.share - share) / (share - first)] if share > first else []
+        more = f", about {max(0.1, max(left) / 60):.1f} minutes left" if left and len(left) == len(shares) else ""
+        return f"trained so far: {', '.join(told)} of the updates{more}" if told else ""

@@ -45,12 +45,11 @@ class Survey:
         if self.task == "text":
             told = [f"{self.pairs:,} lines of text, of {self.target_words:g} words each (median)"]
         else:
-            told = [f"{self.pairs:,} pairs with {self.sources:,} different sources and {self.targets:,} targets"]
+            told = [f"{self.pairs:,} pairs, {self.sources:,} different sources and {self.targets:,} different targets"]
             if not self.signal:
-                told.append(
-                    f"median length: {self.source_words:g} words and {self.source_characters:g} characters; targets "
-                    f"{self.target_words:g} and {self.target_characters:g}"
-                )
+                source = f"{_many(self.source_words, 'word')} and {_many(self.source_characters, 'character')}"
+                target = f"{_many(self.target_words, 'word')} and {_many(self.target_characters, 'character')}"
+                told.append(f"median length of a source: {source}; of a target: {target}")
         told += [
             f"{side}s are in {_listed(found)}" for side, found in self.scripts.items() if found and self.shows(side)
         ]
@@ -174,6 +173,10 @@ def scripts(texts: Iterable[str]) -> dict[str, float]:
         found[unicodedata.name(letter, "UNKNOWN").partition(" ")[0].capitalize()] += count
     total = found.total() or 1
     return {script: count / total for script, count in found.most_common() if count / total >= 0.002}
+
+
+def _many(number: float, name: str) -> str:
+    return f"{number:g} {name}{'' if number == 1 else 's'}"
 
 
 def _listed(found: Mapping[str, float]) -> str:

@@ -34,7 +34,7 @@ PROBED = 4.0  # seconds
 class Result:
     """A finished trial: the scores on the validation pairs by the run's own search, and its ``outputs`` for them.
 
-    ``seconds`` of processor time make one output, and ``minutes`` of it made the training. ``size`` is in bytes.
+    ``seconds`` of processor time make one output, and training took ``minutes``. ``size`` is in bytes.
     ``notice`` is what training said of its curve, such as that it still rises; "" for nothing.
     """
 

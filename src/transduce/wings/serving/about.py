@@ -45,4 +45,6 @@ def _title(settings: Table, labels: tuple[str, ...], names: tuple[str | None, ..
     if settings.get("search", {}).get("type") in kinds.LABELLING:
         many = f"one of {len(labels)} labels" if labels else "a label"
         return f"{read}: a label for each word" if target == "symbols" else f"{read}: {many}"
+    if "per" in settings.get("metrics", ()):  # phoneme errors are counted
+        return "Words to pronunciations"
     return f"{read} to {'numbers' if target == 'numbers' else 'text'}"

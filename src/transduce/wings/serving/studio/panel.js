@@ -22,7 +22,7 @@ export class Panel {
     Object.assign(this, { model, answered, viewed, failed, picture, parts: [], tail: "", looked: 0, reasons: {}, wanted: {}, inner: "", keys: {}, milliseconds: null, given: { text: "", file: null } });
     this.root = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => this.root.querySelector(`.${name}`);
-    this.inside = element("section", { className: "card inside" });
+    this.inside = element("section", { className: "card inside", hidden: true });
     this.output = this.part("output");
     this.part("copy").addEventListener("click", ({ currentTarget }) => copy(this.text, currentTarget));
     this.part("share").addEventListener("click", ({ currentTarget }) => copy(link(), currentTarget));
