@@ -269,8 +269,8 @@ def _choose(
     with Stage(f"keeps {chosen.name}"):
         keep(trials, chosen, score, data.train.pairs, run)
     others = {each.name: validation.statistics(each).score for each in choices[:-1]}
-    better = {other: value for other, value in others.items() if trials.sign * (value - score) > 0}
-    summary = chosen_line(chosen.name, name, score, validation.interval(chosen), better)
+    ahead = {other: value for other, value in others.items() if trials.sign * (value - score) > 0}
+    summary = chosen_line(chosen.name, name, score, validation.interval(chosen), ahead)
     with Stage("measures the test split"):
         tested, scores = _tested(run, data)
     with Stage("counts parts of the pairs, to forecast what more pairs bring"):
