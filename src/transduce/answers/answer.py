@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from transduce.answers.request import Request
 from transduce.answers.shares import Shares, telling
@@ -19,6 +19,18 @@ if TYPE_CHECKING:  # it imports PyTorch
     from transduce.answers.derivations import Derived
 
 log = logging.getLogger("transduce")
+
+
+class ProtectedSpan(Protocol):
+    """A part of the source that does not change. ``place`` is where the output has it, None if it is lost. ``values``
+    are for JSON.
+    """
+
+    @property
+    def place(self) -> tuple[int, int] | None: ...
+
+    @property
+    def values(self) -> Mapping[str, object]: ...
 
 
 @dataclass(frozen=True)
@@ -60,10 +72,10 @@ class Output:
     deviations: tuple[float, ...] = ()
     derived: Derived | None = None
     cut_at: int | None = None
-    spans: tuple[Any, ...] | None = None
+    spans: tuple[ProtectedSpan, ...] | None = None
 
     @property
-    def lost(self) -> list[Any]:
+    def lost(self) -> list[ProtectedSpan]:
         """The protected spans of the source that the output does not have."""
         return [span for span in self.spans or () if span.place is None]
 

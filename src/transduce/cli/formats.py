@@ -46,7 +46,7 @@ def as_tsv(answer: Answer) -> Iterator[str]:
     if answer.problem:
         yield f"{source}\t\t"
     for output in answer.outputs:
-        lost = [] if output.spans is None else [" ".join(one_line(span.span.text) for span in output.lost)]
+        lost = [] if output.spans is None else [" ".join(one_line(str(span.values["text"])) for span in output.lost)]
         yield "\t".join([source, f"{output.score:.6f}", one_line(output.text), *_alignment_columns(output), *lost])
 
 

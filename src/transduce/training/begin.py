@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import nn
@@ -124,8 +124,7 @@ def check_crew(settings: Settings, crew: Crew) -> None:
     """Raises UserError for a model or a setting that several processes cannot train together."""
     if not crew.several:
         return
-    model: Any = getattr(settings.model, "constructor", settings.model)
-    if can(model, Counted):
+    if can(model := settings.model_class, Counted):
         raise UserError(f"this {model_name(model)} model is counted by one process: train it without torchrun")
     if settings.training.streams:
         raise UserError("training.streams: one process reads a text as one document; train without torchrun")

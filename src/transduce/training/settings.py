@@ -167,7 +167,7 @@ class Settings:
     context: TextContext | None = None
 
     def __post_init__(self) -> None:
-        model: Any = getattr(self.model, "constructor", self.model)  # the constructor of a Spec, or the class itself
+        model = self.model_class
         if self.tuning and not can(model, Deriving):
             raise config.ConfigError(
                 "tuning", f"{model.__name__} has no weights of features, as a phrase-based model has: leave tuning out"
@@ -192,6 +192,13 @@ class Settings:
             )
         if self.training.validation.metrics:
             check_fit("training.validation.search", "Search", type(self.validation_search), model)
+
+    @property
+    def model_class(self) -> type:
+        """The class of the model: the constructor of a Spec, or the class itself."""
+        model: Any = self.model
+        found: type = getattr(model, "constructor", model)
+        return found
 
     @property
     def validation_search(self) -> AnySearch:

@@ -96,8 +96,7 @@ def dry_run(job: Job, device: str = "auto") -> DryRun:
     Raises UserError for a counted model and for ``training.streams``, which have no token budget.
     """
     settings = read_settings(job.table)
-    model: Any = getattr(settings.model, "constructor", settings.model)
-    if can(model, Counted) or settings.training.streams:
+    if can(settings.model_class, Counted) or settings.training.streams:
         raise UserError("a dry run measures batches of pairs; a counted model and training.streams have none")
     where = choose_device(device)
     plan = plan_run(job, settings, None, where)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from transduce.answers.request import Request
 from transduce.core.config import Table
@@ -125,7 +125,7 @@ class Answerer(Protocol):
         ...
 
     @property
-    def work(self) -> Work:
+    def work(self) -> Work[Any]:
         """What answers requests in batches."""
         ...
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
@@ -104,7 +103,7 @@ class EngineFile:
     def read(self, request: Request) -> None:
         """Nothing: the engine reads the source when it answers."""
 
-    def answer(self, requests: Sequence[Request], sources: Sequence[Any], batch_size: int) -> list[Answer]:
+    def answer(self, requests: Sequence[Request], sources: Sequence[None], batch_size: int) -> list[Answer]:
         return self._model.answer_some(requests, batch_size)
 
     def keeps_spans(self, document: Document) -> bool:

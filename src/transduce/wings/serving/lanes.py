@@ -6,11 +6,11 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
-from transduce.wings.serving.work import Running
+from transduce.wings.serving.work import R, Running
 
 SLICE = 0.1  # seconds that a fixed batch should take, because nothing interrupts it
 FIRST = 4  # requests of a lane's first fixed batch, before its time is known
@@ -19,7 +19,7 @@ TURN = 16  # requests of one client in a row: with single ones, equal clients wo
 
 
 @dataclass(eq=False)
-class Waiting:
+class Waiting(Generic[R]):
     """A request that is not answered yet. ``deadline`` is a time of the scheduler's clock; None is no deadline.
     ``client`` is whoever sent it.
     """
@@ -28,20 +28,20 @@ class Waiting:
     deadline: float | None
     client: Hashable = None
     future: Future[Answer] = field(default_factory=Future)
-    source: Any = None
+    source: R = field(init=False, repr=False)  # set by ``Work.read``
 
 
-class FairQueue:
+class FairQueue(Generic[R]):
     """Waiting requests. The clients take turns of at most ``TURN`` requests; those of one client keep their order."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[Hashable, deque[Waiting]] = OrderedDict()
+        self._of: OrderedDict[Hashable, deque[Waiting[R]]] = OrderedDict()
         self._taken = 0  # in this turn
 
-    def add(self, each: Waiting) -> None:
+    def add(self, each: Waiting[R]) -> None:
         self._of.setdefault(each.client, deque()).append(each)
 
-    def pop(self) -> Waiting:
+    def pop(self) -> Waiting[R]:
         """Removes and returns the oldest request of the client whose turn it is."""
         client, own = next(iter(self._of.items()))
         each = own.popleft()
@@ -58,29 +58,29 @@ class FairQueue:
     def clients(self) -> set[Hashable]:
         return set(self._of)
 
-    def forget(self, is_over: Callable[[Waiting], bool]) -> None:
+    def forget(self, is_over: Callable[[Waiting[R]], bool]) -> None:
         """Removes the requests of which ``is_over`` is True."""
         left = {client: deque(each for each in own if not is_over(each)) for client, own in self._of.items()}
         self._of = OrderedDict((client, own) for client, own in left.items() if own)
         self._taken = 0
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[Waiting[R]]:
         return (each for own in self._of.values() for each in own)
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
 
-class Lane:
+class Lane(Generic[R]):
     """Requests that are searched together: in a running ``batch``, or in fixed batches if it is None.
 
     ``express`` is True for the requests of clients that have asked for little. ``nbest`` is the number of outputs for
     each request; None is the search's own. ``seconds`` is the time that each of its clients has used.
     """
 
-    def __init__(self, express: bool, nbest: int | None, batch: Running | None) -> None:
+    def __init__(self, express: bool, nbest: int | None, batch: Running[R] | None) -> None:
         self.express, self.nbest, self.batch = express, nbest, batch
-        self.waiting, self.active = FairQueue(), dict[int, Waiting]()
+        self.waiting, self.active = FairQueue[R](), dict[int, Waiting[R]]()
         self.seconds, self._slice = 0.0, FIRST
 
     @property
@@ -112,7 +112,7 @@ class Turns:
     def __init__(self) -> None:
         self._used = {True: 0.0, False: 0.0}  # seconds of each class, divided by its share
 
-    def join(self, lane: Lane, busy: Sequence[Lane]) -> None:
+    def join(self, lane: Lane[R], busy: Sequence[Lane[R]]) -> None:
         """Call it before an idle lane gets its first request, with the lanes that are ``busy``. Time without work earns
         no turns.
         """
@@ -121,13 +121,13 @@ class Turns:
         if not same:
             self._used[lane.express] = max(self._used.values())
 
-    def next(self, busy: Sequence[Lane]) -> Lane:
+    def next(self, busy: Sequence[Lane[R]]) -> Lane[R]:
         """The lane whose turn it is."""
         classes = {each.express for each in busy}
         chosen = min(classes, key=lambda express: (self._used[express], not express))
         return min((each for each in busy if each.express == chosen), key=lambda each: each.seconds)
 
-    def charge(self, lane: Lane, seconds: float, clients: int) -> None:
+    def charge(self, lane: Lane[R], seconds: float, clients: int) -> None:
         """Call it after a lane has worked for this many clients."""
         lane.seconds += seconds / max(1, clients)
         self._used[lane.express] += seconds / SHARES[lane.express]

@@ -9,20 +9,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from transduce.answers.answer import Answer
 from transduce.answers.batches import check_batch_size
 from transduce.answers.request import Request
 from transduce.core.errors import BusyError, RequestError, StoppedError, UserError
 from transduce.wings.serving.lanes import Lane, Turns, Waiting
-from transduce.wings.serving.work import Finished, Work
+from transduce.wings.serving.work import Finished, R, Work
 
-Q = TypeVar("Q", bound="RequestQueue")
+Q = TypeVar("Q", bound="RequestQueue[Any]")
 EXPRESS = 4  # sources with one output, or as much work in other requests, that a client may have in the express lanes
 
 
-class RequestQueue:
+class RequestQueue(Generic[R]):
     """Answers requests in one thread.
 
     A request that can share a running batch enters it at a step that has room, and leaves it when its search has
@@ -38,13 +38,13 @@ class RequestQueue:
     """
 
     def __init__(
-        self, work: Work, batch_size: int = 64, queue: int = 1024, clock: Callable[[], float] = time.monotonic
+        self, work: Work[R], batch_size: int = 64, queue: int = 1024, clock: Callable[[], float] = time.monotonic
     ) -> None:
         check_batch_size(batch_size)
         if queue < 1:
             raise UserError(f"queue = {queue}: at least one request was expected")
         self._work, self._batch_size, self._queue, self._clock = work, batch_size, queue, clock
-        self._lanes: dict[tuple[bool, bool, int | None], Lane] = {}
+        self._lanes: dict[tuple[bool, bool, int | None], Lane[R]] = {}
         self._turns, self._work_of = Turns(), Counter[Hashable]()
         self._next_key = 0
         self._soonest = math.inf  # no request that waits has an earlier deadline
@@ -79,7 +79,7 @@ class RequestQueue:
     ) -> list[Future[Answer]]:
         """The same for several requests of one client. If the queue has no room for all, none is accepted."""
         deadline = None if seconds is None else self._clock() + seconds
-        every = [Waiting(request, deadline, client) for request in requests]
+        every = [Waiting[R](request, deadline, client) for request in requests]
         work = sum(self._work_in(request) for request in requests)
         with self._changed:
             if self._closed:
@@ -137,7 +137,7 @@ class RequestQueue:
         if waiting + count > self._queue:
             raise BusyError(f"{waiting} requests wait already (queue = {self._queue}): try again later")
 
-    def _lane(self, express: bool, request: Request) -> Lane:
+    def _lane(self, express: bool, request: Request) -> Lane[R]:
         """The lane of a request. It is made when its first request comes."""
         batches = self._work.batches if self._work.batches and self._work.batches.shared_by(request) else None
         key = express, batches is None, None if batches is None else request.nbest
@@ -146,10 +146,10 @@ class RequestQueue:
             self._lanes[key] = Lane(express, key[2], batch)
         return self._lanes[key]
 
-    def _busy(self) -> list[Lane]:
+    def _busy(self) -> list[Lane[R]]:
         return [lane for lane in self._lanes.values() if lane.busy]
 
-    def _answered(self, each: Waiting, _: Future[Answer]) -> None:
+    def _answered(self, each: Waiting[R], _: Future[Answer]) -> None:
         with self._changed:
             self._work_of[each.client] -= self._work_in(each.request)
             if not self._work_of[each.client]:
@@ -172,7 +172,7 @@ class RequestQueue:
             with self._changed:
                 self._turns.charge(lane, time.perf_counter() - begun, clients)
 
-    def _wait(self) -> Lane | None:
+    def _wait(self) -> Lane[R] | None:
         """Waits until there is something to do. Returns the lane whose turn it is; None if nothing is left and the
         scheduler is closed.
         """
@@ -198,7 +198,7 @@ class RequestQueue:
             for key in dropped:
                 del lane.active[key]
 
-    def _is_over(self, each: Waiting) -> bool:
+    def _is_over(self, each: Waiting[R]) -> bool:
         """True if nobody waits for the answer any more. A late future gets its TimeoutError here."""
         if each.future.cancelled():
             return True
@@ -207,7 +207,7 @@ class RequestQueue:
         _fail(each, TimeoutError("the request was not answered before its deadline"))
         return True
 
-    def _advance(self, lane: Lane) -> None:
+    def _advance(self, lane: Lane[R]) -> None:
         """Lets waiting requests enter, and does a step of the lane's running batch, or answers a fixed batch."""
         entering = self._read(self._admitted(lane))
         if lane.batch is None:
@@ -221,9 +221,9 @@ class RequestQueue:
         if lane.active:
             self._finish(lane, lane.batch.step())
 
-    def _admitted(self, lane: Lane) -> list[Waiting]:
+    def _admitted(self, lane: Lane[R]) -> list[Waiting[R]]:
         """The requests that enter the lane now."""
-        admitted = list[Waiting]()
+        admitted = list[Waiting[R]]()
         room = lane.room
         with self._changed:
             while len(admitted) < room and len(lane.waiting):
@@ -232,7 +232,7 @@ class RequestQueue:
                     admitted.append(each)
         return admitted
 
-    def _read(self, some: Sequence[Waiting]) -> list[Waiting]:
+    def _read(self, some: Sequence[Waiting[R]]) -> list[Waiting[R]]:
         """Reads the sources. Returns the requests whose source can be read; the futures of the others get the error."""
         read = []
         for each in some:
@@ -243,7 +243,7 @@ class RequestQueue:
                 _fail(each, error)
         return read
 
-    def _enter(self, lane: Lane, some: Sequence[Waiting]) -> None:
+    def _enter(self, lane: Lane[R], some: Sequence[Waiting[R]]) -> None:
         assert lane.batch is not None
         keys = range(self._next_key, self._next_key + len(some))
         try:
@@ -255,7 +255,7 @@ class RequestQueue:
         lane.active |= dict(zip(keys, some, strict=True))
         self._finish(lane, finished)
 
-    def _finish(self, lane: Lane, finished: Finished) -> None:
+    def _finish(self, lane: Lane[R], finished: Finished) -> None:
         batches = self._work.batches
         for key, found in finished:
             each = lane.active.pop(key)
@@ -265,7 +265,7 @@ class RequestQueue:
             except Exception as error:  # such as extras that the model cannot give
                 _fail(each, error)
 
-    def _answer_apart(self, some: Sequence[Waiting]) -> None:
+    def _answer_apart(self, some: Sequence[Waiting[R]]) -> None:
         requests, sources = [each.request for each in some], [each.source for each in some]
         try:
             answers = self._work.answer(requests, sources, self._batch_size)
@@ -276,7 +276,9 @@ class RequestQueue:
             _succeed(each, answer)
 
     @staticmethod
-    def _fail_alone(some: Sequence[Waiting], error: Exception, again: Callable[[Sequence[Waiting]], None]) -> None:
+    def _fail_alone(
+        some: Sequence[Waiting[R]], error: Exception, again: Callable[[Sequence[Waiting[R]]], None]
+    ) -> None:
         """Fails the only request, or tries each one by itself: the others are not to blame for a prefix too long."""
         if len(some) == 1:
             _fail(some[0], error)
@@ -285,12 +287,12 @@ class RequestQueue:
             again([each])
 
 
-def _succeed(each: Waiting, answer: Answer) -> None:
+def _succeed(each: Waiting[R], answer: Answer) -> None:
     if each.future.set_running_or_notify_cancel():
         each.future.set_result(answer)
 
 
-def _fail(each: Waiting, error: BaseException) -> None:
+def _fail(each: Waiting[R], error: BaseException) -> None:
     if isinstance(error, UserError) and not isinstance(error, RequestError):
         error = RequestError(str(error))
     if each.future.set_running_or_notify_cancel():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 
@@ -20,7 +20,7 @@ from transduce.wings.serving.request_queue import RequestQueue
 from transduce.wings.serving.work import Finished
 
 
-class Scheduler(RequestQueue):
+class Scheduler(RequestQueue[SourceRow]):
     """Answers requests in one thread, by continuous batching.
 
     Its answer is the answer of ``pipeline.answer``, up to rounding. ``search`` is the pipeline's own by default. The
@@ -57,7 +57,7 @@ class PipelineWork:
     def read(self, request: Request) -> SourceRow:
         return self._pipeline.read([request.text])[0]
 
-    def answer(self, requests: Sequence[Request], sources: Sequence[Any], batch_size: int) -> list[Answer]:
+    def answer(self, requests: Sequence[Request], sources: Sequence[SourceRow], batch_size: int) -> list[Answer]:
         return self._pipeline.answer_read(requests, sources, 1, self._search, batch_size)
 
     def shared_by(self, request: Request) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.core.types import Hypothesis
 
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
 Finished = Iterable[tuple[int, list[Hypothesis]]]  # the key of a request, and what its search has found
 
 
-class Running(Protocol):
+class Running(Protocol[R_contra]):
     """A batch that requests enter and leave, each with a key."""
 
     @property
@@ -25,7 +27,7 @@ class Running(Protocol):
         """True if requests may enter at this step."""
         ...
 
-    def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[Any]) -> Finished:
+    def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[R_contra]) -> Finished:
         """Adds requests with their sources. Returns those that need no step."""
         ...
 
@@ -38,24 +40,24 @@ class Running(Protocol):
         ...
 
 
-class Batches(Protocol):
+class Batches(Protocol[R_contra]):
     """The running batches of a model."""
 
     def shared_by(self, request: Request) -> bool:
         """True if the request can enter a running batch. Raises UserError for more outputs than the search has."""
         ...
 
-    def running_batch(self, nbest: int | None, batch_size: int) -> Running:
+    def running_batch(self, nbest: int | None, batch_size: int) -> Running[R_contra]:
         """An empty batch for requests with this ``nbest``."""
         ...
 
-    def answer_found(self, request: Request, source: Any, found: list[Hypothesis]) -> Answer:
+    def answer_found(self, request: Request, source: R_contra, found: list[Hypothesis]) -> Answer:
         """The answer from what a running batch has found."""
         ...
 
 
-class Work(Protocol):
-    """Answers batches of requests. A source is whatever ``read`` returns."""
+class Work(Protocol[R]):
+    """Answers batches of requests. R is a source as the model reads it."""
 
     @property
     def size(self) -> int:
@@ -63,14 +65,14 @@ class Work(Protocol):
         ...
 
     @property
-    def batches(self) -> Batches | None:
+    def batches(self) -> Batches[R] | None:
         """The running batches; None if the model answers whole batches only."""
         ...
 
-    def read(self, request: Request) -> Any:
+    def read(self, request: Request) -> R:
         """The source of a request. Raises RequestError for one that cannot be read."""
         ...
 
-    def answer(self, requests: Sequence[Request], sources: Sequence[Any], batch_size: int) -> list[Answer]:
+    def answer(self, requests: Sequence[Request], sources: Sequence[R], batch_size: int) -> list[Answer]:
         """An answer to each request. Raises RequestError if one of them cannot be answered."""
         ...
