@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 PACKAGE = Path("src/transduce")
 KERNELS = PACKAGE / "compute" / "native"  # the hall's C++, and where all is put together
 OF_WINGS = sorted(PACKAGE.glob("wings/**/kernels"))  # what families.cpp includes if it is there
-OF_ENGINE = ("counted/readings", "ctc", "engines/native")  # the wings whose kernels the engine includes
+OF_ENGINE = ("counted/readings", "ctc")  # the wings whose kernels the engine includes
 ENGINE = Path("engine/src")  # the engine's own C++, which includes the kernels of both
 # No flag reorders additions or contracts them with products, so the variants differ in one place only: float32 products
 # of matrices, whose AVX-512 code adds each product without rounding it first (sums.h). int8 products are exact in all.
@@ -59,7 +59,7 @@ def extension(name: str, source: Path, flags: list[str], folders: list[Path]) ->
     return Extension(
         name,
         [source.as_posix()],
-        depends=[path.as_posix() for folder in (*folders, *OF_WINGS) for path in sorted(folder.iterdir())],
+        depends=[path.as_posix() for folder in (*folders, *OF_WINGS) for path in sorted(folder.glob("*.*"))],
         include_dirs=[folder.as_posix() for folder in (*folders, PACKAGE)],
         extra_compile_args=flags,
         extra_link_args=["-pthread"],
@@ -69,7 +69,7 @@ def extension(name: str, source: Path, flags: list[str], folders: list[Path]) ->
 
 
 def extensions() -> Iterator[Extension]:
-    of_engine = [ENGINE, KERNELS, *(PACKAGE / f"wings/{wing}/kernels" for wing in OF_ENGINE)]
+    of_engine = [ENGINE, ENGINE / "kernels", KERNELS, *(PACKAGE / f"wings/{wing}/kernels" for wing in OF_ENGINE)]
     for name, flags in variants().items():
         yield extension(f"transduce.compute._{name}", KERNELS / f"{name}.cpp", flags, [KERNELS])
         if all(folder.is_dir() for folder in of_engine):

@@ -80,7 +80,7 @@ def rows(run: Path, export: Path | None, limit: int | None) -> list[list[str]]:
         name = f"{manifest.engine} {manifest.precision}"
     sources = [each.source for each in Run.open(run).examples("test")][:limit]
     ways = searches(transducer)
-    if (path := run / SHORTLIST).exists() and can(type(transducer.model), Autoregressive):
+    if (path := run / SHORTLIST).exists() and can(type(transducer.model), Autoregressive) and not engine.searching:
         ways |= {f"{way}, shortlist": Shortlist(path, search) for way, search in ways.items()}
     found = []
     for way, search in ways.items():

@@ -19,8 +19,7 @@ All engines of a run take turns in one process. Every second round reverses thei
 machine slow all of them alike. A ratio is the median of the ratios of the rounds. The option --clock processor measures
 the processor time of this process, which is right for one thread on a busy machine. The row "own API" is CTranslate2's
 Python API. It gets the tokens that our pipeline makes, and its output tokens do not become text. So the difference is
-the cost of our pipeline. The row "native int8, shortlist" searches among the words of RUN's shortlist (``transduce
-shortlist RUN``).
+the cost of our pipeline.
 """
 
 from __future__ import annotations
@@ -44,14 +43,12 @@ from transduce.answers.transducer import Transducer
 from transduce.compute.precision import Precision
 from transduce.core.errors import UserError
 from transduce.core.protocols import Deriving, Framewise, Joint, Parallel, can
-from transduce.runs.layout import SHORTLIST
 from transduce.runs.manifest import Manifest, checksum, is_export
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
 from transduce.wings.counted.phrases.search.stack import StackSearch
-from transduce.wings.counted.shortlist import Shortlist
 from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 from transduce.wings.engines.export.writing import export_run
@@ -64,7 +61,6 @@ TORCH = "torch float32"
 PEER = "ctranslate2 int8"
 OWN = f"{PEER}, own API"
 OURS = "native int8"
-LISTED = f"{OURS}, shortlist"
 Decode = Callable[[Sequence[str], Any, int], list[str]]
 Clock = Callable[[], float]
 
@@ -149,10 +145,6 @@ def tokens(transducer: Transducer, sources: Sequence[str]) -> list[list[str]]:
     return [[SPECIALS[i] if i < len(SPECIALS) else str(i) for i in row] for row in rows]
 
 
-def listed(decode: Decode, shortlist: Path) -> Decode:
-    return lambda sources, search, batch: decode(sources, Shortlist(shortlist, search), batch)
-
-
 def searches(transducer: Transducer) -> dict[str, Any]:
     kind = type(transducer.model)
     if can(kind, Framewise) and not can(kind, Joint):
@@ -209,8 +201,6 @@ def measured(run: Path, asked: argparse.Namespace) -> Measured:
     given: dict[str, Sequence[Any]] = dict.fromkeys(loaded, sources)
     if PEER in loaded:
         engines[OWN], given[OWN] = own_api(loaded[PEER]), tokens(loaded[PEER], sources)
-    if OURS in loaded and (run / SHORTLIST).exists():
-        engines[LISTED], given[LISTED] = listed(engines[OURS], run / SHORTLIST), sources
     measure(found, engines, given, asked.rounds, CLOCKS[asked.clock])
     return found
 
@@ -244,14 +234,11 @@ def tables(run: str, found: Measured) -> list[str]:
 
 
 def summary(every: Mapping[str, Measured]) -> list[str]:
-    """The table of our own library in int8 for all runs, and again with a shortlist for the runs that have one."""
+    """The table of our own engine in int8 for all runs."""
     first = next(iter(every.values()))
     rows = [
         [run, *(found.ratios(OURS, TORCH) if OURS in found.speeds else ["refused"] * len(found.columns))]
         for run, found in every.items()
-    ]
-    rows += [
-        [f"{run}, shortlist", *found.ratios(LISTED, TORCH)] for run, found in every.items() if LISTED in found.speeds
     ]
     return table(f"{OURS}: times {TORCH}", ["run", *(each.name for each in first.columns)], rows)
 

@@ -42,11 +42,10 @@ from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
 from transduce.wings.engines.ctranslate2 import open_ctranslate2
 from transduce.wings.engines.export.ctranslate2 import write_ctranslate2
-from transduce.wings.engines.export.native import write_native
 from transduce.wings.engines.export.onnx import write_onnx
 from transduce.wings.engines.export.parity import TOLERANCE
 from transduce.wings.engines.export.quantisation import quantise
-from transduce.wings.engines.native.opening import open_native
+from transduce.wings.engines.native.model import native_model
 from transduce.wings.engines.onnx import open_onnx
 from transduce.wings.labels.search import LabelSearch
 from transduce.wings.labels.viterbi import Viterbi
@@ -91,15 +90,11 @@ def opened(model: Any, settings: config.Table, example: Padded, folder: Path) ->
         notes = write_onnx(model, example, folder / "onnx")
         return open_onnx(folder / "onnx", Manifest("onnx", "float32", "", "", notes)), notes
 
-    def to_native(precision: str) -> Any:
-        notes = write_native(model, settings, folder / precision, precision)
-        return open_native(folder / precision, Manifest("native", precision, "", "", notes))
-
     def to_ctranslate2() -> Any:
         write_ctranslate2(model, settings, folder / "ctranslate2")
         return open_ctranslate2(folder / "ctranslate2", Manifest("ctranslate2", "float32", "", ""))
 
-    for name in ("onnx", "float32", "int8", "ctranslate2"):
+    for name in ("onnx", "ctranslate2"):
         (folder / name).mkdir()
     found, refused = dict[str, Any](), dict[str, str]()
     attempt("onnx float32", to_onnx, found, refused)
@@ -113,7 +108,9 @@ def opened(model: Any, settings: config.Table, example: Padded, folder: Path) ->
     else:
         refused["onnx int8"] = refused["onnx float32"]
     for precision in ("float32", "int8"):
-        attempt(f"native {precision}", lambda precision=precision: to_native(precision), found, refused)  # type: ignore[misc]
+        attempt(
+            f"native {precision}", lambda precision=precision: native_model(model, settings, precision), found, refused
+        )  # type: ignore[misc]
     attempt("ctranslate2 float32", to_ctranslate2, found, refused)
     return found, refused
 
@@ -142,11 +139,16 @@ def difference(model: Any, exported: Any, given: Padded, search: Any) -> float:
     return max(abs(one - two) for one, two in pairs)
 
 
+def find(model: Any, given: Padded, search: Any) -> Any:
+    """The hypotheses that a search finds, or that an engine finds which searches by itself."""
+    return model.search(search, given) if hasattr(model, "search") else search(model, given)
+
+
 def processor_seconds(model: Any, given: Padded, search: Any) -> float:
     """The mean processor time of one search, which is repeated until ``LEAST`` seconds have passed."""
     began, times = time.process_time(), 0
     while True:
-        search(model, given)
+        find(model, given, search)
         times += 1
         seconds = time.process_time() - began
         if seconds >= LEAST:
@@ -157,7 +159,7 @@ def speeds(model: Any, exported: dict[str, Any], given: Padded, search: Any) -> 
     """PyTorch's processor time divided by each engine's, the median of ``ROUNDS``."""
     rounds = []
     for each in (model, *exported.values()):  # a warm-up, because the first call prepares kernels and buffers
-        search(each, given)
+        find(each, given, search)
     for _ in range(ROUNDS):
         torch_seconds = processor_seconds(model, given, search)
         rounds.append({name: torch_seconds / processor_seconds(each, given, search) for name, each in exported.items()})
@@ -182,7 +184,7 @@ def cells(families: Any, table: config.Table, folder: Path) -> tuple[dict[str, s
             del found[engine]
         else:
             shown[engine] = f"{largest:.0e}"
-    ours = {name: each for name, each in found.items() if not name.startswith("ctranslate2")}  # they run our search
+    ours = {name: each for name, each in found.items() if not name.startswith("ctranslate2")}  # they have our searches
     with torch.no_grad():
         both = [speeds(model, ours, families.sources(each), search) for each in (GIVEN[:1], GIVEN * (MANY // 4))]
     return {

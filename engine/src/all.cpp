@@ -1,15 +1,16 @@
-// All code of the engine. The kernels stand with the rest of transduce's C++, in src/transduce.
+// All code of the engine. What PyTorch's searches call too stands in src/transduce.
 
 #include "choice.cpp"
 #include "interface.cpp"
-#include "matrix.cpp"
 #include "team.cpp"
 #include "wings/ctc/kernels/alignments.cpp"
 #include "wings/counted/readings/kernels/readings.cpp"
-#include "wings/engines/native/kernels/convolution.cpp"
-#include "wings/engines/native/kernels/edits.cpp"
-#include "wings/engines/native/kernels/recurrent.cpp"
-#include "wings/engines/native/kernels/transformer.cpp"
+#include "kernels/convolution.cpp"
+#include "kernels/edits.cpp"
+#include "kernels/matrix.cpp"
+#include "kernels/products.cpp"
+#include "kernels/recurrent.cpp"
+#include "kernels/transformer.cpp"
 
 #include "json.cpp"
 #include "unicode.cpp"

@@ -39,15 +39,19 @@ struct Trellis {
     }
 };
 
-// The output of these labels: the log-probability of a label is that after the labels before it.
+// The output of these labels: the log-probability of a label is that after the labels before it, as is that of the choice.
 static Hypothesis chained(const Trellis& trellis, const std::vector<double>& backward, const std::vector<int64_t>& labels) {
     const int64_t L = trellis.labels;
     std::vector<double> each, every(L);
+    Hypothesis choices = {};
     for (int64_t t = 0; t < trellis.places; ++t) {
         for (int64_t j = 0; j < L; ++j) every[j] = trellis.from(t, t ? labels[t - 1] : 0, j) + trellis.unary[t * L + j] + backward[t * L + j];
-        each.push_back(every[labels[t]] - Trellis::log_sum_of(every));
+        const double whole = Trellis::log_sum_of(every);
+        each.push_back(every[labels[t]] - whole);
+        const int64_t best = best_label(every.data(), L);
+        choices.choose(best, every[best] - whole);
     }
-    return labelled(labels, std::move(each));
+    return labelled(labels, std::move(each), std::move(choices));
 }
 
 class Chain : public Model {

@@ -38,15 +38,19 @@ struct TransduceEngine {
           max_source_length(limits.number_in("max_source_length", 1, MOST_SOURCES)),
           keeps_empty(limits.truth_of("keeps_empty")) {
         model = read_model(parts, file.json("model"));
-        const std::vector<Options::Kind> fitting = model->searches();
-        if (std::find(fitting.begin(), fitting.end(), options.kind) == fitting.end()) throw Refusal("its search does not fit its model: export the run again");
+        if (!has(options.kind)) throw Refusal("its search does not fit its model: export the run again");
         check_vocabulary("source", source, model->source_vocabulary());
         check_vocabulary("target", target, model->target_vocabulary());
         parts.done();
     }
 
+    bool has(Options::Kind kind) const {
+        const std::vector<Options::Kind> fitting = model->searches();
+        return std::find(fitting.begin(), fitting.end(), kind) != fitting.end();
+    }
+
     static void check_vocabulary(const char* side, const Tokenizer& tokenizer, int64_t vocabulary) {
-        if (tokenizer.size() != vocabulary)
+        if (tokenizer.size() && tokenizer.size() != vocabulary)
             throw Refusal(std::string("the ") + side + " vocabulary has " + std::to_string(tokenizer.size()) + " entries, and the model has " + std::to_string(vocabulary) + " vectors");
     }
 };
@@ -58,9 +62,9 @@ typedef std::vector<int64_t> Row;
 // The answers, and the memory that the structure points to.
 struct Kept {
     TransduceAnswers answers;
-    std::vector<int64_t> output_ends, text_ends, token_ends, tokens, source_tokens, read_tokens, unknown, cut;
+    std::vector<int64_t> output_ends, text_ends, token_ends, tokens, source_tokens, read_tokens, unknown, cut, choices;
     std::string texts;
-    std::vector<double> token_log_probs, log_prob, score;
+    std::vector<double> token_log_probs, log_prob, score, choice_log_probs;
 
     // Adds an output; its text is that of `written`.
     void add(const Tokenizer& target, const Hypothesis& output, const Row& written, int64_t limit) {
@@ -69,6 +73,10 @@ struct Kept {
         tokens.insert(tokens.end(), output.tokens.begin(), output.tokens.end());
         token_log_probs.insert(token_log_probs.end(), output.log_probs.begin(), output.log_probs.end());
         token_ends.push_back(static_cast<int64_t>(tokens.size()));
+        choices.insert(choices.end(), output.choices.begin(), output.choices.end());
+        choices.resize(tokens.size(), -1);
+        choice_log_probs.insert(choice_log_probs.end(), output.choice_log_probs.begin(), output.choice_log_probs.end());
+        choice_log_probs.resize(tokens.size());
         log_prob.push_back(output.log_prob);
         score.push_back(output.score);
         const bool at_limit = limit && static_cast<int64_t>(output.tokens.size()) >= limit && output.log_probs.back() <= LIKELY;
@@ -86,7 +94,7 @@ struct Kept {
     void publish() {
         answers = {static_cast<int64_t>(output_ends.size()), static_cast<int64_t>(text_ends.size()), output_ends.data(), text_ends.data(),
                    token_ends.data(), tokens.data(), texts.c_str(), token_log_probs.data(), log_prob.data(), score.data(),
-                   source_tokens.data(), read_tokens.data(), unknown.data(), cut.data()};
+                   source_tokens.data(), read_tokens.data(), unknown.data(), cut.data(), choices.data(), choice_log_probs.data()};
     }
 };
 
@@ -127,6 +135,17 @@ struct Asked {
     std::vector<Row> targets;    // to be scored; empty if outputs are searched for
     Options options;
     int64_t batch;
+    std::vector<Row> prefixes = {};  // that the outputs begin with; empty if none
+
+    void check_prefixes() const {
+        if (prefixes.empty()) return;
+        if (options.kind != Options::GREEDY && options.kind != Options::BEAM && options.kind != Options::SAMPLING) throw Refusal("a prefix needs a search that writes token by token");
+        for (const Row& prefix : prefixes) {
+            if (static_cast<int64_t>(prefix.size()) >= options.max_length) throw Refusal("a prefix of " + std::to_string(prefix.size()) + " tokens and the end do not fit max_length = " + std::to_string(options.max_length));
+            for (int64_t id : prefix)
+                if (id <= EOS || id >= engine.model->target_vocabulary()) throw Refusal("id " + std::to_string(id) + " cannot stand in a prefix");
+        }
+    }
 
     // Cuts each row that is too long. Returns the lengths before.
     std::vector<int64_t> cut_rows() {
@@ -157,7 +176,9 @@ struct Asked {
             Targets some, given;
             for (size_t i = first; i < last; ++i) some.push_back(&rows[places[i]]);
             for (size_t i = first; i < last && !wanted.empty(); ++i) given.push_back(&wanted[places[i]]);
-            Found part = wanted.empty() ? engine.model->search(Batch(some), options) : engine.model->score(Batch(some), given);
+            Batch together(some);
+            for (size_t i = first; i < last && !prefixes.empty(); ++i) together.prefixes.push_back(&prefixes[places[i]]);
+            Found part = wanted.empty() ? engine.model->search(together, options) : engine.model->score(together, given);
             for (size_t i = first; i < last; ++i) found[places[i]] = std::move(part[i - first]);
         }
     }
@@ -175,6 +196,7 @@ struct Asked {
         std::unique_ptr<Kept> kept(new Kept());
         if (batch < 0) throw Refusal("batch = " + std::to_string(batch) + ": 1 or more was expected");
         batch = batch ? batch : BATCH;
+        check_prefixes();
         const std::vector<int64_t> lengths = cut_rows();
         const Found found = find();
         for (size_t b = 0; b < found.size(); ++b) {
@@ -256,6 +278,19 @@ const TransduceAnswers* transduce_engine_answer_ids(
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count);
         Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, engine->options.resized(options.beam, options.nbest), options.batch};
+        return asked.answer();
+    });
+}
+
+const TransduceAnswers* transduce_engine_search_ids(
+    const TransduceEngine* engine, const char* search, uint64_t size, const int64_t* ids, const int64_t* ends,
+    const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, int64_t batch, char* message, uint64_t room) {
+    return told(message, room, [=] {
+        std::vector<Row> rows = rows_of_ids(ids, ends, count), prefixes;
+        const Options options = Options::read(Json::parse(search, size));
+        if (!engine->has(options.kind)) throw Refusal("the search does not fit the model");
+        for (int64_t b = 0, first = 0; b < count && prefix_ends != nullptr; first = prefix_ends[b++]) prefixes.emplace_back(prefix_ids + first, prefix_ids + std::max(first, prefix_ends[b]));
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options, batch, std::move(prefixes)};
         return asked.answer();
     });
 }

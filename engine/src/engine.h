@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 2
+#define TRANSDUCE_ENGINE_VERSION 3
 
 typedef struct TransduceEngine TransduceEngine;
 
@@ -37,13 +37,16 @@ typedef struct {
  * to text_ends[i] - 1 in UTF-8, and in the same way the ids of its tokens, EOS included, with their log-probabilities.
  * `log_prob` is their sum, and `score` is what the search ranked by. `source_tokens` is the length of each source in
  * tokens, of which the model read the first `read_tokens`; `unknown` of these were not in its vocabulary. `cut` is the
- * number of tokens at which the search ended an output that the model had not ended; 0 if the model ended it. */
+ * number of tokens at which the search ended an output that the model had not ended; 0 if the model ended it. A given output
+ * has the model's first choice at each of its tokens, and the choice's log-probability; the choice is -1 where the model has
+ * none, such as an end that follows from the source, and in all other outputs. */
 typedef struct {
     int64_t sources, outputs;
     const int64_t *output_ends, *text_ends, *token_ends, *tokens;
     const char* texts;
     const double *token_log_probs, *log_prob, *score;
-    const int64_t *source_tokens, *read_tokens, *unknown, *cut;
+    const int64_t *source_tokens, *read_tokens, *unknown, *cut, *choices;
+    const double* choice_log_probs;
 } TransduceAnswers;
 
 TRANSDUCE_EXPORT int32_t transduce_engine_version(void);
@@ -65,6 +68,12 @@ TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer(
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer_ids(
     const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, TransduceOptions options,
     char* message, uint64_t room);
+
+/* The same by another search: `search` is a run's table `search` with all defaults, JSON of `size` bytes. Output b begins with
+ * the ids of row b of the prefixes, which have no EOS and may be empty; there are none if `prefix_ends` is null. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_ids(
+    const TransduceEngine* engine, const char* search, uint64_t size, const int64_t* ids, const int64_t* ends,
+    const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, int64_t batch, char* message, uint64_t room);
 
 /* Scores given outputs, rows of ids that end with EOS: one output for each source. */
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(

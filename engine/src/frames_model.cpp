@@ -139,7 +139,13 @@ class FrameModel : public Model {
             std::vector<double> each(own.begin() + n * T, own.begin() + n * T + of.lengths[n]);
             each.back() = total[n];
             for (size_t t = 0; t + 1 < each.size() && std::isfinite(total[n]); ++t) each.back() -= each[t];
-            found.push_back({*targets[n], std::move(each), total[n], total[n]});
+            Hypothesis one = {*targets[n], {}, total[n], total[n]};
+            for (size_t t = 0; t < each.size(); ++t) {  // EOS has a difference of sums, which rounding would set apart
+                const bool right = choice[n * T + t] == (*targets[n])[t] && std::isfinite(each[t]);
+                one.choose(right || choice[n * T + t] != (*targets[n])[t] ? choice[n * T + t] : PAD, right ? each[t] : best[n * T + t]);
+            }
+            one.log_probs = std::move(each);
+            found.push_back(std::move(one));
         }
         return found;
     }

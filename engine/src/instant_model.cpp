@@ -96,6 +96,13 @@ class Instant : public Model {
         return found;
     }
 
+    // The log-probability of the most probable length. Sets `choice` to PAD if it is another one than `length`.
+    double best_length(const float* log_probs, int64_t length, int64_t& choice) const {
+        const float* best = std::max_element(log_probs, log_probs + length_->outputs);
+        if (best - log_probs != length) choice = PAD;
+        return *best;
+    }
+
     // Outputs of these lengths [N], the same number for each source: the most probable tokens, or those of `targets`. The
     // log-probability of EOS is that of the length.
     std::vector<Hypothesis> write(const Memory& memory, const std::vector<float>& log_probs, const std::vector<int64_t>& lengths, const Targets* targets) const {
@@ -114,6 +121,15 @@ class Instant : public Model {
             Hypothesis own = {std::vector<int64_t>(lengths[n]), std::vector<double>(lengths[n]), 0, 0};
             const int64_t* forced = targets == nullptr ? nullptr : (*targets)[n]->data();
             transduce_highest(logits.data() + n * T * V, forced, lengths[n], V, forced == nullptr ? UNK + 1 : EOS + 1, own.tokens.data(), own.log_probs.data());
+            for (int64_t t = 0; forced != nullptr && t <= lengths[n]; ++t) {
+                int64_t choice = EOS;
+                double log_prob;
+                if (t < lengths[n])
+                    transduce_highest(logits.data() + (n * T + t) * V, nullptr, 1, V, UNK + 1, &choice, &log_prob);
+                else
+                    log_prob = best_length(log_probs.data() + n / (N / B) * length_->outputs, lengths[n], choice);
+                own.choose(choice, log_prob);
+            }
             own.tokens.push_back(EOS);
             own.log_probs.push_back(log_probs[n / (N / B) * length_->outputs + lengths[n]]);
             own.log_prob = own.score = std::accumulate(own.log_probs.begin(), own.log_probs.end(), 0.0);

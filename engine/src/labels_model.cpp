@@ -18,12 +18,18 @@ struct Places {
     std::vector<float> log_probs;
 };
 
-// The output of these labels, EOS at its end.
-static Hypothesis labelled(std::vector<int64_t> labels, std::vector<double> log_probs) {
+// The output of these labels, EOS at its end, which is no choice of the model. `choices` has its choices, if wanted.
+static Hypothesis labelled(std::vector<int64_t> labels, std::vector<double> log_probs, Hypothesis choices = {}) {
     const double total = std::accumulate(log_probs.begin(), log_probs.end(), 0.0);
     labels.push_back(EOS);
     log_probs.push_back(0);
-    return {std::move(labels), std::move(log_probs), total, total};
+    return {std::move(labels), std::move(log_probs), total, total, std::move(choices.choices), std::move(choices.choice_log_probs)};
+}
+
+// The label with the highest score [V]; of equal ones the first.
+template <class T>
+static int64_t best_label(const T* scores, int64_t V) {
+    return std::max_element(scores + UNK + 1, scores + V) - scores;
 }
 
 static void check_labels(const std::vector<int64_t>& target, int64_t places, int64_t vocabulary) {
@@ -56,8 +62,14 @@ class Labeller : public Model {
         for (size_t b = 0; b < targets.size(); ++b) {
             check_labels(*targets[b], places.lengths[b], V);
             std::vector<double> log_probs;
-            for (int64_t t = 0; t < places.lengths[b]; ++t) log_probs.push_back(places.log_probs[(b * places.longest + t) * V + (*targets[b])[t]]);
-            found.push_back({labelled({targets[b]->begin(), targets[b]->end() - 1}, std::move(log_probs))});
+            Hypothesis choices = {};
+            for (int64_t t = 0; t < places.lengths[b]; ++t) {
+                const float* own = places.log_probs.data() + (b * places.longest + t) * V;
+                log_probs.push_back(own[(*targets[b])[t]]);
+                const int64_t best = best_label(own, V);
+                choices.choose(best, own[best]);
+            }
+            found.push_back({labelled({targets[b]->begin(), targets[b]->end() - 1}, std::move(log_probs), std::move(choices))});
         }
         return found;
     }

@@ -21,6 +21,7 @@ void check(int64_t found);
 struct Batch {
     std::vector<int64_t> ids, lengths;
     int64_t longest = 0;
+    std::vector<const std::vector<int64_t>*> prefixes;  // the ids that outputs begin with; empty if none
 
     explicit Batch(const std::vector<const std::vector<int64_t>*>& rows);
     int64_t sources() const { return static_cast<int64_t>(lengths.size()); }

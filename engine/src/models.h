@@ -16,6 +16,14 @@ struct Hypothesis {
     std::vector<int64_t> tokens;  // with EOS
     std::vector<double> log_probs;
     double log_prob, score;
+    std::vector<int64_t> choices = {};  // of a given output: the model's first choice at each position where it has one
+    std::vector<double> choice_log_probs = {};
+
+    // The model's first choice at the next position.
+    void choose(int64_t choice, double log_prob_of_choice) {
+        choices.push_back(choice);
+        choice_log_probs.push_back(log_prob_of_choice);
+    }
 };
 
 typedef std::vector<std::vector<Hypothesis>> Found;  // for each source, the best first
@@ -33,8 +41,8 @@ class Model {
 
     virtual Found search(const Batch& batch, const Options& options) const = 0;
 
-    // The log-probabilities of given outputs, rows of ids that end with EOS: one output for each source. Throws Refusal for
-    // ids that no output has.
+    // The log-probabilities of given outputs, rows of ids that end with EOS, and the model's first choices: one output for
+    // each source. Throws Refusal for ids that no output has.
     virtual Found score(const Batch& batch, const Targets& targets) const = 0;
 
     // Samples that go on with a prompt, each of at most `options.max_length` tokens: what follows the prompt

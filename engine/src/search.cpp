@@ -23,8 +23,14 @@ namespace {
 // What the searches know of a source.
 struct Source {
     int64_t key, length, least, most;  // its place in the batch; its own length, and those of its outputs
+    const std::vector<int64_t>* prefix = nullptr;  // that its outputs begin with
     bool searching = true;
     std::vector<Hypothesis> finished;
+
+    // The token that the prefix has at this place; -1 after its end.
+    int64_t forced(int64_t place) const {
+        return prefix != nullptr && place < static_cast<int64_t>(prefix->size()) ? (*prefix)[static_cast<size_t>(place)] : -1;
+    }
 };
 
 // The rows of the sources that are still in the batch, and what the model remembers of them.
@@ -33,7 +39,7 @@ class Rows {
     Rows(const Autoregressive& model, const Batch& batch, const Options& options)
         : model_(model), options_(options), state_(model.start(batch, options.size)) {
         for (int64_t b = 0; b < batch.sources(); ++b)
-            sources.push_back({b, batch.lengths[b], options.limit.least(batch.lengths[b]), options.longest(batch.lengths[b]), true, {}});
+            sources.push_back({b, batch.lengths[b], options.limit.least(batch.lengths[b]), options.longest(batch.lengths[b]), batch.prefixes.empty() ? nullptr : batch.prefixes[b], true, {}});
     }
 
     std::vector<Source> sources;
@@ -110,7 +116,11 @@ Found search_greedily(Rows& rows, const Options& options) {
         for (size_t b = 0; b < rows.sources.size(); ++b, logits += rows.vocabulary()) {
             Source& source = rows.sources[b];
             double log_prob = 0;
-            choose_token(logits, rows.vocabulary(), rows.must_end(source), rows.may_end(source), options.unknown, tokens[b], log_prob);
+            const int64_t forced = source.forced(rows.written);
+            if (forced >= 0)
+                transduce_highest(logits, &forced, 1, rows.vocabulary(), EOS, &tokens[b], &log_prob);
+            else
+                choose_token(logits, rows.vocabulary(), rows.must_end(source), rows.may_end(source), options.unknown, tokens[b], log_prob);
             if (!source.searching) continue;
             Hypothesis& own = written[source.key];
             own.tokens.push_back(tokens[b]);
@@ -152,8 +162,8 @@ bool is_finished(const Source& source, const Options& options, int64_t written, 
     return std::max(options.ranking(best, written + 1, source.length), options.ranking(best, options.max_length, source.length)) <= worst;
 }
 
-// Log-probabilities [N, V] in place of logits, as scores: what may not come next has minus infinity. `each` are the rows of
-// a source. The penalty of an end that is forced although no token is allowed stands in `penalties` [N].
+// Log-probabilities [N, V] in place of logits, as scores: what may not come next has minus infinity. A prefix allows its
+// token alone. `each` are the rows of a source. The penalty of an end that is forced although no token is allowed stands in `penalties` [N].
 void score_rows(const Rows& rows, const Options& options, int64_t each, std::vector<float>& logits, std::vector<double>& penalties) {
     const int64_t V = rows.vocabulary(), N = static_cast<int64_t>(rows.sources.size()) * each;
     transduce_log_softmax(logits.data(), N, V, EOS);
@@ -161,11 +171,14 @@ void score_rows(const Rows& rows, const Options& options, int64_t each, std::vec
     float* scores = logits.data();
     for (int64_t n = 0; n < N; ++n, scores += V) {
         const Source& source = rows.sources[n / each];
-        if (!options.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
+        const int64_t forced = source.forced(rows.written);
+        if (forced < 0 && !options.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
         const float ending = scores[EOS];
-        if (rows.must_end(source)) {
+        if (forced >= 0 || rows.must_end(source)) {
+            const int64_t only = forced >= 0 ? forced : EOS;
+            const float own = scores[only];
             std::fill(scores, scores + V, IMPOSSIBLE_LOGIT);
-            scores[EOS] = ending;
+            scores[only] = own;
         } else if (!rows.may_end(source)) {
             scores[EOS] = IMPOSSIBLE_LOGIT;
             if (*std::max_element(scores, scores + V) == IMPOSSIBLE_LOGIT) {
@@ -289,8 +302,10 @@ Found Autoregressive::score(const Batch& batch, const Targets& targets) const {
             double log_prob;
             int64_t token;
             read[b] = (*targets[b])[t];
-            transduce_highest(logits.data() + b * V, &read[b], 1, V, EOS, &token, &log_prob);
             Hypothesis& own = found[b][0];
+            choose_token(logits.data() + b * V, V, false, true, false, token, log_prob);
+            own.choose(token, log_prob);
+            transduce_highest(logits.data() + b * V, &read[b], 1, V, EOS, &token, &log_prob);
             own.tokens.push_back(token);
             own.log_probs.push_back(log_prob);
         }

@@ -14,7 +14,8 @@ static const std::string MARKED = "\xE2\x96\x81";
 static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>"};
 
 Tokenizer::Tokenizer(const Json& described) {
-    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library"}));
+    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library", "ids"}));
+    if (unit_ == IDS) return;
     form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
     lowercase_ = described.truth_of("lowercase");
     size_ = described.number_in("size", static_cast<int64_t>(SPECIALS.size()), 1 << 24);
@@ -88,6 +89,7 @@ void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
 }
 
 std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
+    if (unit_ == IDS) throw Refusal("this file is a part of an export to native and has no tokenizers: name the folder of the export");
     if (unit_ == NOTHING) throw Refusal("this is a language model, which has no sources: score texts, or generate them");
     if (unit_ == LABELS) throw Refusal("its source tokenizer reads labels, and text was expected");
     if (unit_ == LIBRARY) throw Refusal("its source tokenizer needs the library tokenizers: pip install tokenizers");

@@ -14,16 +14,17 @@ namespace transduce {
 
 class Tokenizer {
   public:
-    // `described` is {"unit", "form", "lowercase", "record"}; the record is the tokenizer's own file.
+    // `described` is {"unit", "form", "lowercase", "record"}; the record is the tokenizer's own file. A side of ids has no
+    // text, so its unit is all.
     explicit Tokenizer(const Json& described);
 
-    int64_t size() const { return size_; }
+    int64_t size() const { return size_; }  // 0 for ids, which have the model's
 
     std::vector<int64_t> encode(const std::string& text) const;
     std::string decode(const std::vector<int64_t>& ids) const;
 
   private:
-    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, NOTHING, LIBRARY } unit_;
+    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, NOTHING, LIBRARY, IDS } unit_;
     Form form_ = AS_IT_IS;
     bool lowercase_ = false;
     int64_t size_ = 0;

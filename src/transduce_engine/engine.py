@@ -27,6 +27,9 @@ class Output:
     """One output: its text, the ids of its tokens (with the end) and their log-probabilities. ``log_prob`` is their
     sum, and ``score`` is what the search ranked by. ``cut`` is the number of tokens at which the search ended the
     output; 0 if the model ended it.
+
+    An output that was given and scored also has ``best_log_probs``, the log-probability of the model's first choice at
+    each token, and ``right``, whether the token is that choice. Both leave out an end that is no choice of the model.
     """
 
     text: str
@@ -35,6 +38,8 @@ class Output:
     log_prob: float
     score: float
     cut: int = 0
+    best_log_probs: tuple[float, ...] = ()
+    right: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class Engine:
         self.reads_text = source["unit"] != "library"
         self.generates = source["unit"] == "nothing"
         self._encode = None if self.reads_text else _subwords(source)
-        self._size = target["size"]
+        self._size = target.get("size", 0)
         subwords = target["unit"] == "library"
         self._encode_target = _subwords(target) if subwords else None
         self._decode = _decoder(target) if subwords else None
@@ -137,6 +142,17 @@ class Engine:
     def answer_ids(self, rows: Sequence[Ids], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
         """The same for rows of ids, which end with the end (2)."""
         return self._found("answer_ids", *_rows(rows), len(rows), Options(*whole(beam=beam, nbest=nbest, batch=batch)))
+
+    def search_ids(
+        self, rows: Sequence[Ids], search: str, prefixes: Sequence[Ids] | None = None, batch: int = 0
+    ) -> list[Answer]:
+        """The same by another search than the file's: a run's table ``search`` with all defaults, as JSON. ``prefixes``
+        are the ids that the outputs begin with, without an end. Raises EngineError for a search that the engine does
+        not have, and for a prefix that does not fit.
+        """
+        wanted = search.encode()
+        begun = (None, None) if prefixes is None else _rows(prefixes)
+        return self._found("search_ids", wanted, len(wanted), *_rows(rows), *begun, len(rows), *whole(batch=batch))
 
     def score_ids(self, rows: Sequence[Ids], targets: Sequence[Ids], batch: int = 0) -> list[Answer]:
         """The given outputs with the model's log-probabilities of their tokens. Rows and outputs end with the end."""
@@ -224,20 +240,30 @@ class Engine:
         function = getattr(self._functions, f"transduce_engine_{name}")
         found = told(function, self._engine, *arguments)
         try:
-            return self._read(found.contents)
+            return self._read(found.contents, scored=name == "score_ids")
         finally:
             self._functions.transduce_engine_free(found)
 
-    def _read(self, found: Any) -> list[Answer]:
+    def _read(self, found: Any, scored: bool) -> list[Answer]:
         text_ends, token_ends = [0, *found.text_ends[: found.outputs]], [0, *found.token_ends[: found.outputs]]
         texts = ctypes.string_at(found.texts, text_ends[-1])
         tokens, log_probs = found.tokens[: token_ends[-1]], found.token_log_probs[: token_ends[-1]]
+        choices = found.choices[: token_ends[-1]] if scored else []
+        choice_log_probs = found.choice_log_probs[: token_ends[-1]] if scored else []
         outputs = []
         for i in range(found.outputs):
             ids = tuple(tokens[token_ends[i] : token_ends[i + 1]])
             text = texts[text_ends[i] : text_ends[i + 1]].decode() if self._decode is None else self._decode(ids)
             own = tuple(log_probs[token_ends[i] : token_ends[i + 1]])
             outputs.append(Output(text, ids, own, found.log_prob[i], found.score[i], found.cut[i]))
+            if scored:
+                first = choices[token_ends[i] : token_ends[i + 1]]
+                best = choice_log_probs[token_ends[i] : token_ends[i + 1]]
+                outputs[-1] = replace(
+                    outputs[-1],
+                    best_log_probs=tuple(each for each, choice in zip(best, first, strict=True) if choice >= 0),
+                    right=tuple(choice == each for choice, each in zip(first, ids, strict=True) if choice >= 0),
+                )
         ends = [0, *found.output_ends[: found.sources]]
         return [
             Answer(tuple(outputs[first:last]), found.source_tokens[b], found.read_tokens[b], found.unknown[b])

@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 2  # of the interface; engine.h has the same number
+VERSION = 3  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -45,7 +45,8 @@ class Answers(Structure):
         *((name, POINTER(c_int64)) for name in ("output_ends", "text_ends", "token_ends", "tokens")),
         ("texts", c_void_p),
         *((name, POINTER(c_double)) for name in ("token_log_probs", "log_prob", "score")),
-        *((name, POINTER(c_int64)) for name in ("source_tokens", "read_tokens", "unknown", "cut")),
+        *((name, POINTER(c_int64)) for name in ("source_tokens", "read_tokens", "unknown", "cut", "choices")),
+        ("choice_log_probs", POINTER(c_double)),
     )
 
 
@@ -85,6 +86,10 @@ def open_library(path: Path) -> Any:
         "note": (c_void_p, [c_void_p, c_char_p, POINTER(c_uint64)]),
         "answer": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
         "answer_ids": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
+        "search_ids": (
+            POINTER(Answers),
+            [c_void_p, c_char_p, c_uint64, *rows, *rows, c_int64, c_int64, *message],
+        ),
         "score_ids": (POINTER(Answers), [c_void_p, *rows, *rows, c_int64, Options, *message]),
         "encode": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
         "encode_sources": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),

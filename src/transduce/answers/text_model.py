@@ -159,11 +159,11 @@ class TextModel:
             )
         self.check_stepwise("give a recurrent, Transformer or n-gram language model")
 
-    def check_stepwise(
-        self, instead: str = "give a model that does, and not an engine that searches by itself"
-    ) -> None:
+    def check_stepwise(self, instead: str = "give a model that does") -> None:
         """Raises RequestError unless the model writes token by token. ``instead`` ends the message: what to give."""
-        if not can(type(self.model), Autoregressive) or self.searching:
+        if self.searching:
+            raise RequestError("the engine of this run searches by itself, and shows no steps: use --engine torch")
+        if not can(type(self.model), Autoregressive):
             raise RequestError(f"this {model_name(type(self.model))} model does not write token by token: {instead}")
 
     # ------------------------------------------------------------- texts

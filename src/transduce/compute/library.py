@@ -19,8 +19,8 @@ from transduce.core.errors import MissingPackageError
 
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 2  # of the interface; native/interface.h has the same number
-DONE, NO_ROOM, NO_MEMORY = (number - 2**63 for number in range(3))  # results; any other result is an unknown id
+VERSION = 3  # of the interface; native/interface.h has the same number
+DONE, NO_MEMORY = -(2**63), 2 - 2**63  # results; any other result is an unknown id
 
 
 def built(folder: Path = FOLDER) -> dict[str, Path]:
@@ -35,24 +35,17 @@ def choose(variants: dict[str, Path]) -> Path:
     """The fastest of the variants that this processor runs. Raises MissingPackageError if there is none."""
     if VARIANTS[0] not in variants:
         raise MissingPackageError(
-            "the native engine was not built, because no C++ compiler was found when transduce was installed: install "
-            "one (g++ or clang++) and repeat `pip install --force-reinstall --no-deps transduce`, or use --engine onnx "
-            "or torch"
+            "the library was not built, because no C++ compiler was found when transduce was installed: install one "
+            "(g++ or clang++) and repeat `pip install --force-reinstall --no-deps transduce`"
         )
     best = open_library(variants[VARIANTS[0]]).transduce_processor()
     return next(variants[name] for name in reversed(VARIANTS[: best + 1]) if name in variants)
 
 
 @cache
-def library() -> CDLL:
-    """The functions of the fastest variant for this processor. Raises MissingPackageError if none was built."""
-    return open_library(choose(built()))
-
-
-@cache
 def optional_library() -> CDLL | None:
-    """The functions of ``library``, or None if no variant was built."""
-    return library() if built() else None
+    """The functions of the fastest variant for this processor, or None if no variant was built."""
+    return open_library(choose(built())) if built() else None
 
 
 def open_library(path: Path) -> CDLL:
@@ -64,24 +57,15 @@ def open_library(path: Path) -> CDLL:
     declare(functions, {"size_of": [c_char_p]})
     if (found := functions.transduce_version()) != VERSION:
         raise _of_another_version(f"it has interface {found}, and {VERSION} was expected")
-    packed: dict[str, Sequence[type]] = {
-        "pack_integers": [c_void_p] * 3 + [c_int32] * 2,
-        "pack_floats": [c_void_p] * 2 + [c_int32] * 2,
-    }
-    declare(functions, packed, c_void_p)
-    declare(functions, {"set_threads": [c_int32], "free": [c_void_p]}, None)
     without_memory: dict[str, Sequence[type]] = {
         "highest": [c_void_p] * 2 + [c_int64] * 3 + [c_void_p] * 2,
         "log_softmax": [c_void_p] + [c_int64] * 3,
         "extend": [c_void_p] * 6 + [c_int64] * 6 + [c_void_p] * 8,
-        "mean": [c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_int64],
     }
     declare(functions, without_memory, None)
     others: dict[str, Sequence[type]] = {
-        "multiply": [c_void_p, c_void_p, c_void_p, c_int64, c_int32],
         "choose": [c_void_p] * 2 + [c_int64] * 4 + [c_void_p] * 5,
         "prefix_beam": [c_void_p] * 2 + [c_int64] * 6 + [c_double] + [c_void_p] * 3,
-        "multiply_real": [c_void_p, c_void_p, c_void_p, c_void_p, c_int64, c_int64],
         "align": [c_void_p] * 2 + [c_int64] * 5 + [c_void_p] * 2 + [c_int64] + [c_void_p] * 4,
     }
     declare(functions, others)
@@ -118,7 +102,7 @@ def declare(
 def _with_memory(result: int | None, function: object, arguments: object) -> int:
     """The result of a function. Raises MemoryError if it says that the system gave no memory."""
     if result is None or result == NO_MEMORY:
-        raise MemoryError("the native engine got no memory from the system; use smaller batches or a smaller beam")
+        raise MemoryError("the compiled library got no memory from the system; use smaller batches or a smaller beam")
     return result
 
 

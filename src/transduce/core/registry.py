@@ -441,7 +441,7 @@ SERVICES: dict[str, str] = {
     "steps of a signal": "transduce.wings.signals.tokenizers.tokenizer:channelled",
     "word vectors": "transduce.wings.vectors.run:fill_tables",
     "tuning": "transduce.wings.combining.tuning.tuner:tuner_of",
-    "native engine": "transduce.wings.engines.native.opening:native_model",
+    "native engine": "transduce.wings.engines.native.model:native_model",
     "exported model": "transduce.wings.engines.opening:open_model",
     "light export": "transduce.wings.engines.light:opened",
     "progress": "transduce.wings.terminal.progress:shown",

@@ -10,9 +10,9 @@ from typing import Any
 from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
 from transduce.compute.precision import Precision, check_precision, hold_matrices
-from transduce.core import registry
+from transduce.core import config, registry
 from transduce.core.errors import UserError
-from transduce.core.protocols import Chain, Model, Parallel, can
+from transduce.core.protocols import Chain, Model, Parallel, Searching, can
 from transduce.data.preparation import Tokenizers
 from transduce.models.mixtures import Ensemble, Fusion
 from transduce.runs.layout import Checkpoint, members
@@ -45,7 +45,7 @@ def load(
     as in ``Transducer.changed``.
 
     ``engine`` "torch" (PyTorch) runs the run itself. "onnx" and "ctranslate2" run the export that ``transduce export``
-    made of the run. "native", the package's own kernels, does so if there is one and ``precision`` is float32;
+    made of the run. "native", the package's own engine in C++, does so if there is one and ``precision`` is float32;
     otherwise it converts the weights when it loads them. ``run`` can also be the folder of an export, which then runs
     with its own engine. Only "torch" runs on another device than the CPU.
 
@@ -60,21 +60,23 @@ def load(
     check_precision(precision)
     engine = _engine_for(precision, engine)
     folders = [find_export(path, engine, precision) for path in paths]
+    if engine == "native" and len(paths) > 1:  # the engine mixes weights, and no exports
+        folders = [folder if folder == path else None for path, folder in zip(paths, folders, strict=True)]
     if any(folders):
         check_exported(precision)
     if any(folders) or engine == "native":
         check_on_cpu(device, "an export" if any(folders) else "the native engine")
-    where = choose_device(device)
+    where = choose_device("cpu" if engine == "native" else device)
     loaded = []
     for path, folder in zip(paths, folders, strict=True):
         if folder is not None:
             loaded.append(exported(path, folder, checkpoint))
-        elif engine == "native":
-            loaded.append(converted(path, checkpoint, precision))
         else:
             loaded.append(Run.open(path).transducer(checkpoint, where, mapped))
     alone = len(loaded) == 1 and fusion is None
     transducer = loaded[0] if alone else mix(paths, loaded, fusion)
+    if engine == "native" and not any(folders):
+        transducer = converted(transducer, precision)
     if engine in (None, "torch"):
         hold_matrices(precision, transducer.model)
     transducer = replace(transducer, precision=precision)
@@ -107,16 +109,14 @@ def exported(run: Path, folder: Path, checkpoint: Checkpoint) -> Transducer:
     return Run.read(folder).around(registry.service("exported model")(folder, manifest))
 
 
-def converted(run: Path, checkpoint: Checkpoint, precision: Precision) -> Transducer:
-    """The model of a run for our own engine, without an export. ``precision`` is float32 or int8.
+def converted(loaded: Transducer, precision: Precision) -> Transducer:
+    """A loaded run on our own engine, without an export. ``precision`` is float32 or int8.
 
     Raises UserError, which names the setting, for a model that the engine does not have, and MissingPackageError if the
     engine was not built.
     """
-    opened = Run.open(run)
-    return opened.around(
-        registry.service("native engine")(opened.model(checkpoint), opened.complete("model", Model), precision)
-    )
+    table = config.resolve(loaded.settings["model"], Model, loaded.tokenizers.facts, "model")
+    return replace(loaded, model=registry.service("native engine")(loaded.model, table, precision))
 
 
 def _engine_for(precision: Precision, engine: str | None) -> str | None:
@@ -163,6 +163,9 @@ def mix(runs: list[Path], loaded: list[Transducer], fusion: Sequence[float] | No
     for path, other in zip(runs, loaded, strict=True):
         check_vocabularies(loaded[reader], runs[reader], other, path)
     models = [each.model for each in loaded]
+    for path, model in zip(runs, models, strict=True):
+        if can(type(model), Searching):
+            raise UserError(f"{path}: its engine searches by itself, so it cannot be mixed; name runs, and no export")
     mixture: Any
     if all(can(type(model), Chain) for model in models):
         mixture = registry.find("Model", "chain-fusion")(models, fusion)

@@ -37,9 +37,10 @@ from transduce.core.protocols import Model, Search
 from transduce.core.types import EOS, Padded
 from transduce.data.tokenizers.text import Characters, TextTokenizer
 from transduce.search.forcing import force
-from transduce.wings.engines.export.counted import packed
-from transduce.wings.engines.export.engine import check_model, check_search, file_content, tokenizer_notes
-from transduce.wings.engines.native.conversion.converting import convert
+from transduce.wings.engines.export.engine import tokenizer_notes
+from transduce.wings.engines.native.content import model_content
+from transduce.wings.engines.native.conversion.converting import check
+from transduce.wings.engines.native.searches import check_search, search_table
 from transduce_engine.library import built
 
 needs_engine = pytest.mark.skipif(not built(), reason="no C++ compiler was found when the engine was installed")
@@ -129,16 +130,14 @@ def resolved(table: config.Table) -> config.Table:
 def content(table: config.Table, search: config.Table, precision: str = "float32", **other: str) -> tuple[Any, bytes]:
     """A small random model, and the file of an engine with it."""
     model, known = build(table, dtype=torch.float32), facts(table)
-    tensors, notes = convert(model, config.resolve(table, Model, known, "model"), precision)
     texts = {
-        "model": json.dumps(notes),
         "source": json.dumps(tokenizer_notes(tokenizer(known.source_vocabulary), "source")),
         "target": json.dumps(tokenizer_notes(tokenizer(known.target_vocabulary), "target")),
         "search": json.dumps(resolved(search)),
         "limits": json.dumps({"max_source_length": 100, "keeps_empty": False}),
         "settings": "{}",
     }
-    return model, file_content(packed(tensors, precision == "int8"), texts | other)
+    return model, model_content(model, config.resolve(table, Model, known, "model"), precision, texts | other)
 
 
 def rows_of(padded: Padded) -> list[list[int]]:
@@ -151,8 +150,19 @@ def test_the_engine_finds_what_pytorch_finds(name: str, search: str) -> None:
     model, file = content(TABLES[name], SEARCHES[search])
     engine = transduce_engine.load(file)
     source = sources([5, 1, 3, 8, 2])
-    ours = config.build(resolved(SEARCHES[search]), Search, FACTS, "search")(model, source)
+    searching: Any = config.build(resolved(SEARCHES[search]), Search, FACTS, "search")
     theirs = engine.answer_ids(rows_of(source))
+    agree(searching(model, source), theirs)
+    assert engine.search_ids(rows_of(source), json.dumps(search_table(searching))) == theirs
+    begun = [[5], [6, 7, 4], [], [4, 3], [10, 10, 10]]
+    agree(
+        searching(model, source, Padded.of(begun, torch.long)),
+        engine.search_ids(rows_of(source), json.dumps(search_table(searching)), begun, batch=3),
+    )
+
+
+def agree(ours: Any, theirs: list[transduce_engine.Answer]) -> None:
+    """Asserts that the hypotheses of PyTorch and of the engine have the same tokens and nearly the same numbers."""
     for found, answer in zip(ours, theirs, strict=True):
         assert [each.tokens for each in found] == [each.ids for each in answer.outputs]
         for one, two in zip(found, answer.outputs, strict=True):
@@ -208,6 +218,18 @@ def test_given_outputs_have_the_log_probabilities_of_pytorch(name: str) -> None:
     found = transduce_engine.load(file).score_ids(rows_of(source), targets)
     for one, two in zip(expected, found, strict=True):
         assert two.best.token_log_probs == pytest.approx(one.token_log_probs, abs=2e-5)
+        assert two.best.best_log_probs == pytest.approx(one.best_log_probs, abs=2e-5)
+        assert two.best.right == one.right
+
+
+def test_threads_change_no_number() -> None:
+    _, file = content(TABLES["transformer, pre-norm"], SEARCHES["beam 5"], "int8")
+    rows = rows_of(sources([5, 1, 3, 8, 2, 7, 6, 4]))
+    alone = transduce_engine.load(file).answer_ids(rows)
+    try:
+        assert transduce_engine.load(file, threads=3).answer_ids(rows) == alone
+    finally:
+        transduce_engine.load(file, threads=1)
 
 
 def test_a_wide_beam_finds_the_best_of_all_outputs() -> None:
@@ -277,24 +299,18 @@ def test_a_text_beyond_learned_positions_is_told_by_its_number() -> None:
     ("table", "message"),
     [
         ({"type": "hmm"}, r"type"),
-        (
-            {"type": "ensemble", "models": [{"type": "ctc"}]},
-            r"models\[0\]\.type",
-        ),
+        ({"type": "ensemble", "models": [{"type": "ctc"}]}, r"models\[0\]\.type"),
+        ({"type": "chain-fusion", "models": [{"type": "tagger"}]}, r"models\[0\]\.type"),
         ({"type": "joint-ctc"}, r"type"),
         (
             {"type": "with-counts", "model": transformer(), "counted": {"type": "ngram"}},
             r"counted\.type",
         ),
-        (
-            {"type": "encoder-decoder", "encoder": {"type": "recurrent"}, "decoder": {"type": "pointer"}},
-            r"decoder\.type",
-        ),
     ],
 )
 def test_models_that_the_engine_does_not_have_are_refused_with_the_setting(table: config.Table, message: str) -> None:
-    with pytest.raises(UserError, match=rf"model\.{message} = .*the engine in one file"):
-        check_model(table)
+    with pytest.raises(UserError, match=rf"model\.{message} = .*the native engine runs"):
+        check(table)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +318,7 @@ def test_models_that_the_engine_does_not_have_are_refused_with_the_setting(table
     [
         (
             {"type": "exact"},
-            r"^search\.type = 'exact': the engine in one file has greedy and beam and sampling for the",
+            r"^search\.type = 'exact': the native engine has greedy and beam and sampling for the",
         ),
         (
             {"type": "greedy", "filters": [{"type": "no-repeat"}]},

@@ -9,12 +9,12 @@ import json
 import random
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_engine_file import SEARCHES, TABLES, content, needs_engine
-from test_native_strangers import WRONG, places
+from test_engine_file import SEARCHES, TABLES, content, needs_engine, resolved
 
 import transduce_engine
 from transduce.core.errors import UserError
@@ -32,6 +32,7 @@ KINDS = (
     "recurrent with counts",
     "fusion",
 )
+WRONG: list[Any] = [0, -1, 1, 2, 3, 200_000, 2**40, 10**400, 0.5, float("nan"), True, None, "x", "", [], {}, [1], [{}]]
 ROWS = [[5, 6, 7, 2], [4, 2], [8, 8, 8, 8, 8, 8, 2]]
 JSON_NOTES = ("model", "source", "target", "search", "limits")
 
@@ -47,6 +48,15 @@ def joined(header: Any, numbers: bytes) -> bytes:
     encoded = json.dumps(header).encode()
     whole = struct.pack("<Q", len(encoded)) + encoded + numbers
     return whole + struct.pack("<I", zlib.crc32(whole))
+
+
+def places(notes: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of each value of a description, of tables and lists too."""
+    if path:
+        yield path
+    inside = notes.items() if isinstance(notes, dict) else enumerate(notes) if isinstance(notes, list) else ()
+    for key, value in inside:
+        yield from places(value, (*path, key))
 
 
 def changed(value: Any, numbers: random.Random, but: tuple[Any, ...] = ()) -> Any:
@@ -201,3 +211,36 @@ def test_rows_that_are_no_rows_are_refused() -> None:
         engine.score_ids([[4, 2]], [[500, 2]])
     with pytest.raises(transduce_engine.EngineError, match=r"2 outputs for 1 sources"):
         engine.score_ids([[4, 2]], [[2], [2]])
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_wrong_search_or_prefix_is_refused_in_a_line_or_answers(name: str) -> None:
+    _, file = content(TABLES["convs2s"], SEARCHES["greedy"])
+    engine, numbers = transduce_engine.load(file), random.Random(name)
+    for _ in range(TRIES["fast"]):
+        search = changed({"search": resolved(SEARCHES[name])}, numbers).get("search", {})
+        prefixes = [
+            [numbers.choice([4, 5, 3, 2, 0, -1, 10, 11, 2**40]) for _ in range(numbers.randrange(9))] for _ in ROWS
+        ]
+        told = "answered"
+        try:
+            engine.search_ids(ROWS, json.dumps(search), prefixes)
+        except transduce_engine.EngineError as error:
+            told = str(error)
+        assert told
+        assert "\n" not in told
+
+
+@pytest.mark.parametrize(
+    ("search", "prefix", "message"),
+    [
+        ({"type": "labels"}, [4], "the search does not fit the model"),
+        ({"type": "greedy", "max_length": 3}, [4, 5, 6], "a prefix of 3 tokens and the end do not fit max_length = 3"),
+        ({"type": "greedy"}, [2], "id 2 cannot stand in a prefix"),
+        ({"type": "greedy"}, [11], "id 11 cannot stand in a prefix"),
+    ],
+)
+def test_a_search_or_a_prefix_that_does_not_fit_is_told(search: Any, prefix: list[int], message: str) -> None:
+    _, file = content(TABLES["convs2s"], SEARCHES["greedy"])
+    with pytest.raises(transduce_engine.EngineError, match=f"^{message}$"):
+        transduce_engine.load(file).search_ids([[5, 2]], json.dumps(resolved(search)), [prefix])

@@ -59,23 +59,20 @@ def _file(size: int, notes: str, table: Any) -> bytes:
     from transduce.core import config
     from transduce.core.protocols import Model
     from transduce.core.types import Facts
-    from transduce.wings.engines.export.engine import file_content
-    from transduce.wings.engines.native.conversion.converting import convert
+    from transduce.wings.engines.native.content import model_content
 
     known = Facts(source_vocabulary=size, target_vocabulary=size)
     torch.manual_seed(1)
     model: Any = config.build(table, Model, known, "model").eval()
-    tensors, described = convert(model, config.resolve(table, Model, known, "model"))
     from test_engine_file import resolved
 
     texts = {
-        "model": json.dumps(described),
         "source": notes,
         "target": notes,
         "search": json.dumps(resolved(SEARCHES["greedy"])),
         "limits": json.dumps({"max_source_length": 1000, "keeps_empty": True}),
     }
-    return file_content(tensors, texts)
+    return model_content(model, config.resolve(table, Model, known, "model"), "float32", texts)
 
 
 def read(engine: transduce_engine.Engine, texts: list[str]) -> list[tuple[int, int]]:

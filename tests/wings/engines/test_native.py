@@ -1,285 +1,197 @@
-"""Our own engine: every variant of the library computes the same, a row does not depend on its company, and an export
-writes what PyTorch writes."""
+"""``--engine native``: the package's own pipeline over the engine's searches. It finds and scores what PyTorch does, or
+says in one line what it does not have.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import json
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
+from test_engine_file import needs_engine
+from test_export import EVERY
 
 import transduce
-from continuously import search_continuously
-from families import FAMILIES, build, facts, sources
-from libraries import BUILT, needs_library, usable
-from selection import mostly_slow
+import transduce_engine
+from families import build, facts, sources
 from transduce import api
-from transduce.compute import library
+from transduce.answers.request import Request
 from transduce.core import config, recipes
-from transduce.core.errors import MissingPackageError, UserError
+from transduce.core.errors import MissingPackageError, RequestError, UserError
 from transduce.core.protocols import Model
 from transduce.core.types import Padded
 from transduce.runs.identity import identity
 from transduce.runs.manifest import Manifest
 from transduce.search.beam import Beam
+from transduce.search.constraints.base import Constraints
+from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
+from transduce.search.length_beam import LengthBeam
+from transduce.search.sampling import Sampling
+from transduce.wings.ctc.search.best_path import BestPath
+from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 from transduce.wings.engines.export.native import write_native
-from transduce.wings.engines.native.matrices import Matrix, Readout, quantised
-from transduce.wings.engines.native.opening import open_native, read_model
+from transduce.wings.engines.export.writing import export_run
+from transduce.wings.engines.native.model import native_model, open_native
+from transduce.wings.labels.search import LabelSearch
+from transduce.wings.labels.viterbi import Posterior, Viterbi
 
-TRANSFORMERS = ["transformer, pre-norm", "transformer, post-norm, tied", "transformer, learned positions"]
+pytestmark = needs_engine
+
+SEARCHES: dict[str, list[Any]] = {
+    "luong, gru, scaled dot, fed": [Greedy(max_length=9), Beam(3, 2, 9), Sampling(size=2, seed=5, max_length=9)],
+    "ctc, lstm, no attention": [BestPath(), PrefixBeam(3, 2)],
+    "tagger, lstm": [LabelSearch(), LabelSearch(nbest=2)],
+    "two chains": [Viterbi(nbest=3), Posterior()],
+    "instant, transformer, tied": [LengthBeam(), LengthBeam(3, 2)],
+    "language model, transformer, no attention": [Greedy(max_length=9), Beam(3, 2, 9)],
+}
 
 
-def opened(table: config.Table, folder: Path, precision: str) -> tuple[Any, Any]:
-    """A small random model, and its export."""
-    model, notes = written(table, folder, precision)
-    return model, open_native(folder, Manifest("native", precision, "", "", notes))
-
-
-def written(table: config.Table, folder: Path, precision: str) -> tuple[Any, dict[str, Any]]:
-    """A small random model, and the notes of its export, whose weights are in ``folder``."""
+def model_and_native(name: str, precision: str = "float32") -> tuple[Any, Any]:
+    table = EVERY[name]
     model = build(table, dtype=torch.float32)
-    return model, write_native(model, config.resolve(table, Model, facts(table), "model"), folder, precision)
+    return model, native_model(model, config.resolve(table, Model, facts(table), "model"), precision)
 
 
-def wide(activation: str = "relu", norm: str = "post") -> config.Table:
-    """A Transformer whose matrices have more than one panel of outputs."""
-    stack = {
-        "type": "transformer",
-        "width": 36,
-        "layers": 2,
-        "heads": 3,
-        "positions": "sinusoidal",
-        "norm": norm,
-        "feedforward": {"type": "plain", "hidden": 70, "activation": activation},
-    }
-    return {"type": "encoder-decoder", "encoder": stack, "decoder": stack}
+def agree(ours: Any, theirs: Any, within: float) -> None:
+    """Asserts that hypotheses have the same tokens and, within a difference, the same numbers."""
+    assert [one.tokens for one in ours] == [two.tokens for two in theirs]
+    for one, two in zip(ours, theirs, strict=True):
+        assert one.score == pytest.approx(two.score, abs=within)
+        assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=within)
 
 
-@needs_library
-def test_a_library_of_another_version_is_told() -> None:
-    functions = ctypes.CDLL(str(BUILT["_portable"]))
-    with pytest.raises(MissingPackageError, match=r"not of this version .*transduce_later.*build_ext --inplace"):
-        library.declare(functions, {"later": []})
+@pytest.mark.parametrize("name", SEARCHES)
+def test_it_finds_and_scores_what_pytorch_does(name: str) -> None:
+    model, native = model_and_native(name)
+    source = Padded.of([[2]] * 4) if name.startswith("language model") else sources([5, 9, 2, 4])
+    for search in SEARCHES[name]:
+        ours, theirs = search(model, source), native.search(search, source)
+        for one, two in zip(ours, theirs, strict=True):
+            agree(one, two, 5e-5)
+        target = Padded.of([each[-1].tokens for each in ours])
+        ours, theirs = search.force(model, source, target), native.force(source, target)
+        agree(ours, theirs, 5e-5)
+        assert [each.right for each in ours] == [each.right for each in theirs]
 
 
-@needs_library
-def test_a_library_with_other_structures_or_of_another_interface_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Larger(ctypes.Structure):
-        _fields_ = (("weight", ctypes.c_void_p), ("bias", ctypes.c_void_p), ("later", ctypes.c_int32))
-
-    with pytest.raises(MissingPackageError, match=r"its Norm has 16 bytes, and 24 were expected"):
-        library.declare(library.library(), {}, structures={"Norm": Larger})
-    monkeypatch.setattr(library, "VERSION", library.VERSION + 1)
-    with pytest.raises(MissingPackageError, match=r"it has interface \d+, and \d+ was expected"):
-        library.open_library(BUILT["_portable"])
-
-
-@needs_library
-def test_memory_that_the_system_does_not_give_is_an_error_of_python() -> None:
-    with pytest.raises(MemoryError, match="smaller batches"):
-        library.library().transduce_pack_floats(None, None, 2**22, 2**31 - 1)
-
-
-@pytest.fixture
-def three_threads() -> Iterator[None]:
-    library.library().transduce_set_threads(3)
-    yield
-    library.library().transduce_set_threads(1)
-
-
-def product(functions: Any, matrix: Matrix, x_MI: torch.Tensor) -> torch.Tensor:
-    """x W', in memory that was full of NaN before."""
-    y_MO = torch.full((len(x_MI), matrix.outputs), float("nan"))
-    functions.transduce_multiply(matrix.handle, x_MI.data_ptr(), y_MO.data_ptr(), len(x_MI), 0)
-    return y_MO
-
-
-@needs_library
-@pytest.mark.parametrize(("outputs", "rows"), [(1000, 1), (1000, 7), (200, 300), (64, 500)])
-def test_threads_share_a_product_and_change_no_number(three_threads: None, outputs: int, rows: int) -> None:
-    functions, generator = library.library(), torch.Generator().manual_seed(rows)
-    weight_OI, x_MI = torch.randn(outputs, 300, generator=generator), torch.randn(rows, 300, generator=generator)
-    for matrix in (Matrix(functions, *quantised(weight_OI), None), Matrix(functions, weight_OI, None, None)):
-        functions.transduce_set_threads(1)
-        alone_MO = product(functions, matrix, x_MI)
-        functions.transduce_set_threads(3)
-        for _ in range(50):
-            assert torch.equal(product(functions, matrix, x_MI), alone_MO)
-
-
-@needs_library
-@pytest.mark.parametrize("scaled", [True, False])
-def test_a_shortlist_has_the_logits_that_all_words_have(scaled: bool) -> None:
-    generator = torch.Generator().manual_seed(2)
-    weight_VW, bias_V = torch.randn(300, 40, generator=generator), torch.randn(300, generator=generator)
-    weight_VW, scale_V = quantised(weight_VW) if scaled else (weight_VW, None)
-    readout = Readout(library.library(), weight_VW, scale_V, bias_V)
-    features_NW = torch.randn(5, 40, generator=generator)
-    every_NV = readout.logits(features_NW, None)
-    for words_C in (torch.tensor([0, 2, 299]), torch.tensor([7, 3]), torch.arange(70)):
-        for _ in range(2):  # packed, then kept
-            assert torch.equal(readout.logits(features_NW, words_C), every_NV[:, words_C])
-
-
-@needs_library
-def test_two_callers_at_a_time_get_their_own_products(three_threads: None) -> None:
-    functions, generator = library.library(), torch.Generator().manual_seed(1)
-    matrix = Matrix(functions, *quantised(torch.randn(1000, 300, generator=generator)), None)
-    sources = [torch.randn(rows, 300, generator=generator) for rows in (1, 40)]
-    expected = [product(functions, matrix, x_MI) for x_MI in sources]
-
-    def repeat(caller: int) -> bool:
-        return all(torch.equal(product(functions, matrix, sources[caller]), expected[caller]) for _ in range(200))
-
-    with ThreadPoolExecutor(2) as callers:
-        assert all(callers.map(repeat, range(2)))
-
-
-@needs_library
-def test_an_export_computes_with_the_threads_of_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, notes = written(wide(), tmp_path, "int8")
-    counts: list[int] = []
-    monkeypatch.setattr(library.library(), "transduce_set_threads", counts.append)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    open_native(tmp_path, Manifest("native", "int8", "", "", notes))
-    assert counts == [2]
-
-
-@needs_library
-@pytest.mark.parametrize(("outputs", "inputs"), [(130, 37), (64, 8), (3, 1)])
-def test_every_variant_finds_the_same_integer_sums(outputs: int, inputs: int) -> None:
-    generator = torch.Generator().manual_seed(inputs)
-    weight_OI, scale_O = quantised(torch.randn(outputs, inputs, generator=generator))
-    x_MI = torch.randn(13, inputs, generator=generator) * torch.logspace(-3, 3, 13)[:, None]
-    x_MI[4] = 0
-    largest_M1 = x_MI.abs().amax(1, keepdim=True)
-    integers_MI = (x_MI * (127 / largest_M1).nan_to_num(0, 0, 0)).round()
-    sums_MO = integers_MI.double() @ weight_OI.double().t()
-    expected_MO = sums_MO.float() * ((largest_M1 / 127) * scale_O)
-    for functions in usable():
-        matrix = Matrix(functions, weight_OI, scale_O, None)
-        assert torch.equal(matrix(x_MI), expected_MO)
-        assert torch.equal(torch.cat([matrix(x_1I) for x_1I in x_MI.split(1)]), expected_MO)
-        bias_O = torch.arange(outputs).float()
-        assert torch.allclose(Matrix(functions, weight_OI, scale_O, bias_O)(x_MI), expected_MO + bias_O)
-
-
-@needs_library
-def test_float32_products_are_pytorchs() -> None:
-    weight_OI, bias_O, x_MI = torch.randn(70, 33), torch.randn(70), torch.randn(2, 7, 33)
-    for functions in usable():
-        y = Matrix(functions, weight_OI, None, bias_O)(x_MI)
-        assert torch.allclose(y, x_MI @ weight_OI.t() + bias_O, atol=1e-5)
-
-
-@needs_library
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_it_finds_and_scores_what_pytorch_does(activation: str, norm: str, tmp_path: Path) -> None:
-    model, exported = opened(wide(activation, norm), tmp_path, "float32")
-    source = sources([5, 9, 2, 4])
-    for search in (Greedy(max_length=20), Beam(size=3, nbest=2, max_length=20)):
-        ours, theirs = search(model, source), search(exported, source)
-        assert [[h.tokens for h in each] for each in ours] == [[h.tokens for h in each] for each in theirs]
-        target = Padded.of([each[0].tokens for each in ours])
-        for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
-            assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=1e-4)
-    prefix = Padded.of([[4, 5], [6], [5, 5, 4], []])
-    found, expected = (Beam(size=2, max_length=9)(each, source, prefix) for each in (exported, model))
-    assert [each[0].tokens for each in found] == [each[0].tokens for each in expected]
-
-
-@needs_library
-@pytest.mark.parametrize("family", mostly_slow(TRANSFORMERS, fast=TRANSFORMERS[2:]))
-def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
-    model, exported = opened(FAMILIES[family], tmp_path, "int8")
-    source, search = sources([5, 9, 2, 4]), Greedy(max_length=8)
-    target = Padded.of([each[0].tokens for each in search(model, source)])
-    for one, two in zip(search.force(model, source, target), search.force(exported, source, target), strict=True):
+@pytest.mark.parametrize("name", ["bahdanau, additive", "transformer, pre-norm", "ctc, lstm, no attention"])
+def test_int8_is_near_pytorch(name: str) -> None:
+    model, native = model_and_native(name, "int8")
+    source, target = sources([5, 9, 2, 4]), Padded.of([[5, 6, 2], [7, 2], [2], [8, 2]])
+    search: Any = BestPath() if name.startswith("ctc") else Greedy()
+    for one, two in zip(search.force(model, source, target), native.force(source, target), strict=True):
         assert one.log_prob != two.log_prob
-        assert np.abs(np.subtract(one.token_log_probs, two.token_log_probs)).max() < 0.2
+        assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=0.5)
 
 
-@needs_library
-@pytest.mark.parametrize("precision", ["int8", "float32"])
-def test_a_sentence_has_the_same_output_in_every_company(precision: str, tmp_path: Path) -> None:
-    """The outputs of a sentence are bit for bit the same in every batch. A batch has more rows than a block and mixes
-    sentences at different time steps. Hypotheses move in the beam. All variants find the same outputs in int8.
-    """
-    _, notes = written(wide(), tmp_path, precision)
-    exported, *others = (read_model(functions, tmp_path, notes) for functions in usable())
-    lengths = [3, 11, 5, 1, 8, 2, 14, 6, 4, 9, 7] * 2
-    rows = [row[:length].tolist() for row, length in zip(sources(lengths).values, lengths, strict=True)]
-    for search in (Greedy(max_length=15), Beam(size=5, nbest=3, max_length=15)):
-        alone = [search(exported, Padded.of([row]))[0] for row in rows]
-        assert search(exported, Padded.of(rows)) == alone
-        for model in [exported] if precision == "float32" else [exported, *others]:
-            staggered = dict(search_continuously(search, model, rows, 4, lambda some: (Padded.of(some), None)))
-            assert [staggered[row] for row in range(len(rows))] == alone
-
-
-@needs_library
 @pytest.mark.parametrize(
     ("family", "setting"),
     [
-        ("transformer, lambda", "model.encoder.mixer = 'lambda'"),
+        ("transformer, lambda", "model.encoder.mixer = 'lambda': the native engine runs "),
+        ("bahdanau, mut1, residual", "model.encoder.cell = 'mut1': the native engine runs 'lstm' or 'gru' or"),
+        ("luong, layer norm, fed", "model.encoder.cell = 'lstm-layer-norm'"),
+        ("bahdanau, location", "model.decoder.wiring.attention = 'location'"),
+        ("context, no attention", "model.decoder.wiring = 'context'"),
+        ("recurrent of columns", "model.encoder.embedding = 'columns'"),
+        ("language model, mixed, no attention", "model.decoder.mixer = 'recurrent'"),
+        ("classifier, transformer, attention", "model.pooling = 'attention'"),
+        ("pointer over recurrent", "model.decoder.type = 'pointer'"),
+        ("instant, lstm to dense", "model.decoder.type = 'dense': the native engine runs 'transformer' here"),
+        ("ctc and attention", "model.type = 'joint-ctc'"),
+        ("hmm", "model.type = 'hmm'"),
     ],
 )
 def test_it_refuses_other_models_by_their_setting(family: str, setting: str, tmp_path: Path) -> None:
-    from test_export import EVERY
-
     table = config.resolve(EVERY[family], Model, facts(EVERY[family]), "model")
-    with pytest.raises(UserError, match=setting):
+    with pytest.raises(UserError, match=rf"{re.escape(setting)}.*; predict with --engine torch"):
         write_native(None, table, tmp_path)
 
 
-@needs_library
-def test_it_refuses_ids_and_positions_that_it_has_not(tmp_path: Path) -> None:
-    _, exported = opened(FAMILIES["transformer, learned positions"], tmp_path, "int8")
-    with pytest.raises(UserError, match="id 999 is outside an embedding"):
-        exported.start(Padded.of([[4, 999]]))
-    state = exported.start(Padded.of([[4, 5]]))
-    with pytest.raises(UserError, match="id -1 is outside an embedding"):
-        exported.extend(torch.tensor([[-1]]), state)
-    limit = exported.decoder.table.embedding.most_positions
-    with pytest.raises(UserError, match=f"the export has positions 0 to {limit - 1} only"):
-        exported.extend(torch.full((1, limit + 1), 4), state)
-    with pytest.raises(UserError, match=f"a text of {limit + 1} tokens or more"):
-        exported.start(Padded.of([[4] * (limit + 1)]))
+def test_it_names_the_model_of_a_mixture_that_it_refuses() -> None:
+    table: config.Table = {"type": "ensemble", "models": [EVERY["luong, general"], EVERY["pointer over recurrent"]]}
+    with pytest.raises(UserError, match=r"model\.models\[1\]\.decoder\.type = 'pointer': the native engine runs"):
+        native_model(None, config.resolve(table, Model, facts(table), "model"))
 
 
-def test_a_missing_library_is_named() -> None:
-    with pytest.raises(MissingPackageError, match=r"no C\+\+ compiler was found.*--engine onnx or torch"):
-        library.choose({})
+def test_a_mixture_without_counts_is_the_trained_model_alone() -> None:
+    table: config.Table = {"type": "with-counts", "model": EVERY["luong, dot"], "counted": {"type": "joint-ngram"}}
+    uncounted: Any = config.build(table, Model, facts(table), "model").eval()
+    native = native_model(uncounted, config.resolve(table, Model, facts(table), "model"))
+    source, search = sources([5, 9, 2, 4]), Greedy(max_length=8)
+    expected = search(uncounted.models[0], source)
+    assert [each[0].tokens for each in native.search(search, source)] == [each[0].tokens for each in expected]
 
 
-@needs_library
-def test_the_processor_chooses_the_variant(tmp_path: Path) -> None:
-    best = library.open_library(BUILT["_portable"]).transduce_processor()
-    assert library.choose(BUILT).name.startswith(library.VARIANTS[best]) or library.VARIANTS[best] not in BUILT
-    assert library.choose({"_portable": BUILT["_portable"]}) == BUILT["_portable"]
+def test_it_computes_with_the_threads_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    monkeypatch.setattr(transduce_engine.library.library(), "transduce_set_threads", counts.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    model_and_native("luong, dot")
+    assert counts == [2]
 
 
-@needs_library
-def test_a_run_is_exported_and_predicts(
-    tiny: dict[str, Any], tmp_path: Path, call: Callable[..., tuple[int, str, str]]
-) -> None:
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (
+            Exact(),
+            "search.type = 'exact': the native engine has greedy and beam and sampling for the model encoder-dec",
+        ),
+        (Beam(observer=print), "search.observer = "),  # type: ignore[arg-type]
+        (LabelSearch(), "search.type = 'labels': "),
+    ],
+)
+def test_it_refuses_other_searches(search: Any, message: str) -> None:
+    _, native = model_and_native("luong, dot")
+    with pytest.raises(UserError, match=rf"^{re.escape(message)}.*; predict with --engine torch$"):
+        native.search(search, sources([3]))
+
+
+def test_a_prefix_needs_a_search_that_writes_token_by_token() -> None:
+    _, native = model_and_native("tagger, lstm")
+    with pytest.raises(
+        UserError, match=r"^search\.type = 'labels': it does not write token by token, so no output can"
+    ):
+        native.search(LabelSearch(), sources([3]), Padded.of([[5]]))
+
+
+def test_an_error_names_no_place_in_a_batch() -> None:
+    _, native = model_and_native("transformer, learned positions")
+    with pytest.raises(UserError, match=r"^a text of \d+ tokens: the model has positions for \d+$"):
+        native.search(Greedy(), Padded.of([[4] * 5000 + [2]]))
+    with pytest.raises(UserError, match=r"^id 999 is outside a vocabulary of 9$"):
+        native.search(Greedy(), Padded.of([[999, 2]]))
+
+
+# ---------------------------------------------------------------- runs
+
+
+@pytest.fixture(scope="module")
+def run(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Transformer that was hardly trained."""
+    folder = tmp_path_factory.mktemp("native")
     stack = {"type": "transformer", "width": 8, "layers": 1, "heads": 2, "feedforward": 16, "positions": "sinusoidal"}
     model = {"type": "encoder-decoder", "encoder": stack, "decoder": stack}
     others = {key: value for key, value in tiny.items() if not key.startswith("model.")}
     table = config.change(recipes.read("reverse"), others) | {"model": model}
-    (tmp_path / "run.toml").write_text(config.write(table), encoding="utf-8")
-    run, lines = tmp_path / "run", ["a b", "c a b", "d"]
-    api.train(tmp_path / "run.toml", run, device="cpu", progress=False)
-    assert transduce.load(run, engine="native")(lines) == transduce.load(run)(lines)  # without an export
+    (folder / "run.toml").write_text(config.write(table), encoding="utf-8")
+    api.train(folder / "run.toml", folder / "run", device="cpu", progress=False)
+    return folder / "run"
+
+
+LINES = ["a b", "c a b", "d", ""]
+
+
+def test_a_run_is_exported_and_predicts(run: Path, tmp_path: Path, call: Callable[..., tuple[int, str, str]]) -> None:
+    run = shutil.copytree(run, tmp_path / "run")
+    assert transduce.load(run, engine="native")(LINES) == transduce.load(run)(LINES)  # without an export
     without = transduce.load(run, precision="int8")
     for precision in ("float32", "int8"):
         status, out, err = call("export", run, "--to", "native", "--precision", precision)
@@ -288,18 +200,53 @@ def test_a_run_is_exported_and_predicts(
         assert ("against float32" in out) == (precision == "int8")
         found = transduce.load(run, engine="native")
         if precision == "float32":
-            assert found(lines) == transduce.load(run)(lines)
-    assert found(lines) == without(lines)
+            assert found(LINES) == transduce.load(run)(LINES)
+    assert found(LINES) == without(LINES)
     assert identity(run, engine="native", precision="int8") == identity(run) != identity(run, engine="native")
-    status, out, err = call("predict", run, "--precision", "int8", stdin="\n".join(lines).encode())
-    assert (status, out.splitlines()) == (0, without(lines)), err
-    status, out, err = call("predict", run / "exports" / "native", stdin="\n".join(lines).encode())
-    assert (status, out.splitlines()) == (0, found(lines)), err
-    streamed = "".join(replace(found, search=Greedy(max_length=6)).stream("c a b"))
-    assert streamed == replace(found, search=Greedy(max_length=6))("c a b")
+    status, out, err = call(
+        "predict", run, "--precision", "int8", stdin=b"".join(f"{line}\n".encode() for line in LINES)
+    )
+    assert (status, out.splitlines()) == (0, without(LINES)), err
+    folder = run / "exports" / "native"
+    status, out, err = call("predict", folder, stdin=b"".join(f"{line}\n".encode() for line in LINES))
+    assert (status, out.splitlines()) == (0, found(LINES)), err
+    status, _, err = call("predict", folder / "model.engine", stdin=b"a b\n")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "is a part of an export to native and has no tokenizers: name the folder of the export" in err
+    with pytest.raises(transduce_engine.EngineError, match="name the folder of the export"):
+        transduce_engine.load(folder / "model.engine").answer(["a b"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"has no model\.engine: an earlier version of transduce made it; export the"):
+        open_native(tmp_path / "empty", Manifest("native", "float32", "", ""))
 
 
-@needs_library
+def test_several_runs_are_mixed_and_an_export_is_not(run: Path, tmp_path: Path) -> None:
+    both = f"{run}+{run}"
+    native = transduce.load(both, engine="native", fusion=(0.3, 0.7))
+    assert native(LINES) == transduce.load(both, fusion=(0.3, 0.7))(LINES)
+    assert json.loads(native.model.engine.note("model"))["model"] == "fusion"  # type: ignore[union-attr, operator]
+    folder, _ = export_run(run, "native", tmp_path / "export", sources=LINES)
+    with pytest.raises(UserError, match="its engine searches by itself, so it cannot be mixed; name runs, and no exp"):
+        transduce.load(f"{folder}+{run}")
+
+
+def test_requests_are_answered_as_with_pytorch_or_refused(run: Path) -> None:
+    ours, native = transduce.load(run), transduce.load(run, engine="native")
+    requests = [Request("ab", nbest=3), Request("ba", prefix="c"), Request("abc", target="ab"), Request("")]
+    for one, two in zip(ours.answer(requests), native.answer(requests), strict=True):
+        assert [each.text for each in one.outputs] == [each.text for each in two.outputs]
+        assert one.best.log_prob == pytest.approx(two.best.log_prob, abs=1e-4)
+        assert one.best.right == two.best.right
+    with pytest.raises(RequestError, match=r"one filter, length, and no phrases; predict with --engine torch"):
+        list(native.answer([Request("ab", constraints=Constraints(forbidden=["a"]))]))
+    with pytest.raises(RequestError, match=r"and no phrases; predict with --engine torch"):
+        list(native.answer([Request("ab", constraints=Constraints(required=["a"]))], Beam(4)))
+    with pytest.raises(RequestError, match="searches by itself and gives whole outputs: leave --stream"):
+        list(native.stream("ab"))
+    with pytest.raises(RequestError, match=r"search\.type = 'exact': the native engine has greedy"):
+        native.changed({"search.type": "exact"})("ab")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -314,3 +261,12 @@ def test_a_run_is_refused_for_an_engine_that_cannot_run_it_so(
 ) -> None:
     with pytest.raises(UserError, match=re.escape(message)):
         transduce.load(trained, **options)
+
+
+def test_a_missing_library_is_named(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Any:
+        raise transduce_engine.MissingLibraryError("the engine was not built, because no C++ compiler was found")
+
+    monkeypatch.setattr(transduce_engine.engine, "library", missing)
+    with pytest.raises(MissingPackageError, match=r"the engine was not built, because no C\+\+ compiler was found"):
+        transduce.load(trained, engine="native")

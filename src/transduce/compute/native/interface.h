@@ -1,19 +1,16 @@
-// The plain C interface of the pieces that all families of models share: matrices, and what a function returns. Each
-// family's own header declares its functions. engines/native declares the same structures for ctypes. Every pointer is
-// the caller's memory, which must stay while it is used.
+// The plain C interface that all parts of the library share: what a function returns, and what the processor has. Each
+// part's own header declares its functions. Every pointer is the caller's memory, which must stay while it is used.
 #ifndef TRANSDUCE_INTERFACE_H
 #define TRANSDUCE_INTERFACE_H
 
 #include <cstdint>
 #include <exception>
 
-#include "matrix.h"
-
 #define TRANSDUCE_PUBLIC extern "C" __attribute__((visibility("default")))
 
 // The version of the interface. Raise it with every change of a structure or of a function's arguments, here and in
 // compute/library.py, which refuses a library of another version.
-const int32_t VERSION = 2;
+const int32_t VERSION = 3;
 
 // What functions return: DONE or NO_MEMORY. Those that read tokens may also return NO_ROOM, or an id that is outside the
 // vocabulary.
@@ -40,28 +37,7 @@ TRANSDUCE_PUBLIC int64_t transduce_size_of(const char* name);
 // The kinds of vector instructions that this processor and its system have: 1 AVX2 with FMA, 2 AVX-512 with VNNI.
 TRANSDUCE_PUBLIC int32_t transduce_processor();
 
-// Sets the number of threads that share the products of matrices, the caller included, in all of the process: 1 to 8
-// (team.h). It is 1 until the first call. The results do not depend on it.
+// Sets the number of threads that share large pieces of work, the caller included, in all of the process: 1 to 8 (team.h). It is 1 until the first call. The results do not depend on it.
 TRANSDUCE_PUBLIC void transduce_set_threads(int32_t threads);
-
-// A packed copy of a matrix [outputs, inputs], or null if there is no memory. `bias` may be null. The caller frees it.
-TRANSDUCE_PUBLIC transduce::Matrix* transduce_pack_integers(
-    const int8_t* weight, const float* scale, const float* bias, int32_t outputs, int32_t inputs);
-TRANSDUCE_PUBLIC transduce::Matrix* transduce_pack_floats(
-    const float* weight, const float* bias, int32_t outputs, int32_t inputs);
-TRANSDUCE_PUBLIC void transduce_free(transduce::Matrix* matrix);
-
-// y [rows, outputs] = activation(x [rows, inputs] W' + b). numbers.h lists the activations.
-TRANSDUCE_PUBLIC int64_t transduce_multiply(
-    const transduce::Matrix* matrix, const float* x, float* y, int64_t rows, int32_t activation);
-
-// Without activation, for rows of `longest` positions: y [rows, longest, outputs] of x [rows, longest, inputs]. Computes only the
-// first lengths[r] positions of row r, and writes zeros into the others.
-TRANSDUCE_PUBLIC int64_t transduce_multiply_real(
-    const transduce::Matrix* matrix, const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest);
-
-// The mean [rows, width] of the real positions of x [rows, longest, width]; zeros if there is none.
-TRANSDUCE_PUBLIC void transduce_mean(
-    const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest, int64_t width);
 
 #endif

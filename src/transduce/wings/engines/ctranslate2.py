@@ -18,7 +18,7 @@ from transduce.search.beam import Beam
 from transduce.search.front import check_prefix
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import Average, LogProbability
-from transduce.wings.engines.translation import Options, Translator, open_translator
+from transduce.wings.engines.translation import Options, Translator, open_translator, rows
 
 PENALTIES = {Average: 1.0, LogProbability: 0.0}
 
@@ -39,10 +39,10 @@ class CTranslate2Model(nn.Module):
         options = _options(search)
         if prefix is not None:
             check_prefix(prefix, len(source.lengths), options.max_length)
-        return self.translator.search(_rows(source), options, None if prefix is None else _rows(prefix))
+        return self.translator.search(rows(source), options, None if prefix is None else rows(prefix))
 
     def force(self, source: Padded, target: Padded) -> list[Hypothesis]:
-        return self.translator.force(_rows(source), _rows(target))
+        return self.translator.force(rows(source), rows(target))
 
 
 def _options(search: AnySearch) -> Options:
@@ -60,10 +60,6 @@ def _options(search: AnySearch) -> Options:
             "onnx or torch for others"
         )
     return Options(search.size, search.nbest, search.max_length, PENALTIES[type(search.ranking)], search.unknown)
-
-
-def _rows(rows: Padded) -> list[list[int]]:
-    return [row[:length] for row, length in zip(rows.values.tolist(), rows.lengths.tolist(), strict=True)]
 
 
 def open_ctranslate2(folder: Path, manifest: Manifest) -> CTranslate2Model:

@@ -83,29 +83,27 @@ class EngineModel:
             return self.score_texts(targets)
         rows = self.source_tokenizer.encode([request.source for request in requests])
         wanted = self.target_tokenizer.encode(targets)
-        found: list[transduce_engine.Answer] = _told(lambda: self.engine.score_ids(rows, wanted))
+        found: list[transduce_engine.Answer] = told(lambda: self.engine.score_ids(rows, wanted))
         return found
 
     def answer_texts(self, sources: Sequence[str], batch_size: int = 64) -> list[transduce_engine.Answer]:
         batch = min(batch_size, FASTEST)
-        answers: list[transduce_engine.Answer] = _told(
-            lambda: self.engine.answer(sources, self.size, self.nbest, batch)
-        )
+        answers: list[transduce_engine.Answer] = told(lambda: self.engine.answer(sources, self.size, self.nbest, batch))
         return answers
 
     def score_texts(self, texts: Sequence[str]) -> list[transduce_engine.Answer]:
         """The texts with a language model's log-probabilities of their tokens."""
-        answers: list[transduce_engine.Answer] = _told(lambda: self.engine.score(texts))
+        answers: list[transduce_engine.Answer] = told(lambda: self.engine.score(texts))
         return answers
 
     def generate(self, prompt: str, *how: Any) -> list[transduce_engine.Output]:
         """Texts that go on with a prompt, as ``Engine.generate`` draws them."""
-        drawn: list[transduce_engine.Output] = _told(lambda: self.engine.generate(prompt, *how))
+        drawn: list[transduce_engine.Output] = told(lambda: self.engine.generate(prompt, *how))
         return drawn
 
     def force(self, rows: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
-        found = _told(lambda: self.engine.score_ids(rows, targets))
+        found = told(lambda: self.engine.score_ids(rows, targets))
         outputs = [answer.best for answer in found]
         return [Hypothesis(each.ids, each.log_prob, each.score, each.token_log_probs) for each in outputs]
 
@@ -149,8 +147,8 @@ def opened(path: Path, threads: int, size: int | None) -> EngineModel:
 
 
 def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
-    engine: transduce_engine.Engine = _told(lambda: transduce_engine.load(file, threads))
-    settings = _told(lambda: engine.description("settings"))
+    engine: transduce_engine.Engine = told(lambda: transduce_engine.load(file, threads))
+    settings = told(lambda: engine.description("settings"))
     try:
         source = _tokenizer(engine.description("source"), engine.source_ids, engine)
         target = _tokenizer(engine.description("target"), engine.target_ids, engine)
@@ -164,19 +162,23 @@ def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
 
 
 def _tokenizer(described: Any, encode: Encode, engine: transduce_engine.Engine) -> Any:
+    if described["unit"] == "ids":
+        raise UserError(
+            "the file is a part of an export to native and has no tokenizers: name the folder of the export"
+        )
     if described["unit"] == "library":
         return from_record(described["record"])
 
     def ids(texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        return cast(Sequence[Sequence[int]], _told(lambda: encode(texts)))
+        return cast(Sequence[Sequence[int]], told(lambda: encode(texts)))
 
     def text(row: Sequence[int]) -> str:
-        return str(_told(lambda: engine.decode(row)))
+        return str(told(lambda: engine.decode(row)))
 
     return EngineTokens(described, ids, text)
 
 
-def _told(work: Callable[[], Any]) -> Any:
+def told(work: Callable[[], Any]) -> Any:
     """The result of a piece of work, whose errors become those of this package."""
     try:
         return work()

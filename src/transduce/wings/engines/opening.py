@@ -9,7 +9,7 @@ from torch import nn
 
 from transduce.runs.manifest import Manifest
 from transduce.wings.engines.ctranslate2 import open_ctranslate2
-from transduce.wings.engines.native.opening import open_native
+from transduce.wings.engines.native.model import open_native
 from transduce.wings.engines.onnx import open_onnx
 
 OPENERS: dict[str, Callable[[Path, Manifest], nn.Module]] = {

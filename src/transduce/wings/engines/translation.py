@@ -98,6 +98,11 @@ class Translator:
         return found
 
 
+def rows(padded: Any) -> list[list[int]]:
+    """The rows of a padded batch (``core.types.Padded``), each with its real ids."""
+    return [row[:length] for row, length in zip(padded.values.tolist(), padded.lengths.tolist(), strict=True)]
+
+
 def _tokens(rows: Rows) -> list[list[str]]:
     return [[NAMES[i] if i in NAMES else str(i) for i in row] for row in rows]
 

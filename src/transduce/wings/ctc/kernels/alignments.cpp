@@ -204,9 +204,12 @@ class Following {
         for (int64_t v = 0; v < V; ++v) mass_ += sums_[v];
     }
 
-    // The first of the most probable tokens; the end after an impossible prefix.
+    // The first of the most probable tokens without UNK, which no search writes; the end after an impossible prefix.
     int64_t choice() const {
-        return possible_ ? std::max_element(sums_.begin(), sums_.end()) - sums_.begin() : end_;
+        int64_t best = end_;
+        for (int64_t v = first_token_ + 1; v < V && possible_; ++v)
+            if (sums_[v] > sums_[best]) best = v;
+        return best;
     }
     double log_prob(int64_t token) const {
         if (!possible_) return token == end_ ? 0.0 : ZERO;

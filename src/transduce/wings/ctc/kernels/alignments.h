@@ -2,7 +2,7 @@
 // operators for each frame or token.
 //
 // Letters: N rows, S frames of the longest row, V symbols, K prefixes of a beam, T tokens. Symbol 0 is the blank; tokens
-// begin at `first_token`. All numbers are float64.
+// begin at `first_token`, which is UNK. All numbers are float64.
 #ifndef TRANSDUCE_ALIGNMENTS_H
 #define TRANSDUCE_ALIGNMENTS_H
 
@@ -18,7 +18,8 @@ TRANSDUCE_PUBLIC int64_t transduce_prefix_beam(
     int64_t size, int64_t count, double bonus, int64_t* outputs, int64_t* lengths, double* scores);
 
 // The probability of given outputs (wings/ctc/search/forcing.py). At each token, including the token `end` at the end of
-// an output: its log-probability `own`, and the log-probability `best` and the id `choice` of the most probable token.
+// an output: its log-probability `own`, and the log-probability `best` and the id `choice` of the most probable token
+// but UNK.
 // Returns DONE, or an id that is no symbol.
 //
 //     log_probs [N, S, V], frames [N], targets [N, T] (with ends), lengths [N]

@@ -31,7 +31,7 @@ def scored(frames: Padded, target: Padded) -> list[Hypothesis]:
     """
     outputs = Padded(target.values[:, :-1], target.lengths - 1)
     found = token_log_probs(frames, target)
-    if found is None or bool((found[2] == UNK).any()):  # which no search chooses
+    if found is None:
         found = by_operators(frames, target, outputs)
     each_NT, best_NT, first_NT, total_N = found
     columns = (target.values, each_NT, best_NT, first_NT, total_N, outputs.lengths)

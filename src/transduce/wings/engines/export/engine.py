@@ -1,20 +1,15 @@
 """Writes a run as one file for the engine that needs nothing else (``transduce_engine``). docs/engine.md describes it.
 
-The file is a safetensors file, and its header has texts: the model's description as for the native engine, the
-tokenizers, the search, the limits of lines, the settings and the card. Its last tensor is the checksum of the rest.
+The file is a safetensors file, and its header has texts: the model's description, the tokenizers, the
+search, the limits of lines, the settings and the card.
 """
 
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch import Tensor
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -29,36 +24,17 @@ from transduce.runs.layout import Checkpoint
 from transduce.runs.run import Run
 from transduce.search.base import ends_freely
 from transduce.wings.engines.engine_files import EngineModel, open_file
-from transduce.wings.engines.export.counted import packed
 from transduce.wings.engines.export.parity import Parity, Quality, check
-from transduce.wings.engines.native.conversion.converting import MODELS as KINDS
-from transduce.wings.engines.native.conversion.converting import convert
-from transduce.wings.engines.transformers import UnsupportedError, check_value, kind
+from transduce.wings.engines.native.content import model_content
+from transduce.wings.engines.native.conversion.converting import check as check_model
+from transduce.wings.engines.native.conversion.models import ENGINE
+from transduce.wings.engines.native.searches import check_search
 
-ENGINE = "the engine in one file"
-VERSION = "1"  # of the file; engine/src/file.h has the same
-BY_TOKENS = ("encoder-decoder", "ensemble", "fusion", "joint-ngram", "language-model", "seeds", "with-counts")
-SEARCHES = {
-    **dict.fromkeys(BY_TOKENS, ("greedy", "beam", "sampling")),
-    **dict.fromkeys(("classifier", "tagger"), ("labels",)),
-    **dict.fromkeys(("chain-fusion", "crf"), ("viterbi", "posterior")),
-    "ctc": ("best-path", "prefix-beam"),
-    "instant": ("length-beam",),
-}
-"""The searches that the engine has, by the type of the model."""
-PARTS = {
-    "encoder": ("convs2s", "recurrent", "transformer"),
-    "decoder": ("convs2s", "edits", "recurrent", "transformer"),
-}
-RANKINGS = ("none", "average", "wu", "brevity", "bounded-reward")
 UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
 FORMS = ("none", "NFC", "NFD", "NFKC")
-TYPES = {torch.float32: "F32", torch.int8: "I8", torch.int64: "I64", torch.uint8: "U8", torch.uint16: "U16"}
 LABELS = "labelled"  # the kind of tokenizers of labels
 NO_SOURCE = {"unit": "nothing", "form": "none", "lowercase": False, "size": len(SPECIALS)}
-LARGEST_SEED = 2**53
 CLOSE = 1e-3  # the largest difference of a score, as in parity.py
-ALIGNED = 64  # bytes: where the numbers of tensors begin
 
 
 def export_engine(
@@ -88,8 +64,7 @@ def compared_content(
     """
     transducer = run.transducer(checkpoint)
     texts = described(run, transducer)
-    tensors, notes = convert(transducer.model, run.complete("model", Model), precision)
-    content = file_content(packed(tensors, precision == "int8"), {"model": json.dumps(notes), **texts})
+    content = model_content(transducer.model, run.complete("model", Model), precision, texts)
     return content, _compared(transducer, content, sample, precision, run.settings.get("metrics", ()))
 
 
@@ -110,48 +85,6 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
         "settings": json.dumps(run.settings, default=str, ensure_ascii=False),
         "card": card(run.path.name, run.settings),
     }
-
-
-def check_model(settings: Mapping[str, Any]) -> None:
-    """Raises UserError for the first setting of the table ``model`` that the engine does not have. ``convert`` checks
-    the rest.
-    """
-    check_value("type", settings["type"], tuple(SEARCHES), ENGINE)
-    of = KINDS[settings["type"]]
-    for side in of.parts:
-        check_value(f"{side}.type", settings[side]["type"], PARTS[side], ENGINE)
-    for key, table in of.members(settings):
-        try:
-            check_value("type", table["type"], BY_TOKENS if settings["type"] in BY_TOKENS else ("crf",), ENGINE)
-            check_model(table)
-        except UnsupportedError as error:
-            raise error.inside(key) from None
-    if "counted" in settings:
-        check_value("counted.type", kind(settings["counted"]), ("joint-ngram",), ENGINE)
-
-
-def check_search(search: Mapping[str, Any], model: str = "encoder-decoder") -> None:
-    """Raises UserError for the first setting of the table ``search`` that the engine does not have for a model of this
-    type.
-    """
-
-    def refuse(key: str, value: Any, expected: str) -> None:
-        raise UserError(f"search.{key} = {value!r}: {ENGINE} has {expected}; predict with the run itself")
-
-    if kind(search) not in SEARCHES[model]:
-        refuse("type", kind(search), f"{' and '.join(SEARCHES[model])} for the model {model}")
-    filters = search.get("filters") or ()
-    if len(filters) > 1 or any(kind(each) != "length" for each in filters):
-        refuse("filters", [kind(each) for each in filters], "one filter, length")
-    if kind(search.get("allocation") or "top-k") != "top-k":
-        refuse("allocation", kind(search["allocation"]), "top-k")
-    if kind(search) in ("beam", "length-beam") and kind(search["ranking"]) not in RANKINGS:
-        refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
-    if not -LARGEST_SEED <= search.get("seed", 0) <= LARGEST_SEED:
-        refuse("seed", search["seed"], "seeds of at most 53 bits")
-    for key in ("penalties", "language_model"):
-        if search.get(key):
-            refuse(key, search[key], "none")
 
 
 def tokenizer_notes(tokenizer: Any, side: str) -> dict[str, Any]:
@@ -194,31 +127,6 @@ def card(name: str, settings: Mapping[str, Any]) -> str:
             f"Data: {json.dumps(data, default=str)}",
         ]
     )
-
-
-# ---------------------------------------------------------------- the file
-
-
-def file_content(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> bytes:
-    """The bytes of a file with these tensors and texts."""
-    header: dict[str, Any] = {"__metadata__": {"transduce-engine": VERSION, **texts}}
-    numbers, at = [], 0
-    for name, tensor in tensors.items():
-        if tensor.dtype not in TYPES:
-            raise UserError(f"tensor {name} has the type {tensor.dtype}: {ENGINE} has float32 and int8")
-        content = tensor.contiguous().numpy().tobytes()
-        numbers.append(content)
-        header[name] = {
-            "dtype": TYPES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [at, at + len(content)],
-        }
-        at += len(content)
-    header["checksum"] = {"dtype": "U8", "shape": [4], "data_offsets": [at, at + 4]}
-    encoded = json.dumps(header, ensure_ascii=False).encode()
-    encoded += b" " * (-(8 + len(encoded)) % ALIGNED)
-    content = b"".join([struct.pack("<Q", len(encoded)), encoded, *numbers])
-    return content + struct.pack("<I", zlib.crc32(content))
 
 
 # ---------------------------------------------------------------- the check

@@ -1,4 +1,4 @@
-"""Writes a model for our own engine."""
+"""Writes a model for the native engine, whose texts Python reads and writes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from transduce.models.weights import save_tensors
-from transduce.wings.engines.native.conversion.converting import convert
-from transduce.wings.engines.native.opening import WEIGHTS
+from transduce.wings.engines.native.content import ids_content
+from transduce.wings.engines.native.model import FILE
 
 
 def write_native(model: Any, settings: Mapping[str, Any], folder: Path, precision: str = "float32") -> dict[str, Any]:
-    """Writes weights.safetensors into ``folder``. Returns the notes for export.json. ``convert`` describes the other
-    arguments and the errors.
+    """Writes model.engine into ``folder``. Returns the notes for export.json, of which there are none. ``convert``
+    describes the other arguments and the errors.
     """
-    tensors, notes = convert(model, settings, precision)
-    save_tensors(tensors, folder / WEIGHTS)
-    return notes
+    (folder / FILE).write_bytes(ids_content(model, settings, precision))
+    return {}

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.compute.library import library
 from transduce.wings.engines.native.conversion import convolution, models, recurrent, transformer
 from transduce.wings.engines.native.conversion.models import ENGINE
 from transduce.wings.engines.native.conversion.weights import Weights
@@ -45,32 +44,30 @@ BOTH = {"encoder": ENCODERS, "decoder": DECODERS}
 @dataclass(frozen=True)
 class Kind:
     """A type of model: the types of its ``parts`` by the part's name, what else to check, and ``add`` for its other
-    tensors and notes. ``part`` finds the part with a name of ``parts`` in a model. ``members`` are the first of the
-    models that a mixture mixes.
+    tensors and notes. ``members`` are the first of the models that a mixture mixes, of the types ``mixed``.
     """
 
     parts: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
     check: Callable[[Mapping[str, Any]], None] = lambda settings: None
     add: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]] = lambda weights, model, settings: {}
-    part: Callable[[Any, str], Any] = getattr
     members: Callable[[Mapping[str, Any]], models.Members] = lambda settings: ()
+    mixed: tuple[str, ...] = models.BY_TOKENS
 
 
 MODELS = {
     "encoder-decoder": Kind(BOTH),
     "language-model": Kind({"decoder": DECODERS}),
     "ctc": Kind({"encoder": ENCODERS}, add=models.add_ctc),
-    "joint-ctc": Kind(BOTH, add=models.add_joint_ctc, part=models.joint_part),
     "instant": Kind({"encoder": ENCODERS, "decoder": INSTANT_DECODERS}, add=models.add_instant),
     "tagger": Kind({"encoder": ENCODERS}, add=models.add_labels),
     "classifier": Kind({"encoder": ENCODERS}, models.check_classifier, models.add_classifier),
     "crf": Kind({"encoder": ENCODERS}, add=models.add_chain),
-    "chain-fusion": Kind(members=models.each_model, add=models.add_weights),
+    "chain-fusion": Kind(members=models.each_model, mixed=("crf",), add=models.add_weights),
     "ensemble": Kind(members=models.each_model),
     "fusion": Kind(members=models.each_model, add=models.add_fusion),
     "joint-ngram": Kind(add=models.add_ngrams),
     "seeds": Kind(members=models.each_seed),
-    "with-counts": Kind(members=models.the_trained, add=models.add_counts),
+    "with-counts": Kind(check=models.check_counted, members=models.the_trained, add=models.add_counts),
 }
 
 
@@ -85,6 +82,7 @@ def check(settings: Mapping[str, Any]) -> None:
         parts[of].check(settings, side, ENGINE)
     for key, table in kind.members(settings):
         try:
+            check_value("type", table["type"], kind.mixed, ENGINE)
             check(table)
         except UnsupportedError as error:
             raise error.inside(key) from None
@@ -98,9 +96,8 @@ def convert(
 
     ``settings`` is the table ``model`` of the run, with all defaults. With ``precision`` int8, matrices are 8-bit
     integers with a scale for each output; embeddings, norms and counts do not change. Raises UserError for a model
-    that the engine does not have, and MissingPackageError if the engine was not built.
+    that the engine does not have.
     """
-    library()
     check(settings)
     weights = Weights(precision == "int8")
     with torch.no_grad():
@@ -115,7 +112,7 @@ def _described(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
     for side, parts in kind.parts.items():
         table = settings[side]
         part = parts[table["type"]]
-        notes[side] = {"type": table["type"]} | part.add(weights, kind.part(model, side), table)
+        notes[side] = {"type": table["type"]} | part.add(weights, getattr(model, side), table)
     if members := kind.members(settings):
         notes["members"] = [_member(weights, model.models[n], n, table) for n, (_, table) in enumerate(members)]
     return notes | kind.add(weights, model, settings)

@@ -11,7 +11,13 @@ from transduce.wings.engines.native.conversion.weights import Weights
 from transduce.wings.engines.transformers import check_value, kind
 
 ENGINE = "the native engine"
+BY_TOKENS = ("encoder-decoder", "ensemble", "fusion", "joint-ngram", "language-model", "seeds", "with-counts")
+"""The models that write token by token. They can be mixed."""
 Members = Sequence[tuple[str, Mapping[str, Any]]]  # of a mixture: the key and the table of each model to convert
+
+
+def check_counted(settings: Mapping[str, Any]) -> None:
+    check_value("counted.type", kind(settings["counted"]), ("joint-ngram",), ENGINE)
 
 
 def check_classifier(settings: Mapping[str, Any]) -> None:
@@ -41,16 +47,14 @@ def add_instant(weights: Weights, model: Any, settings: Mapping[str, Any]) -> di
 
 
 def add_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return _add_frames(weights, model.decoder)
-
-
-def joint_part(model: Any, side: str) -> Any:
-    return model.mixture.models[0] if side == "decoder" else model.encoder
-
-
-def add_joint_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    _, frames = model.mixture.models
-    return _add_frames(weights, frames) | {"weight": model.weights[1]}
+    """The readout of the frames. BOS and EOS get the logit ``BARRED`` by their biases."""
+    frames = model.decoder
+    if frames.split is not None:
+        weights.matrix("frames.split", frames.split.weight, frames.split.bias)
+    weight, bias = frames.projection.weight.clone(), frames.projection.bias.clone()
+    weight[[BOS, EOS]], bias[[BOS, EOS]] = 0.0, BARRED
+    weights.matrix("frames", weight, bias)
+    return {"stretch": frames.stretch}
 
 
 def the_trained(settings: Mapping[str, Any]) -> Members:
@@ -84,13 +88,3 @@ def add_counts(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dic
 def add_ngrams(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     weights.counts("counted", model)
     return {"counted": dict(settings)}
-
-
-def _add_frames(weights: Weights, frames: Any) -> dict[str, Any]:
-    """The readout of CTC. BOS and EOS get the logit ``BARRED`` by their biases."""
-    if frames.split is not None:
-        weights.matrix("frames.split", frames.split.weight, frames.split.bias)
-    weight, bias = frames.projection.weight.clone(), frames.projection.bias.clone()
-    weight[[BOS, EOS]], bias[[BOS, EOS]] = 0.0, BARRED
-    weights.matrix("frames", weight, bias)
-    return {"stretch": frames.stretch}

@@ -1,4 +1,4 @@
-"""The tensors of a model for our own engine, by name."""
+"""The tensors of a model for our own engine, by name. O outputs, I inputs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from transduce.wings.engines.native.matrices import quantised
-
 MOST_POSITIONS = 2048  # of sinusoids
+LARGEST = 127  # of an 8-bit weight
 
 
 class Weights:
@@ -66,3 +65,13 @@ def position_table(positions: Any) -> Tensor | None:
     most = getattr(positions, "weight", torch.empty(MOST_POSITIONS, 0)).shape[0]
     found = positions(torch.arange(most)[None])
     return None if isinstance(found, float) else found[0]
+
+
+def quantised(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
+    """A matrix as 8-bit integers [O, I] and the scale of each output [O]: weight = integer * scale, rounded. The
+    largest weight of an output becomes 127 or -127.
+    """
+    weight_OI = weight_OI.float()
+    scale_O = weight_OI.abs().amax(1) / LARGEST
+    integers_OI = (weight_OI / scale_O.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round()
+    return integers_OI.clamp(-LARGEST, LARGEST).to(torch.int8), scale_O

@@ -1,5 +1,5 @@
-"""Packs the n-grams of a counted model for the engine in one file: 16 bytes for each n-gram in place of 32, and 10 if
-the export is of 8-bit numbers.
+"""Packs the n-grams of a counted model for the native engine: 16 bytes for each n-gram in place of 32, and 10 with
+8-bit numbers.
 
 An n-gram has its last word, and the number of n-grams that go on from it. Its key follows from these, and from the keys
 its suffix and the next history (``NGrams``), which the engine finds when it opens the file. M n-grams, W words.
@@ -39,8 +39,8 @@ def _pack(tensors: dict[str, Tensor], name: str, integers: bool) -> None:
     words = int(ends[0]) + 2
     if words > LARGEST:
         raise UserError(
-            f"the joint n-gram model has {words:,} units, and the engine in one file numbers at most {LARGEST:,}: "
-            "predict with the run itself"
+            f"the joint n-gram model has {words:,} units, and the native engine numbers at most {LARGEST:,}: "
+            "predict with --engine torch"
         )
     parent, word = np.divmod(keys, words)
     children = np.bincount(parent, minlength=len(keys) + 1)

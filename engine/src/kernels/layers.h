@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "interface.h"
+#include "products.h"
 #include "numbers.h"
 
 extern "C" {

@@ -1,0 +1,92 @@
+"""A model that the native engine (``transduce_engine``) searches and scores, behind the package's own pipeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import transduce_engine
+from transduce.core.errors import UserError
+from transduce.core.types import Hypothesis, Padded
+from transduce.runs.manifest import Manifest
+from transduce.search.front import check_prefix
+from transduce.wings.engines.engine_files import told
+from transduce.wings.engines.native.content import ids_content
+from transduce.wings.engines.native.searches import check_search, search_table
+from transduce.wings.engines.translation import rows
+
+FILE = "model.engine"  # in the folder of an export
+BY_TOKENS = ("greedy", "beam", "sampling")  # searches whose outputs may begin with a prefix
+
+
+class NativeModel(nn.Module):
+    """``Searching``: source ids to hypotheses, which the engine finds and scores.
+
+    It has the searches of ``searches.SEARCHES``, of which each call brings one with its options. No number of a source
+    depends on the others.
+    """
+
+    def __init__(self, engine: transduce_engine.Engine) -> None:
+        super().__init__()
+        self.engine = engine
+        self.kind = str(engine.description("model")["model"])
+
+    def search(self, search: Any, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+        table = search_table(search)
+        check_search(table, self.kind)
+        if prefix is not None and table["type"] not in BY_TOKENS:
+            raise UserError(
+                f"search.type = {table['type']!r}: it does not write token by token, so no output can begin with a "
+                "prefix; leave the prefix out"
+            )
+        if prefix is not None:
+            check_prefix(prefix, len(source.lengths), search.max_length)
+        begun = None if prefix is None else rows(prefix)
+        return [
+            [_hypothesis(each) for each in answer.outputs]
+            for answer in _answered(lambda: self.engine.search_ids(rows(source), json.dumps(table), begun))
+        ]
+
+    def force(self, source: Padded, target: Padded) -> list[Hypothesis]:
+        return [_hypothesis(each.best) for each in _answered(lambda: self.engine.score_ids(rows(source), rows(target)))]
+
+
+def _hypothesis(output: transduce_engine.Output) -> Hypothesis:
+    return Hypothesis(
+        output.ids, output.log_prob, output.score, output.token_log_probs, output.best_log_probs, output.right
+    )
+
+
+def native_model(model: Any, settings: Mapping[str, Any], precision: str = "float32") -> NativeModel:
+    """A model of ours for the engine, without an export. ``convert`` describes the arguments and the errors. It keeps
+    nothing of ``model``. Its products have as many threads as PyTorch now.
+    """
+    return NativeModel(told(lambda: transduce_engine.load(ids_content(model, settings, precision), _threads()))).eval()
+
+
+def open_native(folder: Path, manifest: Manifest) -> NativeModel:
+    """The model of the export in ``folder``. Its products of matrices have as many threads as PyTorch now. Raises
+    MissingPackageError if the engine was not built, and UserError for an export of another version.
+    """
+    path = folder / FILE
+    if not path.exists():
+        raise UserError(f"{folder} has no {FILE}: an earlier version of transduce made it; export the run again")
+    return NativeModel(told(lambda: transduce_engine.load(path, _threads()))).eval()
+
+
+def _threads() -> int:
+    return int(torch.get_num_threads())
+
+
+def _answered(work: Callable[[], Any]) -> Any:
+    """The result of a piece of work for a batch. An error leaves out the place in the batch, which nobody knows."""
+    try:
+        return told(work)
+    except UserError as error:
+        head, _, rest = str(error).partition(": ")
+        raise UserError(rest if head.startswith("input ") else str(error)) from error
