@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -108,9 +109,7 @@ def opened(model: Any, settings: config.Table, example: Padded, folder: Path) ->
     else:
         refused["onnx int8"] = refused["onnx float32"]
     for precision in ("float32", "int8"):
-        attempt(
-            f"native {precision}", lambda precision=precision: native_model(model, settings, precision), found, refused
-        )  # type: ignore[misc]
+        attempt(f"native {precision}", partial(native_model, model, settings, precision), found, refused)
     attempt("ctranslate2 float32", to_ctranslate2, found, refused)
     return found, refused
 
