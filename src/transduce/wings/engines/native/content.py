@@ -26,10 +26,14 @@ IDS = json.dumps({"unit": "ids"})  # a side whose texts Python reads and writes
 ANY_LENGTH = 2**24  # tokens of a source: whoever makes the ids has cut them
 
 
-def model_content(model: Any, settings: Mapping[str, Any], precision: str, texts: Mapping[str, str]) -> bytes:
-    """The bytes of a file of a model with these ``texts``. ``convert`` describes the other arguments and the errors."""
+def model_content(
+    model: Any, settings: Mapping[str, Any], precision: str, texts: Mapping[str, str], small: bool = True
+) -> bytes:
+    """The bytes of a file of a model with these ``texts``. ``convert`` describes the other arguments and the errors. If
+    ``small``, the n-grams of a file of int8 are rounded too, which saves memory and no time.
+    """
     tensors, notes = convert(model, settings, precision)
-    return file_content(packed(tensors, precision == "int8"), {"model": json.dumps(notes), **texts})
+    return file_content(packed(tensors, small and precision == "int8"), {"model": json.dumps(notes), **texts})
 
 
 def ids_content(model: Any, settings: Mapping[str, Any], precision: str) -> bytes:
@@ -45,7 +49,7 @@ def ids_content(model: Any, settings: Mapping[str, Any], precision: str) -> byte
         "limits": json.dumps({"max_source_length": ANY_LENGTH, "keeps_empty": True}),
         "settings": "{}",
     }
-    return model_content(model, settings, precision, texts)
+    return model_content(model, settings, precision, texts, small=False)
 
 
 def file_content(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> bytes:
