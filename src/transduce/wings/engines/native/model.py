@@ -27,8 +27,8 @@ BY_TOKENS = ("greedy", "beam", "sampling")  # searches whose outputs may begin w
 class NativeModel(nn.Module):
     """``Searching``: source ids to hypotheses, which the engine finds and scores.
 
-    It has the searches of ``searches.SEARCHES``, of which each call brings one with its options. No number of a source
-    depends on the others.
+    It has the searches of ``searches.SEARCHES``. Each call brings a search with its options. No number of a source
+    depends on the other sources.
     """
 
     def __init__(self, engine: transduce_engine.Engine) -> None:
