@@ -43,9 +43,15 @@ def choose(variants: dict[str, Path]) -> Path:
 
 
 @cache
+def library() -> CDLL:
+    """The functions of the fastest variant for this processor. Raises MissingPackageError if none was built."""
+    return open_library(choose(built()))
+
+
+@cache
 def optional_library() -> CDLL | None:
-    """The functions of the fastest variant for this processor, or None if no variant was built."""
-    return open_library(choose(built())) if built() else None
+    """The functions of ``library``, or None if no variant was built."""
+    return library() if built() else None
 
 
 def open_library(path: Path) -> CDLL:
