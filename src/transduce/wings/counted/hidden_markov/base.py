@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 
@@ -26,6 +26,9 @@ class Estimation(Protocol):
     def log_prior(self) -> float: ...
 
 
+C = TypeVar("C")  # the counts of some batches
+
+
 class Emissions(Protocol):
     """log p(x_t | state), up to a term that is the same for all states of a step.
 
@@ -41,13 +44,13 @@ class Emissions(Protocol):
     def estimation(self, batches: Iterable[Weighted], free: Tensor) -> Estimation: ...
 
 
-class CountedEmissions(Emissions, Protocol):
+class CountedEmissions(Emissions, Protocol[C]):
     """Emissions whose first estimate needs only counts, which are sums over the batches.
 
     ``count`` counts some of the batches. ``estimation_from`` takes these parts, in any order. If all weights are
     integers, it gives the same emissions as ``estimation`` of all batches, bit for bit.
     """
 
-    def count(self, batches: Iterable[Weighted]) -> Any: ...
+    def count(self, batches: Iterable[Weighted]) -> C: ...
 
-    def estimation_from(self, parts: Iterable[Any], free: Tensor) -> Estimation: ...
+    def estimation_from(self, parts: Iterable[C], free: Tensor) -> Estimation: ...

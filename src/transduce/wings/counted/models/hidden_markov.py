@@ -23,7 +23,7 @@ from transduce.core.types import BOS, UNK, Batch, Factory, Padded, real_mask
 from transduce.data.pairs import Pairs
 from transduce.models.tables import check_rows
 from transduce.training.counted import OnePass, check_tokens, empty
-from transduce.wings.counted.hidden_markov.base import CountedEmissions, Emissions, Estimation
+from transduce.wings.counted.hidden_markov.base import C, CountedEmissions, Emissions, Estimation
 from transduce.wings.counted.hidden_markov.estimation import BaumWelch, Weigh, batches_of, weighted
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.ngram_counts import Counts, Sequences, count, count_by
@@ -228,7 +228,7 @@ def known_labels(labels: int, batch: Batch) -> Padded:
     return Padded(own_BTL * known_BT[..., None], lengths_B)
 
 
-def _counted(_: None, job: tuple[CountedEmissions, Weigh, Pairs, list[NDArray[np.int64]]]) -> object:
+def _counted(_: None, job: tuple[CountedEmissions[C], Weigh, Pairs, list[NDArray[np.int64]]]) -> C:
     """Runs in a worker: the counts of the emissions of a part."""
     emission, weigh, part, batches = job
     return emission.count(weighted(part, batches, weigh, torch.device("cpu")))
