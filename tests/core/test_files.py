@@ -137,12 +137,12 @@ def test_what_a_kill_left_is_deleted_by_the_next_write(tmp_path: Path) -> None:
 
 def test_a_write_deletes_what_was_left_more_than_a_day_ago(tmp_path: Path) -> None:
     """Another process may be writing what is younger."""
-    names = [".file-00000001", ".file-00000002", ".file-00000003", ".file-0000000x"]
-    for name, hours in zip(names, (23, 25, 26, 26), strict=True):
+    names = [".file-00000001", ".file-0000000x", ".file-2-00000001", ".file-00000002", ".file-00000003"]
+    for name, hours in zip(names, (23, 26, 26, 25, 26), strict=True):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - hours * 3600,) * 2)
     files.write_text(tmp_path / "file", "content")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [names[0], names[3], "file"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*names[:3], "file"]
 
 
 def test_two_processes_may_make_one_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

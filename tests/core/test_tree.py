@@ -136,6 +136,12 @@ def test_join_fills_up_shorter_buffers_and_takes_the_largest_integer() -> None:
     assert (joined.left[1:] == 2).all()
 
 
+def test_a_tree_alone_is_joined_to_itself() -> None:
+    joined = tree.join([state()])
+    assert skeleton(joined) == skeleton(state())
+    assert_close(tree.leaves(joined), tree.leaves(state()))
+
+
 def test_rows_are_the_first_leafs() -> None:
     assert tree.rows(state()) == 6
     assert tree.rows((None, 3, Shared(torch.zeros(5, 1)))) == 5

@@ -304,6 +304,14 @@ def test_the_limits_of_a_packed_run() -> None:
             packed.check_names({each: 1 for each in least if each != name}, "it")
 
 
+def test_packed_files_are_unpacked_into_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert packed.cache() == tmp_path / "caches" / "transduce"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    assert packed.cache() == tmp_path / ".cache" / "transduce"
+
+
 def test_an_address_of_the_hub_has_a_revision_or_none() -> None:
     assert Address.of("hf:a/b") == Address("a/b")
     assert Address.of("hf:a/b@main") == Address("a/b", "main")

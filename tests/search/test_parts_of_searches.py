@@ -15,6 +15,7 @@ from transduce.core.types import BOS, EOS, PAD, UNK, Emission, Hypothesis, Padde
 from transduce.search import largest, random_numbers
 from transduce.search.base import ends_freely, resized, staggers, with_unknown
 from transduce.search.beam import Beam
+from transduce.search.constraints.lexicon import _of_a_word
 from transduce.search.exact import Exact, Exploration
 from transduce.search.front import remaining
 from transduce.search.greedy import Greedy, quickest
@@ -190,6 +191,12 @@ def test_an_empty_output_wins_if_it_is_the_best() -> None:
     empty, word = Hypothesis((EOS,), -1.0, -1.0, (-1.0,)), Hypothesis((5, EOS), -2.0, -2.0, (-1.0, -1.0))
     assert Exploration([empty, word], 1, True).empty_wins
     assert not Exploration([word, empty], 1, True).empty_wins
+
+
+@pytest.mark.parametrize(("characters", "inside"), [("aé9_½ा", True), (" -`~{«’—€^", False), ("猫かก", False)])
+def test_a_word_has_letters_marks_digits_and_underscores(characters: str, inside: bool) -> None:
+    """Scripts without spaces have no words, so that a phrase may begin anywhere."""
+    assert [_of_a_word(each) for each in characters] == [inside] * len(characters)
 
 
 # ------------------------------------------------------------ lengths
