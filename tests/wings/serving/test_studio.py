@@ -22,6 +22,8 @@ from test_speech import run as tones  # noqa: F401
 import transduce
 from browsers import FAINT_TEXTS
 from transduce import api
+from transduce.data.fingerprints import Fingerprint
+from transduce.wings.records.scores import Score, keep_scores
 from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
@@ -65,6 +67,7 @@ def moods(tmp_path_factory: pytest.TempPathFactory) -> transduce.Transducer:
     folder = tmp_path_factory.mktemp("moods")
     made = api.train("classification-linear", folder / "run", {}, MOODS, device="cpu", progress=False)
     (folder / "run" / "examples.txt").write_text("good fun\n\nbad day\n")
+    keep_scores(folder / "run", [Score("accuracy", 86.2, 83.2, 89, "test", 500, data=Fingerprint("12ab", 500))])
     return made
 
 
@@ -312,6 +315,9 @@ def test_the_history_restores_and_forgets(page: Any) -> None:
     page.get_by_role("button", name="History").click()
     entries = page.locator(".entry")
     assert entries.count() == 3  # abc, then abc and cab by the other model
+    page.get_by_label("Find in the history").fill("CAB")
+    assert page.locator(".history li:visible").count() == 1
+    page.get_by_label("Find in the history").fill("")
     entries.nth(2).click()
     page.get_by_label("Output of reverse").wait_for()
     assert output(page) == text
@@ -496,6 +502,7 @@ def test_the_card_tells_what_the_model_was_trained_on(page: Any) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Data").click()
     assert "one of 2 labels" in dialog.inner_text()
+    assert "86.20" in dialog.inner_text()  # the score on the test split, which was measured earlier
     assert dialog.locator("li", has_text="good fun").count() == 1
     page.keyboard.press("Escape")
     assert dialog.is_hidden()

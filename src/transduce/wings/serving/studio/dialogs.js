@@ -30,10 +30,14 @@ export function openHistory(models, restore) {
       element("span", { dir: "auto" }, entry.text), element("span", { dir: "auto", className: "answer" }, entry.output));
     return element("li", {}, go);
   });
+  const find = element("input", { type: "search", placeholder: "Find", ariaLabel: "Find in the history" });
+  find.addEventListener("input", () => {
+    for (const item of items) item.hidden = !item.textContent.toLowerCase().includes(find.value.toLowerCase());
+  });
   const clear = button("Clear the history", () => { forgetPast(); openHistory(models, restore); });
   open("History",
     element("p", { className: "help" }, "Only this browser keeps it. The server keeps nothing."),
-    ...(items.length ? [clear, element("ul", { className: "history" }, ...items)] : [element("p", {}, "There is nothing yet.")]));
+    ...(items.length ? [element("div", { className: "row" }, find, clear), element("ul", { className: "history" }, ...items)] : [element("p", {}, "There is nothing yet.")]));
 }
 
 // The elements of a model card: headings, tables, lists, code and paragraphs. Texts never become markup.
