@@ -34,8 +34,7 @@ from transduce.wings.records.record import (
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
-    *("large-data", "ptb-transformer"),
-    "text-before-line",
+    "large-data",
     *(ABSENT := {"back-translation-short", "many-lines"}),
 }
 
