@@ -35,7 +35,7 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 FACTS = Facts(33, 43)
 MARKED = {  # records of code that is in no commit of this history (ABSENT: whose commit is not); the page marks each
     "large-data",
-    *(ABSENT := {"back-translation-short", "many-lines"}),
+    *(ABSENT := {"many-lines"}),
 }
 
 
