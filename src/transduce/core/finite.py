@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from transduce.core.errors import UserError
 
 if TYPE_CHECKING:  # options of commands are read without NumPy
+    import numpy as np
     from numpy.typing import NDArray
 
 LARGEST: Final = 1e15  # sums of squares of it fit into float32
@@ -43,7 +44,7 @@ def check_options(arguments: Mapping[str, object]) -> None:
             raise UserError(f"{option} {shown(value)}: at most {limit:,} was expected")
 
 
-def first_wrong(x: NDArray[Any], largest: float = LARGEST) -> int | None:
+def first_wrong(x: NDArray[np.floating], largest: float = LARGEST) -> int | None:
     """The index, in the flat array, of the first number that is NaN, infinite or larger than ``largest`` in size. None
     if there is none.
     """

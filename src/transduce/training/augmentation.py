@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from transduce.core.errors import UserError
 from transduce.core.types import Batch, Padded
+from transduce.data.tokenizers.base import Tokenizer
 
 
 class Augmentation(Protocol):
@@ -47,13 +48,13 @@ def for_text(augmentation: object) -> bool:
     return bool(getattr(augmentation, "for_text", False))
 
 
-def check_augmentation(augmentations: Sequence[object], tokenizer: Any) -> None:
+def check_augmentation(augmentations: Sequence[object], tokenizer: Tokenizer) -> None:
     """Raises UserError if an augmentation changes another kind of source than the one that ``tokenizer`` reads: a
     signal or text. Also raises it for one that is for frequency bands alone (``for_bands``) if the signal's numbers are
     others.
     """
     wrong = next((each for each in augmentations if getattr(each, "for_bands", False)), None)
-    if wrong is not None and tokenizer.signal and not tokenizer.bands:
+    if wrong is not None and tokenizer.signal and not getattr(tokenizer, "bands", False):
         raise UserError(
             f"training.augmentation: {type(wrong).__name__} moves frequency bands, and the source has other numbers "
             "(cepstra, differences, pixels): leave it out, or read log-mel energies alone"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 
@@ -77,13 +76,13 @@ class Completer:
             by_length[len(row)].append(place)
         found: list[list[Word]] = [[] for _ in prefixes]
         for places in by_length.values():
-            some = [[each[place] for place in places] for each in (ids, letters, sources)]
-            words = self._alike(*some)
+            some = [ids[place] for place in places]
+            words = self._alike(some, [letters[place] for place in places], [sources[place] for place in places])
             for place, each in zip(places, words, strict=True):
                 found[place] = each
         return found
 
-    def _alike(self, ids: Sequence[Any], begun: Sequence[str], sources: Sequence[str]) -> list[list[Word]]:
+    def _alike(self, ids: Sequence[Sequence[int]], begun: Sequence[str], sources: Sequence[str]) -> list[list[Word]]:
         """The next words of prefixes with equally many tokens, given their sources."""
         text_model = self.text_model
         source = text_model.padded([row.row for row in text_model.read(sources)])

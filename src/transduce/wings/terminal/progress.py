@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import IO, Any
+from typing import IO
 
 from transduce.core.stages import Stage, open_stages
 
@@ -94,7 +94,7 @@ class Above:
             self._line.erase(bool(text) and not text.endswith("\n"))
             return self._stream.write(text)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._stream, name)
 
 

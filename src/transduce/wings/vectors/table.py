@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
 
-Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.floating]
 Subwords = Callable[[str], Floats]  # a word to its vector [D], from its character n-grams
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from transduce.wings.counted.affixes import Affixes
 from transduce.wings.counted.hidden_markov.base import Weighted
 from transduce.wings.labels.spelling import words
 
-Ids = NDArray[Any]
+Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 SPELLED = (
     "the source is spelled, and prefix and suffix are 0: set model.emission.prefix or model.emission.suffix to how "
@@ -218,7 +217,7 @@ class WordCounts:
 
     columns_UC: Ids
     weights_UL: Numbers
-    seen_U: Ids
+    seen_U: Ids | Numbers
 
 
 def added(parts: Iterable[WordCounts]) -> WordCounts:
@@ -312,7 +311,7 @@ def _columns(columns_UC: Ids) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return ids_UC[:, 0], ids_UC[:, 1], ids_UC[:, 2], ids_UC[:, 3:]
 
 
-def _sums(number_N: Ids, rows_NL: Numbers, size: int) -> Numbers:
+def _sums(number_N: Ids, rows_NL: Ids | Numbers, size: int) -> Numbers:
     """[size, L]: the sum of the rows with each number."""
     sums_ML = torch.zeros(size, rows_NL.shape[1], dtype=torch.float64)
     sums_ML.index_add_(0, torch.from_numpy(number_N), torch.from_numpy(np.ascontiguousarray(rows_NL, np.float64)))

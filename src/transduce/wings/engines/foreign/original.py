@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -31,8 +30,7 @@ class Original:
                 "'transduce[marian]'"
             ) from error
         logging.disable_progress_bar()
-        loaded: Any = MarianMTModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
-        self.model = loaded.eval()
+        self.model = MarianMTModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
         for module in self.model.modules():
             if isinstance(module, nn.LayerNorm):
                 module.eps = numerics.eps

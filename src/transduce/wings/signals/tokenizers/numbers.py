@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +181,7 @@ class Moments:
         self.mean_C: Array = np.zeros(1)
         self._squares_C: Array = np.zeros(1)  # sum of squared distances from the mean
 
-    def add(self, x_NC: NDArray[Any]) -> None:
+    def add(self, x_NC: NDArray[np.floating]) -> None:
         """Adds the rows ``x_NC``, at least one, in place. Missing numbers (NaN) are left out."""
         known_NC = ~np.isnan(x_NC)
         own_count_C, before_C = known_NC.sum(0), self.count_C
