@@ -61,7 +61,7 @@ class Inheritance:
             self.heading,
             *_line("loaded", summarise(self.loaded, own), f", {sum(self.loaded.values()):,} parameters"),
             *_line("by token", [f"{name} ({some:,} of {every:,})" for name, (some, every) in self.by_token.items()]),
-            *_line("new tokens from their parts", [f"{name} ({some:,})" for name, some in self.from_parts.items()]),
+            *_line("new tokens from their parts", [f"{name} ({n:,})" for name, n in self.from_parts.items() if n]),
             *_line(
                 "of another shape",
                 [f"{name} {there} there, {here} here" for name, (there, here) in self.misfits.items()],

@@ -12,5 +12,7 @@ def test_layers_count_from_one_and_name_their_part_if_two_have_one_number() -> N
     assert list(both.values()) == [
         "layer 1 (encoder mixer.heads)",
         "layer 1 (decoder mixer.heads)",
-        "decoder.attention",
+        "attention",
     ]
+    two = layer_names(["decoder.decoder.wiring.attention", "decoder.attention"])
+    assert list(two.values()) == ["attention (decoder.decoder.wiring.attention)", "attention (decoder.attention)"]

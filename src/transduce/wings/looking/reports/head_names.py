@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 def layer_names(attentions: Iterable[str]) -> dict[str, str]:
     """A name for each attention of a model: "layer 1". If two would have the same, the part of the model follows:
-    "layer 1 (encoder)". An attention outside of layers keeps its name.
+    "layer 1 (encoder)". An attention outside of layers is "attention".
     """
     found = {}
     for attention in attentions:
         layer = re.search(r"\blayers?\.(\d+)\b", attention)
-        found[attention] = f"layer {int(layer[1]) + 1}" if layer else attention
+        found[attention] = f"layer {int(layer[1]) + 1}" if layer else "attention"
     times = Counter(found.values())
     return {
         attention: name if times[name] == 1 else f"{name} ({_part(attention)})" for attention, name in found.items()
