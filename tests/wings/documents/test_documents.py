@@ -200,6 +200,12 @@ def test_pages() -> None:
     assert [unit.text for unit in document.units][2] == "Zwei  da"
 
 
+@pytest.mark.parametrize("section", ["<![if IE]>", "<![[", "<![ >", "<![ab[x>", "<![CDATA[<p>nein</p>]]>"])
+def test_a_section_of_a_page_is_kept_as_a_comment_is(section: str) -> None:
+    page = f"<p>eins</p>{section}<i></i><p>zwei</p>"
+    assert shouted(read(page.encode(), ".html")).decode() == page.replace("eins", "EINS").replace("zwei", "ZWEI")
+
+
 def test_paragraphs_of_markdown() -> None:
     document = read(MARKDOWN, ".md")
     assert texts(document) == ["Titel", "Ein Absatz mit zwei Zeilen.", "eins", "zwei weiter", "Zitat zwei", "A"]

@@ -82,6 +82,15 @@ class _Reader(HTMLParser):
     def unknown_decl(self, data: str) -> None:
         self._add("other")
 
+    def parse_marked_section(self, i: int, report: bool = True) -> int:
+        """A section of an unknown kind is a comment, as in browsers. Python's parser ends with an AssertionError."""
+        place = self.getpos()
+        try:
+            return super().parse_marked_section(i, report)
+        except AssertionError:  # which may have moved the place
+            self.lineno, self.offset = place
+            return self.parse_bogus_comment(i)
+
 
 def parse(content: bytes, name: str) -> Document:
     """The document of an HTML page. A page that is not well-formed is read as far as browsers do."""
