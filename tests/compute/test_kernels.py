@@ -184,6 +184,17 @@ def test_cross_entropy_and_its_gradient_are_those_of_pytorch(words: int, smoothi
     assert_close(gradient.double(), expected, **CLOSE[dtype])
 
 
+@pytest.mark.usefixtures("variant")
+@pytest.mark.parametrize("words", [1, 7, 50])
+def test_a_logit_that_is_no_number_makes_a_loss_that_is_none(words: int) -> None:
+    """The exponential of NaN converts nothing to an integer: ``scripts/sanitize`` looks."""
+    logits = torch.zeros(2, words)
+    logits[1, -1] = torch.nan
+    nll, _, gradient = kernels.cross_entropy(logits, torch.tensor([0, 0]), 0.1)
+    assert nll.isnan()
+    assert gradient[0].isfinite().all()
+
+
 def test_a_barred_word_counts_only_with_smoothing(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, target = torch.tensor([[1.0, -torch.inf, 0.0]]), torch.tensor([0])
     expected = torch.tensor(0.31326166)

@@ -27,7 +27,8 @@ typedef Four Register;
 const int AT_A_TIME = sizeof(Register) / sizeof(float);
 typedef int32_t Integers __attribute__((vector_size(sizeof(Register))));
 
-static inline int32_t to_integers(float x) { return static_cast<int32_t>(x); }
+// NaN is no number that C++ converts; a register converts it to some number, and the result stays NaN.
+static inline int32_t to_integers(float x) { return x == x ? static_cast<int32_t>(x) : 0; }
 static inline Integers to_integers(Register x) { return __builtin_convertvector(x, Integers); }
 static inline float to_reals(int32_t x) { return static_cast<float>(x); }
 static inline Register to_reals(Integers x) { return __builtin_convertvector(x, Register); }
