@@ -64,8 +64,8 @@ def library() -> Any:
     variants = built()
     if VARIANTS[0] not in variants:
         raise MissingLibraryError(
-            "the engine was not built, because no C++ compiler was found when it was installed: install one (g++ or "
-            "clang++) and install the engine again"
+            "the engine was not built: when it was installed, there was no C++ compiler, or no folder engine beside "
+            "src. Install a compiler (g++ or clang++), and install the engine again from a whole clone"
         )
     best = int(open_library(variants[VARIANTS[0]]).transduce_processor())
     return open_library(next(variants[name] for name in reversed(VARIANTS[: best + 1]) if name in variants))

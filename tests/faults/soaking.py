@@ -8,6 +8,7 @@ import os
 import random
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -73,6 +74,8 @@ class Soak:
         """The figures as JSON."""
         told = {
             "command": " ".join(["scripts/soak", *sys.argv[1:]]),
+            "commit": _commit(),
+            "date": time.strftime("%Y-%m-%d"),
             "minutes": round((time.monotonic() - self.began) / 60, 1),
             "processor minutes": round(sum(os.times()[:4]) / 60, 1),
             "counts": dict(sorted(self.counts.items())),
@@ -216,3 +219,9 @@ def shrunk(form: Format, content: bytes, reason: str) -> bytes:
 def _memory() -> float:
     """The resident memory of this process now, in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+
+
+def _commit() -> str:
+    """The commit of the code, with "-dirty" if it is not as committed; nothing outside of a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -142,7 +142,7 @@ def _loop(
     and also those that ``training.adapter`` does not train.
     """
     training = plan.settings.training
-    counted = count_parts(model, plan.prepared.train, training.gain, plan.counted()) if point is None else ()
+    counted = count_parts(model, plan.prepared.train, training.gain, plan.same_counts()) if point is None else ()
     filled = () if point is not None else fill_tables(model, plan.prepared.source_tokenizer)
     inherited = plan.hand_over(model)
     frozen = freeze(model, training.freeze)

@@ -97,7 +97,7 @@ class Ancestor(Protocol):
 
     def prepare(self, data: Data, cache: Path) -> Prepared: ...
 
-    def counted(self, table: config.Table, prepared: Prepared) -> nn.Module | None: ...
+    def same_counts(self, table: config.Table, prepared: Prepared) -> nn.Module | None: ...
 
     def hand_over(self, model: nn.Module, table: config.Table, tokenizers: Tokenizers) -> Inherited: ...
 
@@ -171,7 +171,7 @@ class Predecessor:
             return prepare(data, cache, Tokenizers(self.tokenizers.source, own.tokenizers.target))
         return own if self.init.vocabulary == "own" else prepare(data, cache, self.tokenizers.extended(own.tokenizers))
 
-    def counted(self, table: config.Table, prepared: Prepared) -> nn.Module | None:
+    def same_counts(self, table: config.Table, prepared: Prepared) -> nn.Module | None:
         """The predecessor's model, if it is counted and a part of the new model would have the same counts. So the
         settings of the part and of the data, the rule that ends passes, and the training files are the same. Otherwise
         None. ``table`` has the new run's settings, and ``prepared`` its data.
@@ -243,7 +243,7 @@ def axes_of(old: Transducer, table: config.Table, tokenizers: Tokenizers) -> tup
 
 def named_parameters(model: nn.Module) -> dict[str, Tensor]:
     """The parameters by name. A shared parameter has several names. Counted parts have none: their tables fit only
-    together, and are counted on the new pairs, or taken as a whole (``Predecessor.counted``).
+    together, and are counted on the new pairs, or taken as a whole (``Predecessor.same_counts``).
     """
     counted = tuple(f".{name}.".replace("..", ".") for name, each in model.named_modules() if can(type(each), Counted))
     every = model.named_parameters(remove_duplicate=False)

@@ -121,9 +121,9 @@ class Plan:
             return None
         return self.predecessor.hand_over(model, self.table["model"], self.prepared.tokenizers)
 
-    def counted(self) -> nn.Module | None:
+    def same_counts(self) -> nn.Module | None:
         """The model of the run to start from, if it has counted the pairs of this run as this run would."""
-        return None if self.predecessor is None else self.predecessor.counted(self.table, self.prepared)
+        return None if self.predecessor is None else self.predecessor.same_counts(self.table, self.prepared)
 
     def create(self, run: Path, step: int, inherited: Inherited | None) -> None:
         """Makes the directory ``run`` a run, or updates the existing run there. Training continues after the update

@@ -104,7 +104,7 @@ class Parts:
         prepared, _ = prepare_writable(data, cache, Tokenizers(*both), self._run())
         return prepared
 
-    def counted(self, table: config.Table, prepared: Prepared) -> None:
+    def same_counts(self, table: config.Table, prepared: Prepared) -> None:
         """Parts take no counts: they are counted on the new pairs."""
 
     def _run(self) -> Path:
