@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+TICKS = os.sysconf("SC_CLK_TCK")  # of the clock in /proc/PID/stat, per second
 KILLED = -9  # the status of a process that SIGKILL has ended
 NEEDED = ["transduce.cli.app", "transduce.api", "transduce.door", "torch._dynamo", "tokenizers", "soaking"]
 
@@ -60,7 +61,12 @@ def command(arguments: list[str], told: str) -> None:
 
 
 def _processor_seconds(process: int) -> float:
+    """The seconds of a process, of its children that have ended, and of those that run."""
+    folder = Path(f"/proc/{process}")
     try:
-        return int(Path(f"/proc/{process}/schedstat").read_text().split()[0]) / 1e9
+        own = int((folder / "schedstat").read_text().split()[0]) / 1e9
+        ended = (folder / "stat").read_text().rpartition(")")[2].split()[13:15]
+        children = [child for path in folder.glob("task/*/children") for child in path.read_text().split()]
     except (OSError, IndexError):  # it has ended
         return 0.0
+    return own + sum(map(int, ended)) / TICKS + sum(_processor_seconds(int(child)) for child in children)

@@ -43,6 +43,8 @@ TINY: dict[str, Any] = {
 }
 TURN = 200  # inputs of a format at a time
 ORDERED = 2_000  # requests of a turn of load
+TIMED = (".json", ".jsonl", ".toml", ".sha256", ".lock", ".npy", ".txt", ".csv", ".md", ".html", ".png")
+"""Files with seconds, and logs and caches. The others must be the same after a kill."""
 KILLS = 10  # of one command, until it may end
 
 
@@ -120,6 +122,9 @@ class Soak:
         sets = [each.replace('{"', "{").replace('" =', " =").replace(', "', ", ") for each in sets]
         text = self.folder / "sources.txt"
         text.write_text("".join(f"{'abcab'[: n % 5]}\n" for n in range(400)), encoding="utf-8")
+        table = self.folder / "pairs.tsv"
+        pairs = [f"{a}{b}{c}\t{a} {b} {c}\n" for a in "abcdef" for b in "abcdef" for c in "abc"]
+        table.write_text("".join(self.draw.sample(pairs, len(pairs))), encoding="utf-8")
         run, out, plain = str(self.trained), str(self.folder / "out"), ["--device=cpu", "--threads=1"]
         return {
             "train": ["train", "reverse", f"--out={out}", "--resume", *plain, *sets],
@@ -127,6 +132,8 @@ class Soak:
             "pack": ["pack", run, f"--out={out}.zip", "--evaluate=none"],
             "native": ["export", run, "--to=native", f"--out={out}"],
             "engine": ["export", run, "--to=engine", f"--out={out}.engine"],
+            "sweep": ["sweep", "reverse", "--vary=training.clip=1.0,2.0", "--seeds=1", f"--out={out}", *plain, *sets],
+            "fit": ["fit", str(table), "--candidates=g2p-joint", f"--out={out}", *plain],
         }  # fmt: skip
 
     def kill(self) -> None:
@@ -162,11 +169,7 @@ class Soak:
     def _result(self) -> dict[str, str]:
         """The digest of each file that a command has made, without logs and times."""
         found = [path for path in self.folder.rglob("*") if path.relative_to(self.folder).parts[0].startswith("out")]
-        kept = [
-            path
-            for path in found
-            if path.is_file() and (path.suffix not in (".json", ".jsonl", ".toml", ".sha256", ".lock"))
-        ]
+        kept = [path for path in found if path.is_file() and path.suffix not in TIMED]
         kept = [path for path in kept if "tensorboard" not in path.parts]
         return {str(path.relative_to(self.folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in kept}
 
