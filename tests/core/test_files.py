@@ -119,8 +119,14 @@ def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Excepti
 
 
 def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path) -> None:
-    files.write_text(Path(os.devnull), "content")
-    assert not Path(os.devnull).is_file()
+    """The device is a terminal of the test's own: code with a fault would replace /dev/null for the whole machine."""
+    ends = os.openpty()
+    terminal = Path(os.ttyname(ends[1]))
+    files.write_text(terminal, "content")
+    assert os.read(ends[0], 99) == b"content"
+    assert terminal.is_char_device()
+    for end in ends:
+        os.close(end)
     os.mkfifo(tmp_path / "pipe")
     with ThreadPoolExecutor() as pool:
         read = pool.submit((tmp_path / "pipe").read_text)
@@ -138,7 +144,7 @@ def test_what_a_kill_left_is_deleted_by_the_next_write(tmp_path: Path) -> None:
 def test_a_write_deletes_what_was_left_more_than_a_day_ago(tmp_path: Path) -> None:
     """Another process may be writing what is younger."""
     names = [".file-00000001", ".file-0000000x", ".file-2-00000001", ".file-00000002", ".file-00000003"]
-    for name, hours in zip(names, (23, 26, 26, 25, 26), strict=True):
+    for name, hours in zip(names, (23.9, 26, 26, 24.1, 26), strict=True):
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() - hours * 3600,) * 2)
     files.write_text(tmp_path / "file", "content")

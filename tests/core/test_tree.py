@@ -181,6 +181,13 @@ def test_a_buffer_holds_each_row_at_its_own_places(grad: bool, reserved: int | N
         assert buffer.capacity == (reserved or 7)
 
 
+def test_each_write_adds_room_for_its_positions() -> None:
+    first, new = randn(1, 2, 4, 5), randn(1, 2, 3, 5, seed=1)
+    with torch.no_grad():
+        buffer = Buffer(first.clone()).write(new, torch.tensor([[4, 5, 6]]))
+    assert_close(buffer.values, torch.cat([first, new], 2))
+
+
 def test_a_reserved_buffer_is_written_in_place_and_keeps_its_shape() -> None:
     with torch.no_grad():
         buffer = tree.reserve(Buffer(randn(1, 1, 0, 2)), 6)

@@ -49,7 +49,9 @@ def test_bad_input() -> None:
         calibration([], [])
     with pytest.raises(ValueError, match="2 confidences for 1 tokens"):
         calibration([0.1, 0.2], [True])
-    with pytest.raises(ValueError, match=r"from -3\.0 to 0\.5: probabilities"):
-        calibration([-3.0, 0.5], [True, False])
+    with pytest.raises(ValueError, match=r"from -0\.1 to 0\.5: probabilities"):
+        calibration([-0.1, 0.5], [True, False])
+    with pytest.raises(ValueError, match=r"from 0\.5 to 1\.1: probabilities"):
+        calibration([1.1, 0.5], [True, False])
     with pytest.raises(ValueError, match="bins = 0"):
         calibration([0.5], [True], bins=0)

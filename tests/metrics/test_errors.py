@@ -51,6 +51,11 @@ def test_the_edits_lead_from_the_reference_to_the_prediction(prediction: str, re
     assert all(one != other for one, other in found.substitutions)
 
 
+def test_each_example_needs_a_prediction() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        error_breakdown(WordErrorRate(), [Prediction("a")], [Example("", ("a",))] * 2)
+
+
 def test_of_several_references_the_nearest() -> None:
     rate = WordErrorRate()
     for references in [("a b c", "x y"), ("x y", "a b c")]:

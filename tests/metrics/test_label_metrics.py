@@ -98,6 +98,14 @@ def test_the_breakdown() -> None:
     assert record["labels"]["C"] == {"precision": 100, "recall": 100, "f1": 100, "predicted": 1, "reference": 1}
 
 
+def test_a_rate_without_a_denominator_counts_0_in_the_mean() -> None:
+    """B is never predicted, and C never true."""
+    found = breakdown("accuracy", ["A B"], ["A C"])
+    assert math.isnan(found.labels["B"].precision)
+    assert math.isnan(found.labels["C"].recall)
+    assert found.macro == {name: pytest.approx(100 / 3) for name in ("precision", "recall", "f1")}
+
+
 # ------------------------------------------------------------------ entities
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]

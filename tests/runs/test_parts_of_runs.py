@@ -22,10 +22,11 @@ from transduce.runs.from_model import check_empty
 from transduce.runs.history import append_history, directories, read_history
 from transduce.runs.hub import Address
 from transduce.runs.layout import find_weights, foreign_files, members, no_run, seeds
-from transduce.runs.loading import _engine_for, check_exported, check_on_cpu
+from transduce.runs.loading import _engine_for, check_exported, check_on_cpu, exported, load
 from transduce.runs.manifest import Manifest, find_export
 from transduce.runs.manifest import foreign_files as foreign_files_of_an_export
 from transduce.runs.offline import is_foreign, strings
+from transduce.runs.optimizer_state import _fits
 from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
 from transduce.runs.training_state import State, read_fingerprints, read_state
@@ -221,12 +222,17 @@ def test_a_state_without_training_is_at_the_beginning(tmp_path: Path) -> None:
     assert (state.place.epoch, state.best, state.start, state.curve, state.recent) == (0, None, None, (), ())
     assert (state.seconds, state.validating, state.reserve, state.best_step, state.validated_step) == (0, 0, 0, 0, 0)
     assert read_fingerprints(tmp_path) is None
-    (tmp_path / "fingerprints.json").write_text("[]")
-    with pytest.raises(UserError, match=r"fingerprints\.json is damaged"):
-        read_fingerprints(tmp_path)
     (tmp_path / "state.json").write_text('{"format": 2}')
     with pytest.raises(UserError, match="has format 2, and this version of transduce goes on with 1"):
         read_state(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '"text"', '{"best": 7}', '{"format": 1, "best": 7}'])
+def test_a_damaged_state_is_told(content: str, tmp_path: Path) -> None:
+    for name, read in (("state.json", read_state), ("fingerprints.json", read_fingerprints)):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(UserError, match=f"{name} is .*damaged"):
+            read(tmp_path)
 
 
 # ------------------------------------------------------------ history, code, pairs
@@ -369,6 +375,27 @@ def test_the_export_that_an_engine_runs(tmp_path: Path) -> None:
     (export / "export.json").write_text("{}")
     with pytest.raises(UserError, match=r"export\.json is damaged"):
         find_export(export, None)
+
+
+def test_a_run_is_loaded_for_the_device_that_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="device 'abacus': expected cpu, cuda"):
+        load(tmp_path, device="abacus")
+
+
+def test_an_export_of_another_checkpoint_is_refused(tmp_path: Path) -> None:
+    Manifest("onnx", "float32", "abc", "best").write(tmp_path)
+    with pytest.raises(UserError, match="was made of the checkpoint best, not last: export it"):
+        exported(tmp_path / "run", tmp_path, "last")
+
+
+def test_an_optimizer_keeps_numbers_and_factors_of_a_parameter() -> None:
+    parameter = torch.zeros(2, 3, 2)  # as a matrix, 2 rows of 6 columns
+    for shape in ((2, 3, 2), (), (2, 6), (1, 6), (2, 1)):
+        assert _fits(torch.zeros(shape), parameter)
+    for shape in ((3, 6), (2, 7), (2,), (1, 1, 1)):
+        assert not _fits(torch.zeros(shape), parameter)
+    assert not _fits(torch.zeros(2, 1), parameter, factors=False)
+    assert not _fits(torch.zeros(1, 1), torch.zeros(7)), "only a matrix has factors"
 
 
 def test_the_engine_of_a_precision() -> None:

@@ -18,6 +18,8 @@ from transduce.core.config.user_data import Merged
 from transduce.core.types import EOS, UNK, Example, Hypothesis, Padded
 from transduce.metrics.base import metric
 from transduce.search.beam import Beam
+from transduce.search.filters.lengths import LengthLimit
+from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.limits import refused
 from transduce.training import begin
 from transduce.training.callbacks import Callback, Started, Validated
@@ -53,6 +55,17 @@ def test_a_target_is_refused_if_a_rule_forbids_it(name: str) -> None:
         possible = [all(allowed(tokens[:end], length) for end in range(1, len(tokens) + 1)) for tokens in outputs]
         assert [not option for option in found] == possible
         assert {option for option in found if option} <= {f"filters.{place}" for place in range(len(filters))}
+
+
+def test_no_filter_is_at_fault_for_an_unknown_word_or_the_last_end() -> None:
+    def of(targets: list[list[int]], *filters: Any, max_length: int = 9) -> list[str]:
+        return refused(Beam(filters=filters, max_length=max_length), Padded.of([[EOS]]), Padded.of(targets), 7)
+
+    assert of([[UNK, UNK, EOS]], NoRepeat(1)) == [""]
+    assert of([[5, 5, EOS]], NoRepeat(1)) == ["filters.0"]
+    assert of([[5, EOS]], LengthLimit(minimum=3), max_length=2) == [""]
+    assert of([[5, EOS]], LengthLimit(minimum=3), max_length=3) == ["filters.0"]
+    assert of([[5, 6, EOS]], LengthLimit(minimum=3), max_length=2) == ["max_length"]
 
 
 def train(tiny: dict[str, Any], run: Path, pairs: list[tuple[str, str]], **changes: Any) -> Told:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from torch import Tensor
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, PAD, UNK, Emission, Hypothesis, Padded
 from transduce.search import largest, random_numbers
-from transduce.search.base import ends_freely, resized, staggers, with_unknown
+from transduce.search.base import ends_freely, resized, staggers, with_run, with_unknown
 from transduce.search.beam import Beam
+from transduce.search.constraints.base import Constraints
 from transduce.search.constraints.lexicon import _of_a_word
 from transduce.search.exact import Exact, Exploration
 from transduce.search.front import remaining
@@ -39,6 +41,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert (TopK(), Nucleus(), Epsilon()) == (TopK(40), Nucleus(0.95), Epsilon(0.02))
     for search in (Beam, Greedy, Exact, Sampling, LengthBeam):
         assert ends_freely(search())
+        assert hash(search()) == hash(search()), "a search does not change, so it can be a key"
     assert not ends_freely(object())
     assert not staggers(object())
 
@@ -61,6 +64,7 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
         (lambda: Brevity(0.0), r"length_ratio = 0\.0: the tokens of an output"),
         (lambda: BoundedReward(1.0, INF), "length_ratio = inf: the tokens of an output"),
         (lambda: BoundedReward(-0.1), r"reward = -0\.1: 0 or more"),
+        (lambda: Constraints(("cat", [])), r"required = \[\]: a list of phrases was expected"),
         (lambda: Wu(10.1), r"alpha = 10\.1: a number from 0"),
     ],
 )
@@ -119,6 +123,23 @@ def test_unknown_reaches_the_search_inside() -> None:
     assert with_unknown(LengthBeam()) == LengthBeam()
     other = object()
     assert with_unknown(other) is other
+
+
+def test_a_run_reaches_the_search_inside() -> None:
+    @dataclass(frozen=True)
+    class Part:
+        language_model: Any
+        parts: tuple[Any, ...] = ()
+
+    def connected(part: Any) -> Any:
+        return with_run(part, lambda path: path.name, other, other)  # type: ignore[arg-type, return-value]
+
+    other: Any = object()
+    inner = Part(Path("a/b"))
+    assert connected(inner) == Part("b")
+    assert connected(Part(inner, (7, inner))) == Part(Part("b"), (7, Part("b")))
+    for same in (Part("b", (7, Part("c"))), Beam(), other):
+        assert connected(same) is same
 
 
 def test_rows_stay_in_halves_or_none_that_has_finished() -> None:

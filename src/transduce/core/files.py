@@ -237,15 +237,12 @@ def clear_scratch(path: Path, older_than: float = 0.0) -> None:
     Keeps those that changed in the last ``older_than`` seconds: another process may be writing them.
     """
     for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
-        if scratch_of(left.name) != path.name:
-            continue
         with suppress(FileNotFoundError):  # another process was first
-            if time.time() - left.stat().st_mtime < older_than:
-                continue
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink()
+            if scratch_of(left.name) == path.name and time.time() - left.stat().st_mtime >= older_than:
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink()
 
 
 def _scratch(path: Path) -> Path:

@@ -98,12 +98,10 @@ def _bounds(counts: Sequence[int], bins: int) -> list[tuple[int, int]]:
     """
     present = sorted(Counter(counts).items())
     bounds: list[tuple[int, int]] = []
-    left, low, filled = len(counts), present[0][0] if present else 0, 0
+    left, first, filled = len(counts), 0, 0
     for place, (count, times) in enumerate(present):
         filled += times
-        last = place == len(present) - 1
-        if last or filled * (bins - len(bounds)) >= left:
-            bounds.append((low, count))
-            left, filled = left - filled, 0
-            low = count if last else present[place + 1][0]
+        if place == len(present) - 1 or filled * (bins - len(bounds)) >= left:
+            bounds.append((present[first][0], count))
+            left, first, filled = left - filled, place + 1, 0
     return bounds

@@ -318,8 +318,8 @@ def extend(state: BeamState[S], candidates: Continuations, log_probs_NV: Tensor)
 def finish(
     state: BeamState[S], candidates: Continuations, log_prob_BC: Tensor, summary: list[list[float]], ranking: Ranking
 ) -> list[BeamSource]:
-    """The sources with the hypotheses that end in this step. If two groups of a beam end with the same tokens, the
-    better one stays. A finished source that is still in the batch gets none.
+    """The sources with the hypotheses that end in this step. If two groups of a beam end with the same tokens, their
+    scores are equal, and the first stays. A finished source that is still in the batch gets none.
     """
     sources = list(state.sources)
     ended = [
@@ -340,9 +340,7 @@ def finish(
         begin, length = sources[b].begin, sources[b].length
         tokens, log_probs = (*tokens_before[begin:], token), (*log_probs_before[begin:], log_prob)
         score = ranking(summary[b][1 + c], len(tokens), length)
-        other = found[b].get(tokens)
-        if other is None or other.score < score:
-            found[b][tokens] = Hypothesis(tokens, sum(log_probs), score, log_probs)
+        found[b].setdefault(tokens, Hypothesis(tokens, sum(log_probs), score, log_probs))
     return [source._replace(finished=found[b]) if b in found else source for b, source in enumerate(sources)]
 
 
