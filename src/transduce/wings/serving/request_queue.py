@@ -130,10 +130,11 @@ class RequestQueue(Generic[R]):
         """Raises BusyError if ``count`` more requests do not fit. Express lanes have a queue of their own, so that
         clients with much work do not fill it.
         """
-        lanes = [lane for lane in self._lanes.values() if lane.express == express]
-        for lane in lanes:
-            lane.waiting.forget(lambda each: each.future.cancelled())
-        waiting = sum(len(lane.waiting) for lane in lanes)
+        queues = [lane.waiting for lane in self._lanes.values() if lane.express == express]
+        if sum(map(len, queues)) + count > self._queue:  # only then, because it looks at each request that waits
+            for each in queues:
+                each.forget(lambda waiting: waiting.future.cancelled())
+        waiting = sum(map(len, queues))
         if waiting + count > self._queue:
             raise BusyError(f"{waiting} requests wait already (queue = {self._queue}): try again later")
 
