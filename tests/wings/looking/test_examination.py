@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,6 +180,19 @@ def test_examine_compares_two_runs(trained: Path, sister: Path, tmp_path: Path, 
     status, out, _ = call("examine", trained, "--limit", 9)
     assert status == 0
     assert "typing error" in out
+
+
+def test_the_benchmark_puts_runs_side_by_side(monkeypatch: pytest.MonkeyPatch, trained: Path) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    benchmark = importlib.import_module("odd_behaviour")
+    _, alone = benchmark.examined(f"{trained}", 9, 1)
+    _, asked = benchmark.examined(f"{trained}:de", 9, 1)
+    head, _, first, *rest = benchmark.rows([alone, asked])
+    assert head == f"| finding | what is counted | {trained.name} | {trained.name} |"
+    assert first.startswith("| empty | ")
+    assert first.split(" | ")[2].startswith(f"{len(alone.findings[0].cases)} of 9, ")
+    (gender,) = [line for line in rest if line.startswith("| as a man")]
+    assert gender.split(" | ")[2] == "–"
 
 
 @pytest.mark.parametrize(

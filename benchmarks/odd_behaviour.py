@@ -1,0 +1,63 @@
+"""How often do models behave oddly? Several runs side by side, by the counts of `transduce examine`.
+
+    python benchmarks/odd_behaviour.py RUN[:LANGUAGE]... [--limit 500] [--seed 1] [--record FILE.json]
+
+Each run gets sources of its own test split, and the same changes of them. With a LANGUAGE (de, fr, es or it), for a
+model that translates from English, the gender of 40 translated occupations is counted, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from report import Report, machine, parse, parser_of
+
+import transduce
+from transduce.runs.run import Run
+from transduce.wings.lab.reports.passages import drawn
+from transduce.wings.looking.examination.examination import Examiner
+from transduce.wings.looking.examination.findings import Examination, Finding
+
+
+def examined(name: str, limit: int, seed: int) -> tuple[Path, Examination]:
+    """The run of the argument RUN or RUN:LANGUAGE, and what was found."""
+    path, _, language = name.partition(":")
+    run = Path(path)
+    examples = Run.open(run).examples("test")
+    chosen = [examples[number] for number in drawn(examples, seed, limit)]
+    return run, Examiner(seed, language or None)(run.name, transduce.load(run, device="cpu"), chosen)
+
+
+def cell(finding: Finding) -> str:
+    low, high = finding.interval
+    references = "" if finding.references is None else f"; references {finding.references}"
+    share = f"{100 * finding.rate:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{len(finding.cases)} of {finding.of}, {share}{references}"
+
+
+def rows(found: Sequence[Examination]) -> list[str]:
+    """The lines of a table: a finding in each row, a model in each column."""
+    columns = [{finding.name: cell(finding) for finding in each.findings} for each in found]
+    meanings = {finding.name: finding.meaning for each in found for finding in each.findings}
+    head = ["finding", "what is counted", *(each.name for each in found)]
+    lines = [" | ".join(head), "|".join(["---"] * len(head))]
+    for name, meaning in meanings.items():
+        lines.append(" | ".join([name, meaning, *(column.get(name, "–") for column in columns)]))
+    return [f"| {line} |" for line in lines]
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("runs", nargs="+", metavar="RUN[:LANGUAGE]")
+    parser.add_argument("--limit", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parse(parser, threads=torch.get_num_threads())
+    found = [examined(name, given.limit, given.seed) for name in given.runs]
+    lines = ["# Odd behaviour", "", machine(), "", *rows([each for _, each in found])]
+    Report.asked(given).show(lines, [run for run, _ in found])
+
+
+if __name__ == "__main__":
+    main()
