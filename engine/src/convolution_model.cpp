@@ -72,6 +72,16 @@ class ConvolutionState : public State {
         gather(values_, longest_ * stack_.embedding.width, sources);
         gather(lengths_, 1, sources);
     }
+    void join(State& state) override {
+        auto& other = static_cast<ConvolutionState&>(state);
+        const int64_t E = stack_.embedding.width, before = longest_;
+        append(lengths_, 1, other.lengths_, 1, 1);
+        longest_ = *std::max_element(lengths_.begin(), lengths_.end());
+        append(keys_, before * E, other.keys_, other.longest_ * E, longest_ * E);
+        append(values_, before * E, other.values_, other.longest_ * E, longest_ * E);
+        append(past_, 1, other.past_, 1, 1);
+        append(place_, 1, other.place_, 1, 1);
+    }
 
   private:
     const ConvolutionStack& stack_;

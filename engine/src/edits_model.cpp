@@ -50,6 +50,17 @@ class EditState : public State {
         gather(copies_, longest_, sources);
         gather(lengths_, 1, sources);
     }
+    void join(State& state) override {
+        auto& other = static_cast<EditState&>(state);
+        const int64_t before = longest_, after = other.longest_, H = remember_.outputs;
+        cells_->join(*other.cells_);
+        append(lengths_, 1, other.lengths_, 1, 1);
+        longest_ = *std::max_element(lengths_.begin(), lengths_.end());
+        append(states_, before * H, other.states_, after * H, longest_ * H);
+        append(copies_, before, other.copies_, after, longest_);
+        append(written_, before * vocabulary_, other.written_, after * vocabulary_, longest_ * vocabulary_);
+        append(copied_, before, other.copied_, after, longest_);
+    }
 
   private:
     const Matrix &remember_, &actions_;

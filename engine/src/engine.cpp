@@ -11,6 +11,7 @@
 #include "file.h"
 #include "models.h"
 #include "refusal.h"
+#include "search.h"
 #include "texts.h"
 
 using namespace transduce;
@@ -62,7 +63,7 @@ typedef std::vector<int64_t> Row;
 // The answers, and the memory that the structure points to.
 struct Kept {
     TransduceAnswers answers;
-    std::vector<int64_t> output_ends, text_ends, token_ends, tokens, source_tokens, read_tokens, unknown, cut, choices;
+    std::vector<int64_t> output_ends, text_ends, token_ends, tokens, source_tokens, read_tokens, unknown, cut, choices, keys;
     std::string texts;
     std::vector<double> token_log_probs, log_prob, score, choice_log_probs;
 
@@ -94,7 +95,7 @@ struct Kept {
     void publish() {
         answers = {static_cast<int64_t>(output_ends.size()), static_cast<int64_t>(text_ends.size()), output_ends.data(), text_ends.data(),
                    token_ends.data(), tokens.data(), texts.c_str(), token_log_probs.data(), log_prob.data(), score.data(),
-                   source_tokens.data(), read_tokens.data(), unknown.data(), cut.data(), choices.data(), choice_log_probs.data()};
+                   source_tokens.data(), read_tokens.data(), unknown.data(), cut.data(), choices.data(), choice_log_probs.data(), keys.data()};
     }
 };
 
@@ -210,6 +211,13 @@ struct Asked {
     }
 };
 
+// The prefixes of `count` sources; none if there are no ends.
+std::vector<Row> prefixes_of(const int64_t* ids, const int64_t* ends, int64_t count) {
+    std::vector<Row> found;
+    for (int64_t b = 0, first = 0; b < count && ends != nullptr; first = ends[b++]) found.emplace_back(ids + first, ids + std::max(first, ends[b]));
+    return found;
+}
+
 std::vector<Row> encoded(const Tokenizer& tokenizer, const char* texts, const int64_t* ends, int64_t count) {
     std::vector<Row> found;
     for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
@@ -286,11 +294,10 @@ const TransduceAnswers* transduce_engine_search_ids(
     const TransduceEngine* engine, const char* search, uint64_t size, const int64_t* ids, const int64_t* ends,
     const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, int64_t batch, char* message, uint64_t room) {
     return told(message, room, [=] {
-        std::vector<Row> rows = rows_of_ids(ids, ends, count), prefixes;
+        std::vector<Row> rows = rows_of_ids(ids, ends, count);
         const Options options = Options::read(Json::parse(search, size));
         if (!engine->has(options.kind)) throw Refusal("the search does not fit the model");
-        for (int64_t b = 0, first = 0; b < count && prefix_ends != nullptr; first = prefix_ends[b++]) prefixes.emplace_back(prefix_ids + first, prefix_ids + std::max(first, prefix_ends[b]));
-        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options, batch, std::move(prefixes)};
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options, batch, prefixes_of(prefix_ids, prefix_ends, count)};
         return asked.answer();
     });
 }
@@ -337,6 +344,69 @@ const TransduceAnswers* transduce_engine_generate_ids(
         kept->publish();
         return &kept.release()->answers;
     });
+}
+
+// ---------------------------------------------------------------- sources that enter and leave a search
+
+struct TransduceRunning {
+    // What is told of a source beside its outputs.
+    struct Entered {
+        int64_t all, read, unknown;
+    };
+
+    const TransduceEngine& engine;
+    const Options options;
+    const std::unique_ptr<Search> search;
+    std::map<int64_t, Entered> entered;
+
+    TransduceRunning(const TransduceEngine& engine, const Options& options) : engine(engine), options(options), search(engine.model->begin(options)) {}
+};
+
+TransduceRunning* transduce_engine_begin(const TransduceEngine* engine, TransduceOptions options, char* message, uint64_t room) {
+    return told(message, room, [=] { return new TransduceRunning(*engine, engine->options.resized(options.beam, options.nbest)); });
+}
+
+void transduce_engine_end(TransduceRunning* running) { delete running; }
+
+TransduceRunning* transduce_engine_enter(
+    TransduceRunning* running, const int64_t* keys, const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids,
+    const int64_t* prefix_ends, int64_t count, char* message, uint64_t room) {
+    return told(message, room, [=] {
+        Asked asked = {running->engine, rows_of_ids(ids, ends, count), std::vector<bool>(count), {}, running->options, 0, prefixes_of(prefix_ids, prefix_ends, count)};
+        asked.check_prefixes();
+        const std::vector<int64_t> lengths = asked.cut_rows();
+        Targets rows;
+        for (const Row& row : asked.rows) rows.push_back(&row);
+        Batch batch(rows);
+        for (const Row& prefix : asked.prefixes) batch.prefixes.push_back(&prefix);
+        if (count) running->search->enter(batch, std::vector<int64_t>(keys, keys + count));
+        for (int64_t b = 0; b < count; ++b) {
+            const Row& row = asked.rows[b];
+            running->entered[keys[b]] = {lengths[b], static_cast<int64_t>(row.size()), std::count(row.begin(), row.end(), UNK)};
+        }
+        return running;
+    });
+}
+
+const TransduceAnswers* transduce_engine_step(TransduceRunning* running, char* message, uint64_t room) {
+    return told(message, room, [=]() -> const TransduceAnswers* {
+        running->search->step();
+        std::unique_ptr<Kept> kept(new Kept());
+        for (const auto& each : running->search->take_ended()) {
+            const TransduceRunning::Entered& source = running->entered.at(each.first);
+            for (const Hypothesis& one : each.second) kept->add(running->engine.target, one, one.tokens, running->options.longest(source.read));
+            kept->end_source(source.all, source.read, source.unknown);
+            kept->keys.push_back(each.first);
+            running->entered.erase(each.first);
+        }
+        kept->publish();
+        return &kept.release()->answers;
+    });
+}
+
+void transduce_engine_drop(TransduceRunning* running, const int64_t* keys, int64_t count) {
+    running->search->drop(std::vector<int64_t>(keys, keys + count));
+    for (int64_t i = 0; i < count; ++i) running->entered.erase(keys[i]);
 }
 
 void transduce_engine_free(const TransduceAnswers* answers) {

@@ -15,9 +15,10 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 3
+#define TRANSDUCE_ENGINE_VERSION 4
 
 typedef struct TransduceEngine TransduceEngine;
+typedef struct TransduceRunning TransduceRunning; /* a search that sources enter and leave between its steps */
 
 /* What is wanted; 0 stands for what the run's own search has. `batch` is the number of sources that are searched
  * together: it changes no result. */
@@ -39,7 +40,8 @@ typedef struct {
  * tokens, of which the model read the first `read_tokens`; `unknown` of these were not in its vocabulary. `cut` is the
  * number of tokens at which the search ended an output that the model had not ended; 0 if the model ended it. A given output
  * has the model's first choice at each of its tokens, and the choice's log-probability; the choice is -1 where the model has
- * none, such as an end that follows from the source, and in all other outputs. */
+ * none, such as an end that follows from the source, and in all other outputs. `keys` are those of the sources that have left a
+ * running search. */
 typedef struct {
     int64_t sources, outputs;
     const int64_t *output_ends, *text_ends, *token_ends, *tokens;
@@ -47,6 +49,7 @@ typedef struct {
     const double *token_log_probs, *log_prob, *score;
     const int64_t *source_tokens, *read_tokens, *unknown, *cut, *choices;
     const double* choice_log_probs;
+    const int64_t* keys;
 } TransduceAnswers;
 
 TRANSDUCE_EXPORT int32_t transduce_engine_version(void);
@@ -98,6 +101,25 @@ TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_decode(
  * the prompt, and whose texts begin with it. */
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_generate_ids(
     const TransduceEngine* engine, const int64_t* ids, int64_t count, TransduceSampling how, char* message, uint64_t room);
+
+/* A search of a model that writes token by token, by the file's search with these options, whose `batch` counts for nothing.
+ * A source's answer is the one that it has alone. One thread at a time may use it, and it must end before its engine closes. */
+TRANSDUCE_EXPORT TransduceRunning* transduce_engine_begin(
+    const TransduceEngine* engine, TransduceOptions options, char* message, uint64_t room);
+TRANSDUCE_EXPORT void transduce_engine_end(TransduceRunning* running);
+
+/* Adds sources, rows of ids that end with EOS. Source b gets the key keys[b], which no other source in the search has. Prefixes
+ * are those of transduce_engine_search_ids. Returns `running`. After a null the search goes on without these sources. */
+TRANSDUCE_EXPORT TransduceRunning* transduce_engine_enter(
+    TransduceRunning* running, const int64_t* keys, const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids,
+    const int64_t* prefix_ends, int64_t count, char* message, uint64_t room);
+
+/* A step of all sources: the answers to those that have ended, which leave. A source without an output had numbers that are
+ * not finite. After a null the search cannot go on. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_step(TransduceRunning* running, char* message, uint64_t room);
+
+/* The sources with these keys leave without an answer. */
+TRANSDUCE_EXPORT void transduce_engine_drop(TransduceRunning* running, const int64_t* keys, int64_t count);
 
 TRANSDUCE_EXPORT void transduce_engine_free(const TransduceAnswers* answers);
 

@@ -87,6 +87,9 @@ class ReadingState : public State {
         for (int64_t& length : lengths) --length;  // without EOS
         Lattices* lattices = transduce_read_sources(&model, batch.ids.data(), lengths.data(), batch.sources(), batch.longest, &tables_);
         if (lattices == nullptr) throw std::bad_alloc();
+        tables_.arcs = std::max<int64_t>(1, tables_.arcs);
+        arcs_of_.assign(tables_.sources, tables_.arcs);
+        nodes_of_.assign(tables_.sources, tables_.nodes);
         resize();
         transduce_take_lattices(lattices, &tables_);
         next_.resize(tables_.sources * tables_.arcs);
@@ -118,7 +121,23 @@ class ReadingState : public State {
         gather(chance_, tables_.arcs, sources);
         gather(silent_stop_, tables_.nodes, sources);
         for (auto* table : {&silent_, &stopping_}) gather(*table, tables_.nodes, sources);
+        for (auto* sizes : {&arcs_of_, &nodes_of_}) gather(*sizes, 1, sources);
         tables_.sources = static_cast<int64_t>(sources.size());
+        point();
+    }
+    void join(State& state) override {
+        auto& other = static_cast<ReadingState&>(state);
+        const ReadingTables own = tables_;
+        for (auto table : {&ReadingState::arcs_of_, &ReadingState::nodes_of_}) append(this->*table, 1, other.*table, 1, 1);
+        tables_.arcs = *std::max_element(arcs_of_.begin(), arcs_of_.end());
+        tables_.nodes = *std::max_element(nodes_of_.begin(), nodes_of_.end());
+        for (auto table : {&ReadingState::start_, &ReadingState::stop_, &ReadingState::token_}) append(this->*table, own.arcs, other.*table, other.tables_.arcs, tables_.arcs);
+        for (auto table : {&ReadingState::chance_, &ReadingState::next_}) append(this->*table, own.arcs, other.*table, other.tables_.arcs, tables_.arcs);
+        for (auto table : {&ReadingState::silent_, &ReadingState::stopping_}) append(this->*table, own.nodes, other.*table, other.tables_.nodes, tables_.nodes);
+        append(silent_stop_, own.nodes, other.silent_stop_, other.tables_.nodes, tables_.nodes);
+        append(ending_, 1, other.ending_, 1, 1);
+        tables_.sources += other.tables_.sources;
+        tables_.depth = std::max(tables_.depth, other.tables_.depth);
         point();
     }
 
@@ -126,6 +145,7 @@ class ReadingState : public State {
     int64_t vocabulary_, each_ = 1;
     double escape_;
     ReadingTables tables_ = {};
+    std::vector<int64_t> arcs_of_, nodes_of_;  // room that each source needs: it has no more arcs and nodes
     std::vector<int64_t> start_, stop_, token_, silent_stop_;
     std::vector<double> chance_, silent_, stopping_, next_, ending_, next_after_, ending_after_;
 

@@ -34,6 +34,11 @@ class MixtureState : public State {
         sources_ = static_cast<int64_t>(sources.size());
         for (auto& state : states_) state->keep(sources);
     }
+    void join(State& state) override {
+        auto& other = static_cast<MixtureState&>(state);
+        sources_ += other.sources_;
+        for (size_t m = 0; m < states_.size(); ++m) states_[m]->join(*other.states_[m]);
+    }
 
   private:
     std::vector<std::unique_ptr<State>> states_;

@@ -5,6 +5,7 @@
 #ifndef TRANSDUCE_MODEL_H
 #define TRANSDUCE_MODEL_H
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,9 @@ class State {
 
     // Only these sources stay, in this order, which is theirs.
     virtual void keep(const std::vector<int64_t>& sources) = 0;
+
+    // The sources of another state of the same decoder follow, each with as many rows. The other state is lost.
+    virtual void join(State& other) = 0;
 };
 
 class Decoder {
@@ -105,6 +109,24 @@ void gather(std::vector<T>& x, int64_t width, const std::vector<int64_t>& rows) 
     std::vector<T> found(rows.size() * width);
     for (size_t n = 0; n < rows.size(); ++n) std::copy(x.begin() + rows[n] * width, x.begin() + (rows[n] + 1) * width, found.begin() + n * width);
     x.swap(found);
+}
+
+// Rows of `from` numbers get `to` numbers: they lose what stands after these, or have zeros there.
+template <class T>
+void resize_rows(std::vector<T>& x, int64_t from, int64_t to) {
+    if (from == to || x.empty()) return;
+    const size_t rows = x.size() / from;
+    std::vector<T> found(rows * to);
+    for (size_t n = 0; n < rows; ++n) std::copy_n(x.begin() + n * from, std::min(from, to), found.begin() + n * to);
+    x.swap(found);
+}
+
+// The rows of `other` follow those of x, and all of them get `width` numbers.
+template <class T>
+void append(std::vector<T>& x, int64_t x_width, std::vector<T>& other, int64_t other_width, int64_t width) {
+    resize_rows(x, x_width, width);
+    resize_rows(other, other_width, width);
+    x.insert(x.end(), other.begin(), other.end());
 }
 
 // The rows of the sources that stay, if each has `each` rows.

@@ -29,6 +29,8 @@ struct Hypothesis {
 typedef std::vector<std::vector<Hypothesis>> Found;  // for each source, the best first
 typedef std::vector<const std::vector<int64_t>*> Targets;
 
+class Search;  // search.h
+
 class Model {
   public:
     virtual ~Model() = default;
@@ -40,6 +42,9 @@ class Model {
     virtual std::vector<Options::Kind> searches() const = 0;
 
     virtual Found search(const Batch& batch, const Options& options) const = 0;
+
+    // A search that sources enter and leave. Throws Refusal unless the model writes token by token.
+    virtual std::unique_ptr<Search> begin(const Options& options) const;
 
     // The log-probabilities of given outputs, rows of ids that end with EOS, and the model's first choices: one output for
     // each source. Throws Refusal for ids that no output has.
@@ -62,6 +67,7 @@ class Autoregressive : public Model {
 
     std::vector<Options::Kind> searches() const override { return {Options::GREEDY, Options::BEAM, Options::SAMPLING}; }
     Found search(const Batch& batch, const Options& options) const override;
+    std::unique_ptr<Search> begin(const Options& options) const override;
     Found score(const Batch& batch, const Targets& targets) const override;
 };
 

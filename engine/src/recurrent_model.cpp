@@ -83,6 +83,15 @@ class RecurrentState : public State {
         gather(values_, longest_ * decoder_.value_width, sources);
         gather(lengths_, 1, sources);
     }
+    void join(State& state) override {
+        auto& other = static_cast<RecurrentState&>(state);
+        const int64_t K = decoder_.key_width, M = decoder_.value_width, before = longest_;
+        append(lengths_, 1, other.lengths_, 1, 1);
+        longest_ = *std::max_element(lengths_.begin(), lengths_.end());
+        append(keys_, before * K, other.keys_, other.longest_ * K, longest_ * K);
+        append(values_, before * M, other.values_, other.longest_ * M, longest_ * M);
+        append(cells_, 1, other.cells_, 1, 1);
+    }
 
   private:
     const RecurrentDecoder& decoder_;

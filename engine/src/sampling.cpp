@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "models.h"
 #include "refusal.h"
+#include "search.h"
 
 namespace transduce {
 
@@ -22,26 +22,17 @@ uint64_t mixed(uint64_t z) {
     return z ^ z >> 31;
 }
 
-// Random numbers that depend on a source and a seed.
-class Dice {
-  public:
-    explicit Dice(int64_t seed) : key_(static_cast<uint64_t>(seed)) {}
+// A key with some ids.
+uint64_t with_ids(uint64_t key, const int64_t* ids, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) key += mixed(static_cast<uint64_t>(ids[i]) + mixed(static_cast<uint64_t>(i) * GOLDEN));
+    return mixed(key);
+}
 
-    void read(const int64_t* ids, int64_t count) {
-        uint64_t sum = key_;
-        for (int64_t i = 0; i < count; ++i) sum += mixed(static_cast<uint64_t>(ids[i]) + mixed(static_cast<uint64_t>(i) * GOLDEN));
-        key_ = mixed(sum);
-    }
-
-    // The number at a place of a sample, from 0 to below 1.
-    double at(int64_t sample, int64_t place) const {
-        const uint64_t key = mixed(key_ + static_cast<uint64_t>(sample + 1) * GOLDEN);
-        return static_cast<double>(mixed(key + static_cast<uint64_t>(place) * GOLDEN) >> 11) * std::ldexp(1.0, -53);
-    }
-
-  private:
-    uint64_t key_;
-};
+// The random number of a source's key at a place of a sample, from 0 to below 1.
+double random_at(uint64_t dice, int64_t sample, int64_t place) {
+    const uint64_t key = mixed(dice + static_cast<uint64_t>(sample + 1) * GOLDEN);
+    return static_cast<double>(mixed(key + static_cast<uint64_t>(place) * GOLDEN) >> 11) * std::ldexp(1.0, -53);
+}
 
 // The least probability that a truncation keeps.
 float least_of(const Truncation& cut, const std::vector<float>& q, std::vector<float>& sorted) {
@@ -86,46 +77,30 @@ int64_t drawn(const std::vector<float>& q, double share) {
 
 }  // namespace
 
-static Found sample(Rows& rows, const Batch& batch, const Options& options) {
-    const int64_t K = options.size, V = rows.vocabulary(), all = static_cast<int64_t>(rows.sources.size());
-    Found found(all, std::vector<Hypothesis>(K));
-    std::vector<Dice> dice(all, Dice(options.seed));
-    for (int64_t b = 0; b < all; ++b) dice[b].read(batch.ids.data() + b * batch.longest, batch.lengths[b]);
-    std::vector<int64_t> last(all, BOS);
-    std::vector<double> penalties;
+static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count) { return with_ids(static_cast<uint64_t>(seed), ids, count); }
+
+void Search::draw() {
+    const int64_t K = options_.size, V = model_.target_vocabulary();
     std::vector<float> q(V), sorted;
-    for (bool first = true; rows.searching(); first = false) {
-        std::vector<float>& scores = rows.read(last);
-        score_rows(rows, options, first ? 1 : K, scores, penalties);
-        const int64_t B = static_cast<int64_t>(rows.sources.size());
-        if (first) {
-            gather(scores, V, repeated(B, K));
-            rows.state().spread(K);
-            last.assign(B * K, BOS);
-        }
-        for (int64_t n = 0; n < B * K; ++n) {
-            Source& source = rows.sources[n / K];
-            Hypothesis& own = found[source.key][n % K];
+    const float* scores = logits_.data();
+    int64_t* last = last_.data();
+    for (Searched& source : sources_) {
+        source.ended = true;
+        for (int64_t k = 0; k < K; ++k, ++last, scores += V) {
+            Hypothesis& own = source.active[k];
             if (!own.tokens.empty() && own.tokens.back() == EOS) continue;  // `last` is EOS
-            distribute(scores.data() + n * V, options, q, sorted);
-            last[n] = drawn(q, dice[source.key].at(n % K, rows.written));
-            own.tokens.push_back(last[n]);
-            own.log_probs.push_back(scores[n * V + last[n]]);
-            own.score = (own.log_probs.size() > 1 ? own.score : 0.0) + std::log(static_cast<double>(q[last[n]]));
+            distribute(scores, options_, q, sorted);
+            *last = drawn(q, random_at(source.dice, k, source.written));
+            own.tokens.push_back(*last);
+            own.log_probs.push_back(scores[*last]);
+            own.score += std::log(static_cast<double>(q[*last]));
+            source.ended = source.ended && *last == EOS;
         }
-        for (int64_t b = 0; b < B; ++b) rows.sources[b].searching = std::any_of(last.begin() + b * K, last.begin() + (b + 1) * K, [](int64_t token) { return token != EOS; });
-        ++rows.written;
-        const std::vector<int64_t> staying = rows.remaining();
-        if (staying.empty()) continue;
-        gather(last, 1, rows_of(staying, K));
-        rows.keep(staying);
+        ++source.written;
+        if (!source.ended) continue;
+        for (Hypothesis& each : source.active) each.log_prob = total_of(each.log_probs);
+        source.finished = best_of(source.active, options_.nbest);
     }
-    for (auto& samples : found) {
-        for (Hypothesis& each : samples) each.log_prob = total_of(each.log_probs);
-        std::stable_sort(samples.begin(), samples.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
-        samples.resize(options.nbest);
-    }
-    return found;
 }
 
 // ---------------------------------------------------------------- texts that go on
@@ -138,9 +113,7 @@ static std::vector<Hypothesis> go_on(const Autoregressive& model, const std::vec
     const int64_t K = options.size, V = model.target_vocabulary();
     std::vector<int64_t> begun = {BOS}, last(K, EOS);
     begun.insert(begun.end(), prompt.begin(), prompt.end());
-    Dice dice(options.seed);
-    dice.read(batch.ids.data(), 1);
-    dice.read(begun.data(), static_cast<int64_t>(begun.size()));
+    const uint64_t dice = with_ids(dice_of(options.seed, batch.ids.data(), 1), begun.data(), static_cast<int64_t>(begun.size()));
     const std::unique_ptr<State> state = model.start(batch, K);
     std::vector<float> features(K * model.width()), scores(K * V), q(V), sorted;
     for (int64_t token : begun) state->step(&token, features.data());
@@ -159,7 +132,7 @@ static std::vector<Hypothesis> go_on(const Autoregressive& model, const std::vec
             if (place && last[n] == EOS) continue;
             scores[n * V + UNK] = IMPOSSIBLE_LOGIT;
             distribute(scores.data() + n * V, options, q, sorted);
-            last[n] = drawn(q, dice.at(n, place));
+            last[n] = drawn(q, random_at(dice, n, place));
             own.tokens.push_back(last[n]);
             own.log_probs.push_back(scores[n * V + last[n]]);
         }

@@ -1,13 +1,12 @@
-// Greedy search and beam search of models that write token by token, over a batch of sources. A source's hypotheses do not
-// depend on the other sources, because no number of a row depends on another row. So a source may leave the batch when it
-// has finished.
+// Greedy search and beam search of models that write token by token. search.h explains them; sampling.cpp has the rest.
+
+#include "search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
-#include "models.h"
 #include "refusal.h"
 
 namespace transduce {
@@ -16,83 +15,113 @@ const double NEVER = -std::numeric_limits<double>::infinity();
 const float IMPOSSIBLE_LOGIT = -std::numeric_limits<float>::infinity();
 const double STUCK = 1e6;  // penalty of an end where no token is allowed (search/next_tokens.py)
 
-// ---------------------------------------------------------------- the rows of a batch
+static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count);  // sampling.cpp
 
-namespace {
+static double total_of(const std::vector<double>& log_probs) { return std::accumulate(log_probs.begin(), log_probs.end(), 0.0); }
 
-// What the searches know of a source.
-struct Source {
-    int64_t key, length, least, most;  // its place in the batch; its own length, and those of its outputs
-    const std::vector<int64_t>* prefix = nullptr;  // that its outputs begin with
-    bool searching = true;
-    std::vector<Hypothesis> finished;
+// ---------------------------------------------------------------- sources that enter, step and leave
 
-    // The token that the prefix has at this place; -1 after its end.
-    int64_t forced(int64_t place) const {
-        return prefix != nullptr && place < static_cast<int64_t>(prefix->size()) ? (*prefix)[static_cast<size_t>(place)] : -1;
+void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
+    // The first step needs one row for each source, so new sources do it before they join the others.
+    Search entering(model_, options_);
+    for (int64_t b = 0; b < batch.sources(); ++b) {
+        const int64_t length = batch.lengths[b];
+        Searched source = {keys[b], length, options_.limit.least(length), options_.longest(length), {}, 0, 0, false, std::vector<Hypothesis>(options_.size), {}};
+        if (!batch.prefixes.empty()) source.prefix = *batch.prefixes[b];
+        if (options_.kind == Options::SAMPLING) source.dice = dice_of(options_.seed, batch.ids.data() + b * batch.longest, length);
+        for (size_t k = 1; k < source.active.size() && options_.kind == Options::BEAM; ++k) source.active[k].score = NEVER;  // of equal ones, the first counts
+        entering.sources_.push_back(std::move(source));
     }
-};
+    entering.last_.assign(batch.sources(), BOS);
+    entering.state_ = model_.start(batch, options_.size);
+    entering.step();
 
-// The rows of the sources that are still in the batch, and what the model remembers of them.
-class Rows {
-  public:
-    Rows(const Autoregressive& model, const Batch& batch, const Options& options)
-        : model_(model), options_(options), state_(model.start(batch, options.size)) {
-        for (int64_t b = 0; b < batch.sources(); ++b)
-            sources.push_back({b, batch.lengths[b], options.limit.least(batch.lengths[b]), options.longest(batch.lengths[b]), batch.prefixes.empty() ? nullptr : batch.prefixes[b], true, {}});
+    for (auto& each : entering.ended_) ended_.push_back(std::move(each));
+    if (!entering.searching()) return;
+    if (searching())
+        state_->join(*entering.state_);
+    else
+        state_ = std::move(entering.state_);
+    each_ = options_.size;
+    for (Searched& each : entering.sources_) sources_.push_back(std::move(each));
+    last_.insert(last_.end(), entering.last_.begin(), entering.last_.end());
+}
+
+void Search::step() {
+    if (!searching()) return;
+    const int64_t B = static_cast<int64_t>(sources_.size()), V = model_.target_vocabulary(), K = options_.size;
+
+    // Each row reads its last token.
+    features_.resize(last_.size() * model_.width());
+    logits_.resize(last_.size() * V);
+    state_->step(last_.data(), features_.data());
+    model_.read_out(features_.data(), static_cast<int64_t>(last_.size()), logits_.data());
+
+    // Each source chooses. A source's only row becomes K equal ones first.
+    if (options_.kind != Options::GREEDY) score_rows();
+    if (each_ != K) {
+        gather(logits_, V, repeated(B, K));
+        gather(penalties_, 1, repeated(B, K));
+        gather(last_, 1, repeated(B, K));
+        state_->spread(K);
+        each_ = K;
     }
+    if (options_.kind == Options::GREEDY)
+        choose_best();
+    else if (options_.kind == Options::BEAM)
+        choose_by_beam();
+    else
+        draw();
 
-    std::vector<Source> sources;
-    int64_t written = 0;  // tokens of each hypothesis
+    // Those that have ended leave.
+    std::vector<int64_t> staying;
+    for (int64_t b = 0; b < B; ++b)
+        if (sources_[b].ended)
+            ended_.emplace_back(sources_[b].key, std::move(sources_[b].finished));
+        else
+            staying.push_back(b);
+    if (options_.kind == Options::BEAM && !staying.empty()) state_->follow(follows_);
+    keep(staying);
+}
 
-    int64_t vocabulary() const { return model_.target_vocabulary(); }
-    State& state() { return *state_; }
+void Search::drop(const std::vector<int64_t>& keys) {
+    std::vector<int64_t> staying;
+    for (size_t b = 0; b < sources_.size(); ++b)
+        if (std::find(keys.begin(), keys.end(), sources_[b].key) == keys.end()) staying.push_back(static_cast<int64_t>(b));
+    keep(staying);
+}
 
-    // The model reads a token in each row. The result are the logits [N, V] of the next one.
-    std::vector<float>& read(const std::vector<int64_t>& tokens) {
-        features_.resize(tokens.size() * model_.width());
-        logits_.resize(tokens.size() * vocabulary());
-        state_->step(tokens.data(), features_.data());
-        model_.read_out(features_.data(), static_cast<int64_t>(tokens.size()), logits_.data());
-        return logits_;
-    }
-
-    bool must_end(const Source& source) const { return written + 1 >= source.most; }
-    bool may_end(const Source& source) const { return written + 1 >= source.least; }
-
-    // The sources that stay if half of them have finished: moving the others costs half a step. Empty if all stay.
-    std::vector<int64_t> remaining() const {
-        std::vector<int64_t> found;
-        for (size_t b = 0; b < sources.size(); ++b)
-            if (sources[b].searching) found.push_back(static_cast<int64_t>(b));
-        if (found.empty() || 2 * found.size() > sources.size()) found.clear();
-        return found;
-    }
-
-    void keep(const std::vector<int64_t>& staying) {
-        std::vector<Source> found;
-        for (int64_t b : staying) found.push_back(std::move(sources[b]));
-        sources.swap(found);
+void Search::keep(const std::vector<int64_t>& staying) {
+    if (staying.size() == sources_.size()) return;
+    std::vector<Searched> found;
+    for (int64_t b : staying) found.push_back(std::move(sources_[b]));
+    sources_.swap(found);
+    gather(last_, 1, rows_of(staying, each_));
+    if (staying.empty())
+        state_.reset();
+    else
         state_->keep(staying);
-    }
+}
 
-    bool searching() const {
-        return std::any_of(sources.begin(), sources.end(), [](const Source& source) { return source.searching; });
-    }
+Found Autoregressive::search(const Batch& batch, const Options& options) const {
+    Search search(*this, options);
+    std::vector<int64_t> keys(batch.sources());
+    std::iota(keys.begin(), keys.end(), int64_t(0));
+    search.enter(batch, keys);
+    while (search.searching()) search.step();
+    Found found(batch.sources());
+    for (auto& each : search.take_ended()) found[each.first] = std::move(each.second);
+    return found;
+}
 
-  private:
-    const Autoregressive& model_;
-    const Options& options_;
-    std::unique_ptr<State> state_;
-    std::vector<float> features_, logits_;
-};
+std::unique_ptr<Search> Autoregressive::begin(const Options& options) const { return std::make_unique<Search>(*this, options); }
 
-double total_of(const std::vector<double>& log_probs) { return std::accumulate(log_probs.begin(), log_probs.end(), 0.0); }
+std::unique_ptr<Search> Model::begin(const Options&) const { throw Refusal("this model answers whole batches: sources enter a search that writes token by token"); }
 
 // ---------------------------------------------------------------- greedy search
 
 // The most probable token of a row that may come next, and its log-probability among all tokens.
-void choose_token(float* logits, int64_t V, bool must_end, bool may_end, bool unknown, int64_t& token, double& log_prob) {
+static void choose_token(float* logits, int64_t V, bool must_end, bool may_end, bool unknown, int64_t& token, double& log_prob) {
     const int64_t end = EOS;
     transduce_highest(logits, must_end ? &end : nullptr, 1, V, EOS, &token, &log_prob);
     if (must_end || !((token == EOS && !may_end) || (token == UNK && !unknown))) return;
@@ -107,173 +136,121 @@ void choose_token(float* logits, int64_t V, bool must_end, bool may_end, bool un
     transduce_highest(logits, &chosen, 1, V, EOS, &token, &log_prob);  // among all tokens, as for other rows
 }
 
-Found search_greedily(Rows& rows, const Options& options) {
-    Found found(rows.sources.size());
-    std::vector<Hypothesis> written(rows.sources.size());
-    std::vector<int64_t> tokens(rows.sources.size(), BOS);
-    while (rows.searching()) {
-        float* logits = rows.read(tokens).data();
-        for (size_t b = 0; b < rows.sources.size(); ++b, logits += rows.vocabulary()) {
-            Source& source = rows.sources[b];
-            double log_prob = 0;
-            const int64_t forced = source.forced(rows.written);
-            if (forced >= 0)
-                transduce_highest(logits, &forced, 1, rows.vocabulary(), EOS, &tokens[b], &log_prob);
-            else
-                choose_token(logits, rows.vocabulary(), rows.must_end(source), rows.may_end(source), options.unknown, tokens[b], log_prob);
-            if (!source.searching) continue;
-            Hypothesis& own = written[source.key];
-            own.tokens.push_back(tokens[b]);
-            own.log_probs.push_back(log_prob);
-            if (tokens[b] != EOS) continue;
-            source.searching = false;
-            own.log_prob = own.score = total_of(own.log_probs);
-            found[source.key].push_back(std::move(own));
-        }
-        ++rows.written;
-        const std::vector<int64_t> staying = rows.remaining();
-        if (staying.empty()) continue;
-        gather(tokens, 1, staying);
-        rows.keep(staying);
+void Search::choose_best() {
+    const int64_t V = model_.target_vocabulary();
+    float* logits = logits_.data();
+    for (size_t b = 0; b < sources_.size(); ++b, logits += V) {
+        Searched& source = sources_[b];
+        Hypothesis& own = source.active[0];
+        double log_prob = 0;
+        const int64_t forced = source.forced();
+        if (forced >= 0)
+            transduce_highest(logits, &forced, 1, V, EOS, &last_[b], &log_prob);
+        else
+            choose_token(logits, V, source.must_end(), source.may_end(), options_.unknown, last_[b], log_prob);
+        own.tokens.push_back(last_[b]);
+        own.log_probs.push_back(log_prob);
+        ++source.written;
+        if (last_[b] != EOS) continue;
+        source.ended = true;
+        own.log_prob = own.score = total_of(own.log_probs);
+        source.finished.push_back(std::move(own));
     }
-    return found;
 }
 
 // ---------------------------------------------------------------- beam search
 
-// The hypotheses of all sources: row b * K + k. A total is minus infinity at an empty place.
-struct Beam {
-    std::vector<double> totals;
-    std::vector<std::vector<int64_t>> tokens;
-    std::vector<std::vector<double>> log_probs;
-};
-
-// True if the search drops the active hypotheses of a source, because none can still enter its n-best list. They have
-// `written` tokens, and the best of them has the total `best`. Totals only fall. So the bound is the score with this total
-// for an end now or as late as possible.
-bool is_finished(const Source& source, const Options& options, int64_t written, double best) {
-    if (best == NEVER || written == options.max_length) return true;
-    if (static_cast<int64_t>(source.finished.size()) < options.nbest) return false;
-    std::vector<double> scores;
-    for (const Hypothesis& each : source.finished) scores.push_back(each.score);
-    std::nth_element(scores.begin(), scores.begin() + options.nbest - 1, scores.end(), std::greater<double>());
-    const double worst = scores[options.nbest - 1];
-    if (static_cast<int64_t>(source.finished.size()) >= options.size) return options.ranking(best, written, source.length) <= worst;
-    return std::max(options.ranking(best, written + 1, source.length), options.ranking(best, options.max_length, source.length)) <= worst;
-}
-
 // Log-probabilities [N, V] in place of logits, as scores: what may not come next has minus infinity. A prefix allows its
-// token alone. `each` are the rows of a source. The penalty of an end that is forced although no token is allowed stands in `penalties` [N].
-void score_rows(const Rows& rows, const Options& options, int64_t each, std::vector<float>& logits, std::vector<double>& penalties) {
-    const int64_t V = rows.vocabulary(), N = static_cast<int64_t>(rows.sources.size()) * each;
-    transduce_log_softmax(logits.data(), N, V, EOS);
-    penalties.assign(N, 0.0);
-    float* scores = logits.data();
+// token alone.
+void Search::score_rows() {
+    const int64_t V = model_.target_vocabulary(), N = static_cast<int64_t>(last_.size());
+    transduce_log_softmax(logits_.data(), N, V, EOS);
+    penalties_.assign(N, 0.0);
+    float* scores = logits_.data();
     for (int64_t n = 0; n < N; ++n, scores += V) {
-        const Source& source = rows.sources[n / each];
-        const int64_t forced = source.forced(rows.written);
-        if (forced < 0 && !options.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
+        const Searched& source = sources_[n / each_];
+        const int64_t forced = source.forced();
+        if (forced < 0 && !options_.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
         const float ending = scores[EOS];
-        if (forced >= 0 || rows.must_end(source)) {
+        if (forced >= 0 || source.must_end()) {
             const int64_t only = forced >= 0 ? forced : EOS;
             const float own = scores[only];
             std::fill(scores, scores + V, IMPOSSIBLE_LOGIT);
             scores[only] = own;
-        } else if (!rows.may_end(source)) {
+        } else if (!source.may_end()) {
             scores[EOS] = IMPOSSIBLE_LOGIT;
             if (*std::max_element(scores, scores + V) == IMPOSSIBLE_LOGIT) {
-                penalties[n] = STUCK;
+                penalties_[n] = STUCK;
                 scores[EOS] = ending;
             }
         }
     }
 }
 
-Found search_by_beam(Rows& rows, const Options& options) {
-    const int64_t K = options.size, V = rows.vocabulary(), C = std::min(2 * K, K * std::min(K + 1, V));
-    const int64_t all = static_cast<int64_t>(rows.sources.size());
-    Found found(all);
-    Beam beam = {std::vector<double>(all * K, NEVER), std::vector<std::vector<int64_t>>(all * K), std::vector<std::vector<double>>(all * K)};
-    std::vector<int64_t> last(all, BOS);
-    std::vector<double> penalties;
-    std::vector<double> totals(C);
-    std::vector<int64_t> origin(C), token(C), live(K), follows;
-    std::vector<uint8_t> ended(C);
-    bool first = true;
-    while (rows.searching()) {
-        std::vector<float>& scores = rows.read(last);
-        score_rows(rows, options, first ? 1 : K, scores, penalties);
-        const int64_t B = static_cast<int64_t>(rows.sources.size());
-        if (first) {  // one row becomes K equal ones, of which only the first counts
-            gather(scores, V, repeated(B, K));
-            gather(penalties, 1, repeated(B, K));
-            rows.state().spread(K);
-            for (int64_t b = 0; b < B; ++b) beam.totals[b * K] = 0;
-            first = false;
-        }
-        Beam next = {std::vector<double>(B * K, NEVER), std::vector<std::vector<int64_t>>(B * K), std::vector<std::vector<double>>(B * K)};
-        last.assign(B * K, EOS);
-        follows.resize(B * K);
-        ++rows.written;
-        for (int64_t b = 0; b < B; ++b) {
-            Source& source = rows.sources[b];
-            const float* own = scores.data() + b * K * V;
-            std::vector<double> before(K);
-            for (int64_t k = 0; k < K; ++k) before[k] = beam.totals[b * K + k] - penalties[b * K + k];
-            transduce::check(transduce_choose(own, before.data(), 1, K, V, EOS, totals.data(), origin.data(), token.data(), ended.data(), live.data()));
-            const auto log_prob_of = [&](int64_t c) { return static_cast<double>(own[origin[c] * V + token[c]]); };
-            for (int64_t c = 0; c < C && source.searching; ++c) {
-                if (!ended[c]) continue;
-                const int64_t row = b * K + origin[c];
-                Hypothesis one = {beam.tokens[row], beam.log_probs[row], 0, 0};
-                one.tokens.push_back(EOS);
-                one.log_probs.push_back(log_prob_of(c));
-                one.log_prob = total_of(one.log_probs);
-                one.score = options.ranking(totals[c], static_cast<int64_t>(one.tokens.size()), source.length);
-                source.finished.push_back(std::move(one));
-            }
-            double best = NEVER;
-            for (int64_t k = 0; k < K; ++k) {
-                const int64_t c = live[k], row = b * K + k, from = b * K + origin[c];
-                follows[row] = from;
-                last[row] = token[c];
-                if (token[c] == EOS || totals[c] == NEVER) continue;
-                next.totals[row] = totals[c];
-                next.tokens[row] = beam.tokens[from];
-                next.tokens[row].push_back(token[c]);
-                next.log_probs[row] = beam.log_probs[from];
-                next.log_probs[row].push_back(log_prob_of(c));
-                best = std::max(best, totals[c]);
-            }
-            if (!source.searching || !is_finished(source, options, rows.written, best)) continue;
-            source.searching = false;
-            std::stable_sort(source.finished.begin(), source.finished.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
-            if (static_cast<int64_t>(source.finished.size()) > options.nbest) source.finished.resize(options.nbest);
-            found[source.key] = std::move(source.finished);
-        }
-        beam = std::move(next);
-        if (!rows.searching()) break;
-        rows.state().follow(follows);
-        const std::vector<int64_t> staying = rows.remaining();
-        if (staying.empty()) continue;
-        const std::vector<int64_t> moved = rows_of(staying, K);
-        gather(last, 1, moved);
-        gather(beam.totals, 1, moved);
-        gather(beam.tokens, 1, moved);
-        gather(beam.log_probs, 1, moved);
-        rows.keep(staying);
-    }
-    return found;
+// The outputs that a search returns: the best `count`.
+static std::vector<Hypothesis> best_of(std::vector<Hypothesis>& some, int64_t count) {
+    std::stable_sort(some.begin(), some.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
+    if (static_cast<int64_t>(some.size()) > count) some.resize(count);
+    return std::move(some);
 }
 
-}  // namespace
+// True if the search drops the active hypotheses of a source, because none can still enter its n-best list. The best of them
+// has the total `best`. Totals only fall. So the bound is the score with this total for an end now or as late as possible.
+static bool is_finished(const Searched& source, const Options& options, double best) {
+    if (best == NEVER || source.written == options.max_length) return true;
+    if (static_cast<int64_t>(source.finished.size()) < options.nbest) return false;
+    std::vector<double> scores;
+    for (const Hypothesis& each : source.finished) scores.push_back(each.score);
+    std::nth_element(scores.begin(), scores.begin() + options.nbest - 1, scores.end(), std::greater<double>());
+    const double worst = scores[options.nbest - 1];
+    if (static_cast<int64_t>(source.finished.size()) >= options.size) return options.ranking(best, source.written, source.length) <= worst;
+    return std::max(options.ranking(best, source.written + 1, source.length), options.ranking(best, options.max_length, source.length)) <= worst;
+}
 
-static Found sample(Rows& rows, const Batch& batch, const Options& options);  // sampling.cpp
+void Search::choose_by_beam() {
+    const int64_t K = options_.size, V = model_.target_vocabulary(), C = std::min(2 * K, K * std::min(K + 1, V));
+    std::vector<double> before(K), totals(C);
+    std::vector<int64_t> origin(C), token(C), live(K);
+    std::vector<uint8_t> ended(C);
+    follows_.resize(last_.size());
+    for (size_t b = 0; b < sources_.size(); ++b) {
+        Searched& source = sources_[b];
+        const int64_t row = static_cast<int64_t>(b) * K;
+        const float* own = logits_.data() + row * V;
+        for (int64_t k = 0; k < K; ++k) before[k] = source.active[k].score - penalties_[row + k];
+        transduce::check(transduce_choose(own, before.data(), 1, K, V, EOS, totals.data(), origin.data(), token.data(), ended.data(), live.data()));
 
-Found Autoregressive::search(const Batch& batch, const Options& options) const {
-    Rows rows(*this, batch, options);
-    if (options.kind == Options::SAMPLING) return sample(rows, batch, options);
-    return options.kind == Options::GREEDY ? search_greedily(rows, options) : search_by_beam(rows, options);
+        // A hypothesis of the last step with one more token.
+        const auto longer = [&](int64_t c) {
+            Hypothesis one = source.active[origin[c]];
+            one.tokens.push_back(token[c]);
+            one.log_probs.push_back(static_cast<double>(own[origin[c] * V + token[c]]));
+            one.score = totals[c];
+            return one;
+        };
+        ++source.written;
+        for (int64_t c = 0; c < C; ++c) {
+            if (!ended[c]) continue;
+            Hypothesis one = longer(c);
+            one.log_prob = total_of(one.log_probs);
+            one.score = options_.ranking(totals[c], source.written, source.length);
+            source.finished.push_back(std::move(one));
+        }
+        std::vector<Hypothesis> next(K);
+        double best = NEVER;
+        for (int64_t k = 0; k < K; ++k) {
+            const int64_t c = live[k];
+            follows_[row + k] = row + origin[c];
+            last_[row + k] = token[c];
+            const bool goes_on = token[c] != EOS && totals[c] != NEVER;
+            if (goes_on) next[k] = longer(c);
+            if (!goes_on) next[k].score = NEVER;
+            best = std::max(best, next[k].score);
+        }
+        source.active = std::move(next);
+        source.ended = is_finished(source, options_, best);
+        if (source.ended) source.finished = best_of(source.finished, options_.nbest);
+    }
 }
 
 // ---------------------------------------------------------------- given outputs

@@ -97,66 +97,89 @@ class TransformerEncoder : public Encoder {
 class TransformerState : public State {
   public:
     // `memory` [B, S, L, 2, W] are the keys and values of the sources.
-    TransformerState(const TransformerStack& stack, std::vector<int64_t> lengths, int64_t longest, std::vector<float> memory, int64_t places)
-        : stack_(stack), lengths_(std::move(lengths)), longest_(longest), memory_(std::move(memory)), places_(places), rows_(1), place_(lengths_.size()) {
-        grow_to(FIRST_CAPACITY);
+    TransformerState(const TransformerStack& stack, const std::vector<int64_t>& lengths, int64_t longest, const std::vector<float>& memory, int64_t places)
+        : stack_(stack), places_(places) {
+        for (size_t b = 0; b < lengths.size(); ++b) {
+            const auto first = memory.begin() + b * longest * size();
+            sources_.push_back({lengths[b], 0, 0, {first, first + lengths[b] * size()}, {}});
+        }
+        make_room();
     }
 
     void step(const int64_t* tokens, float* features) override {
-        if (written_ == capacity_) grow_to(2 * capacity_);
-        const int64_t B = static_cast<int64_t>(lengths_.size());
-        const TransformerStep step = {
-            B * rows_, places_, capacity_, tokens, place_.data(), {B, longest_, lengths_.data(), memory_.data()}, past_.data(), features, origin_.data()};
+        make_room();
+        std::vector<TransformerSource> sources;
+        std::vector<int64_t> place;
+        int64_t longest = 0;
+        for (Source& each : sources_) {
+            sources.push_back({each.length, each.states.data(), each.past.data(), each.capacity});
+            place.insert(place.end(), rows_, each.written++);
+            longest = std::max(longest, each.length);
+        }
+        const int64_t B = static_cast<int64_t>(sources.size());
+        const TransformerStep step = {B * rows_, capacity_, tokens, place.data(), {B, longest, sources.data()}, features, origin_.data()};
         check(transduce_transformer_step(&stack_, &step));
-        for (int64_t& place : place_) ++place;
-        ++written_;
     }
 
     void spread(int64_t hypotheses) override {
         rows_ = hypotheses;
-        follow(repeated(static_cast<int64_t>(lengths_.size()), hypotheses));
+        follow(repeated(static_cast<int64_t>(sources_.size()), hypotheses));
     }
 
-    void follow(const std::vector<int64_t>& rows) override {
-        gather(origin_, capacity_, rows);
-        gather(place_, 1, rows);
-    }
+    void follow(const std::vector<int64_t>& rows) override { gather(origin_, capacity_, rows); }
 
     void keep(const std::vector<int64_t>& sources) override {
         follow(rows_of(sources, rows_));
-        move(memory_, longest_ * size(), sources);
-        move(past_, places_ * capacity_ * size(), sources);
-        gather(lengths_, 1, sources);
+        std::vector<Source> found;
+        for (int64_t b : sources) found.push_back(std::move(sources_[b]));
+        sources_.swap(found);
+    }
+
+    void join(State& state) override {
+        auto& other = static_cast<TransformerState&>(state);
+        for (Source& each : other.sources_) sources_.push_back(std::move(each));
+        const int64_t before = capacity_;
+        capacity_ = most_room();
+        append(origin_, before, other.origin_, other.capacity_, capacity_);
     }
 
   private:
+    // What belongs to a source alone. All its rows have written the same number of positions.
+    struct Source {
+        int64_t length, written, capacity;
+        std::vector<float> states, past;
+    };
+
     const TransformerStack& stack_;
-    std::vector<int64_t> lengths_;
-    int64_t longest_;
-    std::vector<float> memory_, past_;
-    int64_t places_, rows_, written_ = 0, capacity_ = 0;  // rows of each source; all rows have written the same number
-    std::vector<int64_t> place_;
+    int64_t places_, rows_ = 1, capacity_ = 0;  // rows of each source; `capacity_` is the largest of all sources
+    std::vector<Source> sources_;
     std::vector<int32_t> origin_;
 
     int64_t size() const { return static_cast<int64_t>(stack_.count) * 2 * stack_.embedding.width; }
 
-    // Moves the blocks of the sources that stay to the front, in their own memory.
-    static void move(std::vector<float>& x, int64_t block, const std::vector<int64_t>& sources) {
-        for (size_t i = 0; i < sources.size(); ++i)
-            if (sources[i] != static_cast<int64_t>(i)) std::copy(x.begin() + sources[i] * block, x.begin() + (sources[i] + 1) * block, x.begin() + i * block);
-        x.resize(sources.size() * block);
+    int64_t most_room() const {
+        int64_t found = 0;
+        for (const Source& each : sources_) found = std::max(found, each.capacity);
+        return found;
     }
 
-    void grow_to(int64_t capacity) {
-        const int64_t blocks = static_cast<int64_t>(lengths_.size()) * places_, N = static_cast<int64_t>(place_.size());
-        std::vector<float> past(blocks * capacity * size());
-        for (int64_t i = 0; i < blocks; ++i)
-            std::copy(past_.begin() + i * capacity_ * size(), past_.begin() + (i + 1) * capacity_ * size(), past.begin() + i * capacity * size());
-        std::vector<int32_t> origin(N * capacity);
-        for (int64_t n = 0; n < N; ++n) std::copy(origin_.begin() + n * capacity_, origin_.begin() + (n + 1) * capacity_, origin.begin() + n * capacity);
-        past_.swap(past);
-        origin_.swap(origin);
-        capacity_ = capacity;
+    // Gives each source the memory for one more position.
+    void make_room() {
+        for (Source& each : sources_) {
+            if (each.written < each.capacity) continue;
+            const int64_t before = each.capacity * size();
+            each.capacity = std::max(FIRST_CAPACITY, 2 * each.capacity);
+            if (before == 0)
+                each.past.resize(places_ * each.capacity * size());
+            else
+                resize_rows(each.past, before, each.capacity * size());
+        }
+        const int64_t before = capacity_;
+        capacity_ = std::max(capacity_, most_room());
+        if (before == 0)
+            origin_.resize(sources_.size() * rows_ * capacity_);
+        else
+            resize_rows(origin_, before, capacity_);
     }
 };
 
@@ -181,7 +204,7 @@ class TransformerDecoder : public Decoder {
 
     std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const override {
         std::vector<float> read = read_ == nullptr ? std::vector<float>() : keys_and_values(*read_, memory, stack_.embedding.width);
-        return std::make_unique<TransformerState>(stack_, memory.lengths, memory.longest, std::move(read), hypotheses);
+        return std::make_unique<TransformerState>(stack_, memory.lengths, memory.longest, read, hypotheses);
     }
 
   private:

@@ -4,8 +4,8 @@ from transduce_engine import load
 load("g2p.engine")("knowledge")
 """
 
-from transduce_engine.engine import Answer, Engine, Output, load
+from transduce_engine.engine import Answer, Engine, Output, Running, load
 from transduce_engine.library import EngineError, MissingLibraryError
 
-__all__ = ["Answer", "Engine", "EngineError", "MissingLibraryError", "Output", "load"]
+__all__ = ["Answer", "Engine", "EngineError", "MissingLibraryError", "Output", "Running", "load"]
 __version__ = "0.2.0"

@@ -236,6 +236,12 @@ class Engine:
         nothing_to_read = iter(self.score_ids(empty, [[EOS]] * len(empty), batch))
         return [next(nothing_to_read if nothing else answers) for nothing in blank]
 
+    def running(self, beam: int = 0, nbest: int = 0) -> Running:
+        """A search that sources enter and leave between its steps. ``beam`` and ``nbest`` are as for ``answer``. Raises
+        EngineError for a model that does not write token by token.
+        """
+        return Running(self, Options(*whole(beam=beam, nbest=nbest), 0))
+
     def _found(self, name: str, *arguments: Any) -> list[Answer]:
         function = getattr(self._functions, f"transduce_engine_{name}")
         found = told(function, self._engine, *arguments)
@@ -269,6 +275,42 @@ class Engine:
             Answer(tuple(outputs[first:last]), found.source_tokens[b], found.read_tokens[b], found.unknown[b])
             for b, (first, last) in enumerate(pairwise(ends))
         ]
+
+
+class Running:
+    """A search that sources enter and leave between its steps: ``Engine.running`` makes it. A source has the answer
+    that it has alone. One thread at a time may use it.
+    """
+
+    def __init__(self, engine: Engine, options: Options) -> None:
+        self._engine, self._functions = engine, library()
+        self._running = told(self._functions.transduce_engine_begin, engine._engine, options)
+        weakref.finalize(self, self._functions.transduce_engine_end, self._running)
+
+    def enter(self, keys: Sequence[int], rows: Sequence[Ids], prefixes: Sequence[Ids] | None = None) -> None:
+        """Adds sources, rows of ids with the end. Each has a key that no other source in the search has. ``prefixes``
+        are the ids that their outputs begin with, without an end. Raises EngineError for a row or a prefix that does
+        not fit; then none enters.
+        """
+        begun = (None, None) if prefixes is None else _rows(prefixes)
+        named = _address(array("q", keys))
+        told(self._functions.transduce_engine_enter, self._running, named, *_rows(rows), *begun, len(rows))
+
+    def step(self) -> list[tuple[int, Answer]]:
+        """A step of all sources. Returns the keys and the answers of those that have ended, which leave. An answer
+        without outputs is of a source for which the model's numbers are not finite. After an EngineError it cannot go
+        on.
+        """
+        found = told(self._functions.transduce_engine_step, self._running)
+        try:
+            answers = self._engine._read(found.contents, scored=False)
+            return list(zip(found.contents.keys[: len(answers)], answers, strict=True))
+        finally:
+            self._functions.transduce_engine_free(found)
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """The sources with these keys leave without an answer."""
+        self._functions.transduce_engine_drop(self._running, _address(array("q", keys)), len(keys))
 
 
 def load(file: str | Path | bytes, threads: int = 1) -> Engine:

@@ -14,7 +14,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 3  # of the interface; engine.h has the same number
+VERSION = 4  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -47,6 +47,7 @@ class Answers(Structure):
         *((name, POINTER(c_double)) for name in ("token_log_probs", "log_prob", "score")),
         *((name, POINTER(c_int64)) for name in ("source_tokens", "read_tokens", "unknown", "cut", "choices")),
         ("choice_log_probs", POINTER(c_double)),
+        ("keys", POINTER(c_int64)),
     )
 
 
@@ -95,6 +96,11 @@ def open_library(path: Path) -> Any:
         "encode_sources": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
         "decode": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
         "generate_ids": (POINTER(Answers), [c_void_p, c_void_p, c_int64, Sampling, *message]),
+        "begin": (c_void_p, [c_void_p, Options, *message]),
+        "end": (None, [c_void_p]),
+        "enter": (c_void_p, [c_void_p, c_void_p, *rows, *rows, c_int64, *message]),
+        "step": (POINTER(Answers), [c_void_p, *message]),
+        "drop": (None, [c_void_p, c_void_p, c_int64]),
         "free": (None, [POINTER(Answers)]),
     }
     if not all(hasattr(functions, f"transduce_engine_{name}") for name in signatures):

@@ -160,10 +160,10 @@ static void read_memory(
     float *projected = scratch.projected.data(), *context = scratch.context.data();
     multiply(*layer.query, enter(stack, layer.memory_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
     for (int r = 0; r < rows; ++r) {
-        const int64_t b = scratch.source[r];
-        const float* states = memory.states + b * memory.longest * size + l * 2 * W;
+        const TransformerSource& source = memory.of[scratch.source[r]];
+        const float* states = source.states + l * 2 * W;
         const auto key = [=](int s) { return states + s * size; };
-        const int length = static_cast<int>(memory.lengths[b]);
+        const int length = static_cast<int>(source.length);
         attend(stack, NO_RELATIVE, 0, projected + r * W, context + r * W, length, scratch.energy.data(), key);
     }
     multiply(*layer.read_out, context, projected, rows, NONE, scratch.quantised);
@@ -247,11 +247,11 @@ struct Past {
     // Notes that row n stores its next position in its own place.
     static Past of(const TransformerStack& stack, const TransformerStep& step, int l, int64_t n) {
         const int64_t hypotheses = step.rows / step.memory.sources;
-        const size_t size = position_size(stack), place_size = step.capacity * size;
+        const TransformerSource& source = step.memory.of[n / hypotheses];
+        const size_t size = position_size(stack), place_size = source.capacity * size;
         int32_t* origin = step.origin + n * step.capacity;
         origin[step.place[n]] = static_cast<int32_t>(n % hypotheses);
-        float* source = step.past + n / hypotheses * step.places * place_size;
-        return {source + static_cast<size_t>(l) * 2 * stack.embedding.width, origin, place_size, size};
+        return {source.past + static_cast<size_t>(l) * 2 * stack.embedding.width, origin, place_size, size};
     }
 };
 

@@ -7,13 +7,14 @@
 //
 // Memory layout of a search, float32 unless stated:
 //
-//     memory [B, S, L, 2, W]       the encoder's states as keys and values of each decoder layer, projected once
-//     past   [B, K, C, L, 2, W]    keys and values of the target positions so far
+//     states [S, L, 2, W]          of a source: the encoder's states as keys and values of each decoder layer, projected once
+//     past   [K, C, L, 2, W]       of a source: keys and values of the target positions so far
 //     origin [N, C] int32          in which place k of its source each position of a row's past is stored
 //     place  [N] int64             how many positions each row has read
 //
-// A row writes position t into past[b][n % (N / B)][t] and notes that place in origin[n][t]. If a beam reorders its
-// rows, it moves only `origin`: the keys and values stay where they are.
+// A row writes position t into past[n % (N / B)][t] of its source and notes that place in origin[n][t]. If a beam reorders
+// its rows, it moves only `origin`: the keys and values stay where they are. Each source has memory of its own, so sources
+// enter and leave a batch without moving it. C may differ between the sources; that of `origin` is the largest.
 #ifndef TRANSDUCE_TRANSFORMER_H
 #define TRANSDUCE_TRANSFORMER_H
 
@@ -54,19 +55,25 @@ struct TransformerStack {
     const TransformerLayer* layers;
 };
 
-// The keys and values of the encoder's states: `states` is `memory` above, and lengths[b] of a source's states are real.
+// What a decoder reads of a source: `length` states, and the past of its rows. Without steps there is no past.
+struct TransformerSource {
+    int64_t length;
+    const float* states;
+    float* past;
+    int64_t capacity;  // C
+};
+
 struct TransformerMemory {
     int64_t sources, longest;  // B, S
-    const int64_t* lengths;
-    const float* states;
+    const TransformerSource* of;
 };
 
 // What a step of a decoder reads and writes. `outputs` is [N, W].
 struct TransformerStep {
-    int64_t rows, places, capacity;  // N, K, C
-    const int64_t *tokens, *place;   // [N], [N]
+    int64_t rows, capacity;         // N, C
+    const int64_t *tokens, *place;  // [N], [N]
     TransformerMemory memory;
-    float *past, *outputs;
+    float* outputs;
     int32_t* origin;
 };
 }

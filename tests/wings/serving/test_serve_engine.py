@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
@@ -29,6 +30,8 @@ from transduce.core.config import tables
 from transduce.core.errors import UserError
 from transduce.wings.engines.engine_files import EngineModel, open_file
 from transduce.wings.serving.commands.serve import _loader, names_of
+from transduce.wings.serving.engine_file import EngineFile
+from transduce.wings.serving.request_queue import RequestQueue
 
 pytestmark = needs_engine
 
@@ -280,6 +283,51 @@ def test_a_command_that_needs_pytorch_says_so(trained: Path) -> None:
         assert done.returncode == 2
         assert re.search("(torch|numpy) is not installed, which this needs: pip install transduce", done.stderr)
         assert "Traceback" not in done.stderr
+
+
+class Stepped(RequestQueue[Any]):
+    """A queue without a thread: ``step`` does one turn of a lane."""
+
+    turns = 0
+
+    def step(self) -> None:
+        self.turns = 1
+        self._answer_all()
+
+    def _wait(self) -> Any:
+        self.turns, now = self.turns - 1, self.turns
+        busy = self._busy()
+        return self._turns.next(busy) if now > 0 and busy else None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_requests_that_come_at_any_time_are_answered_as_alone(model: EngineModel, seed: int) -> None:
+    drawn, queue = random.Random(seed), Stepped(EngineFile(model), 3)
+    asked = [Request(each) for each in ("abc", "b a", "", "zé", "b" * 9, "c", "ab", "cab", "bca", "a")]
+    asked += [Request("abc", nbest=3), Request("abc", target="ab"), Request("b", nbest=7)]
+    drawn.shuffle(asked)
+    futures = []
+    for each in asked:
+        futures.append(queue.submit(each, client=drawn.randrange(3)))
+        for _ in range(drawn.choice([0, 1, 4])):
+            queue.step()
+    while not all(each.done() for each in futures):
+        queue.step()
+    for each, future in zip(asked, futures, strict=True):
+        assert future.result() == model.answer_some([each])[0]
+
+
+def test_requests_enter_a_batch_that_runs(model: EngineModel) -> None:
+    queue = Stepped(EngineFile(model), 4)
+    first = queue.submit(Request("abcabc"))
+    queue.step()
+    second, third = queue.submit(Request("b a")), queue.submit(Request("c"))
+    queue.step()
+    assert (queue.active, queue.waiting, first.done()) == (3, 0, False)
+    third.cancel()
+    while not (first.done() and second.done()):
+        queue.step()
+    assert queue.active == 0
 
 
 def test_a_wrong_file_ends_the_server_with_a_line(files: list[Path], tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from transduce.data.unknown import Unknown, unknown_in
 from transduce.wings.engines.engine_tokens import Encode, EngineTokens
 
 FASTEST = 8  # sources of a batch: the engine's own default
+BY_TOKENS = ("greedy", "beam", "sampling")  # searches that write token by token
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class EngineModel:
                 found = self._scored(some) if kind[0] else self._searched(some, kind[1], batch_size)
             except UserError as error:
                 raise RequestError(_numbered(str(error), [first + place for place in places])) from error
-            answers |= zip(places, map(self._answer, some, found), strict=True)
+            answers |= zip(places, map(self.answer_found, some, found), strict=True)
         return [answers[place] for place in range(len(requests))]
 
     def _searched(self, requests: Sequence[Request], nbest: int, batch_size: int) -> list[transduce_engine.Answer]:
@@ -96,6 +97,11 @@ class EngineModel:
         answers: list[transduce_engine.Answer] = told(lambda: self.engine.score(texts))
         return answers
 
+    def running(self, nbest: int = 0) -> transduce_engine.Running:
+        """A search that sources enter and leave. Raises UserError for a model that does not write token by token."""
+        running: transduce_engine.Running = told(lambda: self.engine.running(self.size, nbest or self.nbest))
+        return running
+
     def generate(self, prompt: str, *how: Any) -> list[transduce_engine.Output]:
         """Texts that go on with a prompt, as ``Engine.generate`` draws them."""
         drawn: list[transduce_engine.Output] = told(lambda: self.engine.generate(prompt, *how))
@@ -107,7 +113,10 @@ class EngineModel:
         outputs = [answer.best for answer in found]
         return [Hypothesis(each.ids, each.log_prob, each.score, each.token_log_probs) for each in outputs]
 
-    def _answer(self, request: Request, found: transduce_engine.Answer) -> Answer:
+    def answer_found(self, request: Request, found: transduce_engine.Answer) -> Answer:
+        """The answer to a request, from the answer of the engine. Raises RequestError if it has no output."""
+        if not found.outputs:
+            raise RequestError("input 1: the model's numbers are not finite, so it has no output")
         cut = found.read_tokens < found.source_tokens
         truncated = Truncation(found.source_tokens, found.read_tokens) if cut else None
         outputs = [

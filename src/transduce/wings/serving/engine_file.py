@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
 
+import transduce_engine
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
 from transduce.core import config
@@ -14,25 +15,31 @@ from transduce.core.errors import RequestError, UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.wings.documents.document import Document
-from transduce.wings.engines.engine_files import EngineModel
+from transduce.wings.engines.engine_files import BY_TOKENS, FASTEST, EngineModel, told
 from transduce.wings.engines.engine_files import opened as open_model
 from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
+from transduce.wings.serving.work import Finished
 
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
 
 
 class EngineFile:
-    """The ``Answerer`` of an engine's file, and its ``Work``: the engine answers whole batches."""
+    """The ``Answerer`` of an engine's file, and its ``Work`` with its ``Batches``.
+
+    Requests that cannot share a running batch have a given target or an empty source, or their model does not write
+    token by token.
+    """
 
     searching = True
     labels = None
-    batches = None
 
     def __init__(self, model: EngineModel) -> None:
         self._model = model
         self._search: config.Table = model.engine.description("search")
+        self._keeps_empty = bool(model.engine.description("limits")["keeps_empty"])
+        self._runs = model.conditional and self._search["type"] in BY_TOKENS
 
     @property
     def settings(self) -> config.Table:
@@ -100,11 +107,27 @@ class EngineFile:
                 raise RequestError(f"{name} is asked for, and {HERE}: leave it out, or {INSTEAD}")
         return [replace(each, nbest=wanted.nbest) for each in requests]
 
-    def read(self, request: Request) -> None:
-        """Nothing: the engine reads the source when it answers."""
+    @property
+    def batches(self) -> EngineFile:
+        return self
 
-    def answer(self, requests: Sequence[Request], sources: Sequence[None], batch_size: int) -> list[Answer]:
+    def read(self, request: Request) -> Sequence[int]:
+        """The ids of a source that enters a running batch; the engine itself reads the others."""
+        return self.source_tokenizer.encode([request.source])[0] if self.shared_by(request) else ()
+
+    def answer(self, requests: Sequence[Request], sources: Sequence[Sequence[int]], batch_size: int) -> list[Answer]:
         return self._model.answer_some(requests, batch_size)
+
+    def shared_by(self, request: Request) -> bool:
+        return self._runs and request.target is None and (self._keeps_empty or bool(request.source.strip()))
+
+    def running_batch(self, nbest: int | None, batch_size: int) -> EngineBatch:
+        """It has fewer sources if each has more outputs than the file's own search finds."""
+        size = max(1, min(batch_size, FASTEST) * self.size // max(self.size, nbest or 1))
+        return EngineBatch(self._model.running(nbest or 0), size)
+
+    def answer_found(self, request: Request, source: Sequence[int], found: transduce_engine.Answer) -> Answer:
+        return self._model.answer_found(request, found)
 
     def keeps_spans(self, document: Document) -> bool:
         return False
@@ -141,6 +164,36 @@ class EngineFile:
 
     def likely(self, source: str, ids: Sequence[int], best: int) -> list[list[tuple[int, float]]]:
         raise RequestError(f"{HERE}: leave out the number of the most probable tokens (top_logprobs), or {INSTEAD}")
+
+
+class EngineBatch:
+    """A running batch of at most ``size`` sources."""
+
+    def __init__(self, running: transduce_engine.Running, size: int) -> None:
+        self._running, self._size, self._active = running, size, set[int]()
+
+    @property
+    def free(self) -> int:
+        return self._size - len(self._active)
+
+    @property
+    def has_room(self) -> bool:
+        """True if a quarter of the places is free: one source alone costs nearly as much to encode as two."""
+        return 4 * self.free >= self._size
+
+    def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[Sequence[int]]) -> Finished:
+        told(lambda: self._running.enter(keys, sources))
+        self._active |= set(keys)
+        return ()  # the next step returns those that need no step
+
+    def step(self) -> Finished:
+        finished: list[tuple[int, transduce_engine.Answer]] = told(self._running.step)
+        self._active -= {key for key, _ in finished}
+        return finished
+
+    def drop(self, keys: Sequence[int]) -> None:
+        self._running.drop(keys)
+        self._active -= set(keys)
 
 
 def open_file(path: Path, threads: int = 1) -> EngineFile:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request
-from transduce.core.types import Hypothesis
 
 R = TypeVar("R")
 R_contra = TypeVar("R_contra", contravariant=True)
-Finished = Iterable[tuple[int, list[Hypothesis]]]  # the key of a request, and what its search has found
+Finished = Iterable[tuple[int, Any]]  # the key of a request, and what its search has found, for ``answer_found``
 
 
 class Running(Protocol[R_contra]):
@@ -51,7 +50,7 @@ class Batches(Protocol[R_contra]):
         """An empty batch for requests with this ``nbest``."""
         ...
 
-    def answer_found(self, request: Request, source: R_contra, found: list[Hypothesis]) -> Answer:
+    def answer_found(self, request: Request, source: R_contra, found: Any) -> Answer:
         """The answer from what a running batch has found."""
         ...
 

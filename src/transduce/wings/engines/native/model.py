@@ -15,13 +15,12 @@ from transduce.core.errors import UserError
 from transduce.core.types import Hypothesis, Padded
 from transduce.runs.manifest import Manifest
 from transduce.search.front import check_prefix
-from transduce.wings.engines.engine_files import told
+from transduce.wings.engines.engine_files import BY_TOKENS, told
 from transduce.wings.engines.native.content import ids_content
 from transduce.wings.engines.native.searches import check_search, search_table
 from transduce.wings.engines.translation import rows
 
 FILE = "model.engine"  # in the folder of an export
-BY_TOKENS = ("greedy", "beam", "sampling")  # searches whose outputs may begin with a prefix
 
 
 class NativeModel(nn.Module):
