@@ -1,7 +1,7 @@
 """How fast do runs predict with each engine: PyTorch, our own library, onnxruntime and CTranslate2?
 
     python benchmarks/engines.py RUN [RUN ...] [--rounds 3] [--sentences 500] [--single 40] [--threads 1]
-                                     [--clock processor] [--engines native,onnx,ctranslate2] [--exports DIR]
+                                     [--clock processor] [--engines native,onnx,ctranslate2] [--exports DIR] [--files]
                                      [--out benchmarks/results/engines.md] [--record FILE.json]
 
 RUN is any run that an engine supports, such as a run of the recipe multi30k-de-en-transformer, multi30k-de-en-gru,
@@ -20,6 +20,11 @@ machine slow all of them alike. A ratio is the median of the ratios of the round
 the processor time of this process, which is right for one thread on a busy machine. The row "own API" is CTranslate2's
 Python API. It gets the tokens that our pipeline makes, and its output tokens do not become text. So the difference is
 the cost of our pipeline.
+
+With --files, the table is another one: a row for each run with the file that `transduce export RUN --to engine` writes
+of it, or the reason why there is none. A row says how many of --sentences test lines have the same output as PyTorch in
+float32, by the run's own search; the scores in int8, with their differences from PyTorch's; lines a second in batches;
+and the sizes of the files. A language model scores its lines.
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -42,7 +48,8 @@ import transduce
 from transduce.answers.transducer import Transducer
 from transduce.compute.precision import Precision
 from transduce.core.errors import UserError
-from transduce.core.protocols import Deriving, Framewise, Joint, Parallel, can
+from transduce.core.protocols import Deriving, Framewise, Joint, Parallel, Search, can
+from transduce.core.types import Example
 from transduce.runs.manifest import Manifest, checksum, is_export
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
@@ -51,6 +58,8 @@ from transduce.search.length_beam import LengthBeam
 from transduce.wings.counted.phrases.search.stack import StackSearch
 from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
+from transduce.wings.engines.engine_files import FASTEST, open_file
+from transduce.wings.engines.export.engine import compared_content
 from transduce.wings.engines.export.writing import export_run
 
 BATCH = 64
@@ -243,6 +252,67 @@ def summary(every: Mapping[str, Measured]) -> list[str]:
     return table(f"{OURS}: times {TORCH}", ["run", *(each.name for each in first.columns)], rows)
 
 
+# ---------------------------------------------------------------- the files of runs
+
+FILE_COLUMNS = ("run", "model", "search", "float32, beside PyTorch", "int8, beside PyTorch", "lines a second", "MB")
+LINES = "lines"  # the only column of the speeds
+
+
+def file_row(run: Path, asked: argparse.Namespace) -> list[str]:
+    """The row of a run. Its cells after the search are the reason if the engine refuses it."""
+    opened = Run.open(run)
+    model, search = opened.settings["model"], opened.complete("search", Search)["type"]
+    parts = [model[side]["type"] for side in ("encoder", "decoder") if isinstance(model.get(side), dict)]
+    row = [run.name, f"{model['type']}, {'-'.join(dict.fromkeys(parts))}" if parts else model["type"], search]
+    sample = opened.examples("test")[: asked.sentences]
+    try:
+        files = {each: compared_content(opened, "best", sample, each) for each in PRECISIONS}
+    except UserError as error:
+        return [*row, f"refused: {' '.join(str(error).split()).replace('|', '/')}", "–", "–", "–"]
+    checks = [str(compared) for _, compared in files.values()]
+    speeds = [f"{each} {speed}" for each, speed in file_speeds(opened, files, sample, asked).items()]
+    sizes = " / ".join(f"{len(content) / 1e6:.1f}" for content, _ in files.values())
+    return [*row, *checks, "; ".join(speeds), sizes]
+
+
+def file_speeds(
+    run: Run, files: Mapping[str, tuple[bytes, Any]], sample: Sequence[Example], asked: argparse.Namespace
+) -> dict[str, str]:
+    """Lines a second of PyTorch and of each file, and how many times as fast as PyTorch the file is."""
+    transducer, texts = run.transducer("best"), [each.source for each in sample]
+    engines: dict[str, Decode] = {TORCH: text_to_text(transducer)}
+    if not transducer.conditional:
+        texts = [each.references[0] if each.references else each.source for each in sample]
+        engines[TORCH] = lambda lines, _, batch: [
+            each.text for each in transducer.score([("", text) for text in lines], batch)
+        ]
+    for precision, (content, _) in files.items():
+        model = open_file(content, asked.threads)
+        answer = model.answer_texts if transducer.conditional else model.engine.score
+        engines[precision] = partial(answered, answer)
+    found = Measured([Column(LINES, None, BATCH, len(texts))])
+    measure(found, engines, dict.fromkeys(engines, texts), asked.rounds, CLOCKS[asked.clock])
+    return {
+        name: f"{median(speeds[LINES]):,.1f} ({found.ratios(name, TORCH)[0]}×)"
+        for name, speeds in found.speeds.items()
+        if name != TORCH
+    }
+
+
+def answered(answer: Any, lines: Sequence[str], _: Any, batch: int) -> list[str]:
+    return [each.best.text for each in answer(lines, min(batch, FASTEST))]
+
+
+def show_files(asked: argparse.Namespace, report: Report) -> None:
+    rows = list[list[str]]()
+    for run in asked.runs:
+        rows.append(file_row(run, asked))
+        head = ["# Files of the engine", "", machine(), "", f"Medians of {asked.rounds} rounds."]
+        lines = [*head, *table("Files of the engine (lines a second: times PyTorch in float32)", FILE_COLUMNS, rows)]
+        report.write(lines, asked.runs[: len(rows)])
+    print("\n".join(lines))
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
@@ -252,7 +322,11 @@ def main() -> None:
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
     parser.add_argument("--engines", default=",".join(ENGINES), help="apart from PyTorch")
     parser.add_argument("--exports", type=Path, metavar="DIR")
+    parser.add_argument("--files", action="store_true", help="the table of the files of the engine")
     asked = parse(parser, threads=1)
+    if asked.files:
+        show_files(asked, Report.asked(asked))
+        return
     report, before, every = Report.asked(asked), os.getloadavg()[0], dict[str, Measured]()
     for run in asked.runs:
         every[run.name] = measured(run, asked)

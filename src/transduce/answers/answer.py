@@ -208,6 +208,11 @@ class ReadsLines(Protocol):
 class LightModel(ReadsLines, Protocol):
     """An export that runs without PyTorch, with the search of its run."""
 
+    @property
+    def begins(self) -> bool:
+        """True if it can write outputs that begin with a prefix."""
+        ...
+
     def resized(self, size: int | None = None, nbest: int | None = None) -> LightModel: ...
 
     def answer(self, requests: Iterable[Request], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]: ...

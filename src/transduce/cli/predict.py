@@ -77,7 +77,7 @@ def predict(
       echo knowledge | transduce predict runs/g2p --nbest 3
     """
     from transduce.answers.answer import with_warnings
-    from transduce.answers.request import NO_EXTRAS, requests_for
+    from transduce.answers.request import NO_EXTRAS
 
     for_lines = (nbest or 1) > 1 or resume or stream or extra_options.alignments or extra_options.frames
     document = document_options.chosen(files, out, format, for_lines)
@@ -105,9 +105,11 @@ def predict(
     def arriving(requests: Iterator[Request]) -> Iterable[Request]:
         return inputs.arriving(requests, pause) if piped else requests
 
-    if not (stream or window or out or extra_options or request_options) and (light := trained.light(beam)) is not None:
+    plain = not (stream or window or out or extra_options or request_options.phrases)
+    light = trained.light(beam) if plain else None
+    if light is not None and (light.begins or not request_options):
         light = light if nbest is None else light.resized(beam, nbest)
-        given = arriving(requests_for(inputs.sources(files, light)))
+        given = arriving(request_options.read(files, NO_EXTRAS, light))
         _print(unanswered.counted(with_warnings(light.answer(given, batch_size, tolerant=True))), write, at_once)
         unanswered.end()
         return

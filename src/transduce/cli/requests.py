@@ -17,8 +17,10 @@ from transduce.core.errors import UserError
 from transduce.core.registry import alternatives, service
 
 if TYPE_CHECKING:
+    from transduce.answers.answer import ReadsLines
     from transduce.answers.request import Extras, Request
     from transduce.answers.transducer import Transducer
+    from transduce.search.constraints.base import Constraints
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class RequestOptions:
         """True if outputs must have phrases, or must not have them."""
         return bool(self.forbid or self.constraints or self.glossary)
 
-    def read(self, files: list[Path] | None, extras: Extras, transducer: Transducer) -> Iterator[Request]:
+    def read(self, files: list[Path] | None, extras: Extras, transducer: ReadsLines) -> Iterator[Request]:
         """The requests as ``_read`` gives them, with the phrases that ``--glossary`` requires. Raises DataError for a
         wrong line of it.
         """
@@ -145,11 +147,10 @@ class RequestOptions:
     def asked(self, texts: Iterable[str], extras: Extras) -> Iterator[Request]:
         """A request for each text of a document. Raises UserError for options that belong to lines."""
         from transduce.answers.request import requests_for
-        from transduce.search.constraints.base import Constraints
 
         if self.prefixes or self.constraints:
             raise UserError("--prefixes and --constraints belong to lines, and a document has texts: leave them out")
-        forbidden = Constraints(forbidden=self.forbid or ())
+        forbidden = self._forbidden()
         return self._with_terms(requests_for(texts, prefix=self.prefix, constraints=forbidden, extras=extras))
 
     def _with_terms(self, requests: Iterator[Request]) -> Iterator[Request]:
@@ -157,7 +158,7 @@ class RequestOptions:
             return requests
         return map(service("glossary").read(self.glossary).applied, requests)
 
-    def _read(self, files: list[Path] | None, extras: Extras, transducer: Transducer) -> Iterator[Request]:
+    def _read(self, files: list[Path] | None, extras: Extras, transducer: ReadsLines) -> Iterator[Request]:
         """A request for each line of ``files`` (none: standard input), or for each object of the file
         ``--constraints``.
 
@@ -166,7 +167,6 @@ class RequestOptions:
         for options that exclude each other and for an invalid object. All files are checked before the first request.
         """
         from transduce.answers.request import requests_for
-        from transduce.search.constraints.base import Constraints
 
         longest = inputs.longest_line(transducer)
         if self.prefix and self.prefixes:
@@ -174,7 +174,7 @@ class RequestOptions:
                 f"--prefix {self.prefix!r} is for all outputs and --prefixes {self.prefixes} has one for each: give one"
             )
         if self.constraints is None:
-            forbidden = Constraints(forbidden=self.forbid or ())
+            forbidden = self._forbidden()
             if self.prefixes is None:
                 lines = inputs.sources(files, transducer)
                 return requests_for(lines, prefix=self.prefix, constraints=forbidden, extras=extras)
@@ -196,6 +196,13 @@ class RequestOptions:
             )
         path = self.constraints
         return inputs.checked_first([path], lambda: self._read_objects(path, extras, longest))
+
+    def _forbidden(self) -> Constraints | None:
+        if not self.forbid:
+            return None
+        from transduce.search.constraints.base import Constraints
+
+        return Constraints(forbidden=self.forbid)
 
     def _read_objects(self, path: Path, extras: Extras, longest: int | None) -> Iterator[Request]:
         """A request for each line of the file ``--constraints``. UserErrors name the file and the line."""

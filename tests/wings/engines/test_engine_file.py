@@ -341,7 +341,15 @@ def test_a_run_answers_from_its_file_as_from_itself(trained: Path, tmp_path: Pat
     code, out, _ = call("export", trained, "--to", "engine", "--out", file)
     assert (code, "32 of 32 outputs are equal" in out) == (0, True)
     lines = "abc\n\nxyz é\n".encode()
-    for options in ([], ["--beam", "3", "--nbest", "2"], ["--format", "jsonl"]):
+    prefixes = tmp_path / "prefixes.txt"
+    prefixes.write_text("b\nca\n\n")
+    for options in (
+        [],
+        ["--beam", "3", "--nbest", "2"],
+        ["--format", "jsonl"],
+        ["--prefix", "b"],
+        ["--prefixes", prefixes, "--nbest", "2"],
+    ):
         own = call("predict", trained, *options, stdin=lines)
         found = call("predict", file, *options, stdin=lines)
         assert found[0] == own[0] == 0

@@ -150,6 +150,20 @@ def test_sources_are_answered(address: str, model: EngineModel) -> None:
     assert outputs[1]["tokens"] == list(expected.outputs[1].tokens)
 
 
+def test_outputs_begin_with_a_prefix(address: str, model: EngineModel) -> None:
+    expected = [
+        each.best.text
+        for each in model.answer_some([Request("abc", prefix="b"), Request("", prefix="b"), Request("b")])
+    ]
+    assert [text[0] for text in expected[:2]] == ["b", "b"]
+    assert expected[0] != best(model, "abc")
+    for source, prefix, text in (("abc", "b", expected[0]), ("", "b", expected[1]), ("b", "", expected[2])):
+        _, found = ask(address, "/predict", {"source": source, "prefix": prefix})
+        assert found["answers"][0]["text"] == text
+    status, found = ask(address, "/stream", {"source": "abc", "prefix": "b"})
+    assert (status, json.dumps({"text": expected[0]}) in found) == (200, True)
+
+
 def test_given_outputs_are_scored(address: str, model: EngineModel, texts: EngineModel) -> None:
     _, found = ask(address, "/score", {"source": ["abc", "b"], "target": ["ab", "Q"]})
     expected = model.force(model.source_tokenizer.encode(["abc", "b"]), model.target_tokenizer.encode(["ab", "Q"]))
@@ -243,12 +257,12 @@ def test_operators(address: str, model: EngineModel) -> None:
         ("/attention", {"source": "abc"}),
         ("/tree", {"source": "abc"}),
         ("/labels", {"source": "abc"}),
-        ("/stream", {"source": "abc", "prefix": "a"}),
         *(("/predict", {"source": "abc", **each}) for each in (
-            {"prefix": "a"}, {"required": ["a"]}, {"forbidden": ["a"]}, {"alignments": True}, {"frames": True},
+            {"required": ["a"]}, {"forbidden": ["a"]}, {"alignments": True}, {"frames": True},
             {"replace_unknowns": True}, {"protect": True}, {"phrases": ["a"]}, {"glossary": ["a\tb"]},
         )),
         ("/predict", {"source": "abc", "model": "lm"}),
+        ("/predict", {"source": "abc", "prefix": "x" * 12}),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "top_logprobs": 2}),
     ],
 )  # fmt: skip
@@ -256,7 +270,7 @@ def test_what_a_file_cannot_do_is_refused_in_a_line(address: str, path: str, bod
     status, found = ask(address, path, body)
     assert status == 400
     line = found["error"]["message"] if path.startswith("/v1/") else found["error"]
-    reasons = ("the server has the file of an engine", "language model", "gives no labels")
+    reasons = ("do not fit max_length", "the server has the file of an engine", "language model", "gives no labels")
     assert any(reason in line for reason in reasons)
     assert "\n" not in line
 
@@ -304,7 +318,13 @@ class Stepped(RequestQueue[Any]):
 def test_requests_that_come_at_any_time_are_answered_as_alone(model: EngineModel, seed: int) -> None:
     drawn, queue = random.Random(seed), Stepped(EngineFile(model), 3)
     asked = [Request(each) for each in ("abc", "b a", "", "zé", "b" * 9, "c", "ab", "cab", "bca", "a")]
-    asked += [Request("abc", nbest=3), Request("abc", target="ab"), Request("b", nbest=7)]
+    asked += [
+        Request("abc", prefix="ba"),
+        Request("", prefix="b"),
+        Request("abc", nbest=3),
+        Request("abc", target="ab"),
+        Request("b", nbest=7),
+    ]
     drawn.shuffle(asked)
     futures = []
     for each in asked:

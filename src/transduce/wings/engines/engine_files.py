@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,8 @@ from transduce.wings.engines.engine_tokens import Encode, EngineTokens
 
 FASTEST = 8  # sources of a batch: the engine's own default
 BY_TOKENS = ("greedy", "beam", "sampling")  # searches that write token by token
+
+SCORED, BEGUN, FOUND = "scored", "begun", "found"  # kinds of requests: a given target, a prefix, or neither
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,20 @@ class EngineModel:
         """False for a language model, which has no sources."""
         return not self.engine.generates
 
+    @cached_property
+    def begins(self) -> bool:
+        """True if outputs can begin with a prefix: those of a model with sources that writes token by token."""
+        return self.conditional and self.engine.description("search")["type"] in BY_TOKENS
+
     def resized(self, size: int | None = None, nbest: int | None = None) -> EngineModel:
         if size is not None and nbest is not None and nbest > size:
             raise UserError(f"nbest = {nbest}, size = {size}: a beam of n has room for 1 to n hypotheses")
         return replace(self, size=size or self.size, nbest=nbest or self.nbest)
 
     def answer(self, requests: Iterable[Request], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]:
-        """Yields an answer to each request, in order, from its source alone, as ``LightTransducer.answer`` does."""
+        """Yields an answer to each request, in order, from its source and its prefix alone, as
+        ``LightTransducer.answer`` does.
+        """
 
         def answered(some: Sequence[Request], first: int) -> list[Answer]:
             return self.answer_some(some, batch_size, first)
@@ -59,24 +69,50 @@ class EngineModel:
         return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
 
     def answer_some(self, requests: Sequence[Request], batch_size: int = 64, first: int = 1) -> list[Answer]:
-        """An answer to each request, from its source, its ``nbest`` and its target alone. The first one has the number
-        ``first`` in the RequestError of a request that cannot be answered.
+        """An answer to each request, from its source, its prefix, its ``nbest`` and its target alone. The first one has
+        the number ``first`` in the RequestError of a request that cannot be answered.
         """
         answers = dict[int, Answer]()
-        kinds = [(request.target is not None, request.nbest or 0) for request in requests]
+        kinds = [(_kind(request), request.nbest or 0) for request in requests]
         for kind in dict.fromkeys(kinds):
             places = [place for place, each in enumerate(kinds) if each == kind]
             some = [requests[place] for place in places]
             try:
-                found = self._scored(some) if kind[0] else self._searched(some, kind[1], batch_size)
+                found = self._scored(some) if kind[0] == SCORED else self._searched(some, kind, batch_size)
             except UserError as error:
                 raise RequestError(_numbered(str(error), [first + place for place in places])) from error
             answers |= zip(places, map(self.answer_found, some, found), strict=True)
         return [answers[place] for place in range(len(requests))]
 
-    def _searched(self, requests: Sequence[Request], nbest: int, batch_size: int) -> list[transduce_engine.Answer]:
-        wanted = replace(self, nbest=nbest) if nbest else self
+    def _searched(
+        self, requests: Sequence[Request], kind: tuple[str, int], batch_size: int
+    ) -> list[transduce_engine.Answer]:
+        wanted = replace(self, nbest=kind[1]) if kind[1] else self
+        if kind[0] == BEGUN:
+            return wanted._begun(requests, batch_size)
         return wanted.answer_texts([request.source for request in requests], batch_size)
+
+    def _begun(self, requests: Sequence[Request], batch_size: int) -> list[transduce_engine.Answer]:
+        if not self.begins:
+            raise UserError("a prefix needs a model with sources that writes token by token: leave the prefix out")
+        running, found = self.running(), dict[int, transduce_engine.Answer]()
+        rows = self.source_tokenizer.encode([request.source for request in requests])
+        prefixes = [self.prefix_ids(request) for request in requests]
+        size = min(batch_size, FASTEST)
+        for first in range(0, len(requests), size):
+            keys = range(first, min(first + size, len(requests)))
+            try:
+                told(partial(running.enter, keys, rows[first : keys.stop], prefixes[first : keys.stop]))
+            except UserError as error:
+                raise UserError(_numbered(str(error), [key + 1 for key in keys])) from error
+            while len(found) < keys.stop:
+                found |= told(running.step)
+        return [found[place] for place in range(len(requests))]
+
+    def prefix_ids(self, request: Request) -> Sequence[int]:
+        """The ids that the outputs of a request begin with."""
+        ids: Sequence[int] = self.target_tokenizer.encode([request.prefix])[0] if request.prefix else ()
+        return ids[:-1]
 
     def _scored(self, requests: Sequence[Request]) -> list[transduce_engine.Answer]:
         targets = [str(request.target) for request in requests]
@@ -142,8 +178,8 @@ class EngineModel:
 
     def _unknown_target(self, request: Request) -> Unknown:
         found = Unknown(lines=1)
-        if request.target is not None:
-            found.encode(self.target_tokenizer, request.target)
+        if given := request.target if request.target is not None else request.prefix:
+            found.encode(self.target_tokenizer, given)
         return found
 
 
@@ -195,6 +231,10 @@ def told(work: Callable[[], Any]) -> Any:
         raise MissingPackageError(str(error)) from error
     except transduce_engine.EngineError as error:
         raise UserError(str(error)) from error
+
+
+def _kind(request: Request) -> str:
+    return SCORED if request.target is not None else BEGUN if request.prefix else FOUND
 
 
 def _numbered(message: str, numbers: Sequence[int]) -> str:

@@ -15,12 +15,13 @@ from transduce.core.errors import RequestError, UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.wings.documents.document import Document
-from transduce.wings.engines.engine_files import BY_TOKENS, FASTEST, EngineModel, told
+from transduce.wings.engines.engine_files import FASTEST, EngineModel, told
 from transduce.wings.engines.engine_files import opened as open_model
 from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
 from transduce.wings.serving.work import Finished
 
+HAS = ("prefix", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
 
@@ -39,7 +40,6 @@ class EngineFile:
         self._model = model
         self._search: config.Table = model.engine.description("search")
         self._keeps_empty = bool(model.engine.description("limits")["keeps_empty"])
-        self._runs = model.conditional and self._search["type"] in BY_TOKENS
 
     @property
     def settings(self) -> config.Table:
@@ -102,10 +102,12 @@ class EngineFile:
 
     def asked(self, requests: Iterable[Request], wanted: Wanted) -> list[Request]:
         for each in fields(Wanted):
-            if each.name != "nbest" and getattr(wanted, each.name):
+            if each.name not in HAS and getattr(wanted, each.name):
                 name = {"terms": "glossary"}.get(each.name, each.name)
                 raise RequestError(f"{name} is asked for, and {HERE}: leave it out, or {INSTEAD}")
-        return [replace(each, nbest=wanted.nbest) for each in requests]
+        if wanted.prefix and not self._model.begins:
+            raise RequestError("prefix is asked for, and the model does not write token by token: leave it out")
+        return [replace(each, prefix=wanted.prefix, nbest=wanted.nbest) for each in requests]
 
     @property
     def batches(self) -> EngineFile:
@@ -119,12 +121,13 @@ class EngineFile:
         return self._model.answer_some(requests, batch_size)
 
     def shared_by(self, request: Request) -> bool:
-        return self._runs and request.target is None and (self._keeps_empty or bool(request.source.strip()))
+        full = self._keeps_empty or bool(request.source.strip()) or bool(request.prefix)
+        return self._model.begins and request.target is None and full
 
     def running_batch(self, nbest: int | None, batch_size: int) -> EngineBatch:
         """It has fewer sources if each has more outputs than the file's own search finds."""
         size = max(1, min(batch_size, FASTEST) * self.size // max(self.size, nbest or 1))
-        return EngineBatch(self._model.running(nbest or 0), size)
+        return EngineBatch(self._model, nbest or 0, size)
 
     def answer_found(self, request: Request, source: Sequence[int], found: transduce_engine.Answer) -> Answer:
         return self._model.answer_found(request, found)
@@ -169,8 +172,9 @@ class EngineFile:
 class EngineBatch:
     """A running batch of at most ``size`` sources."""
 
-    def __init__(self, running: transduce_engine.Running, size: int) -> None:
-        self._running, self._size, self._active = running, size, set[int]()
+    def __init__(self, model: EngineModel, nbest: int, size: int) -> None:
+        self._model, self._running = model, model.running(nbest)
+        self._size, self._active = size, set[int]()
 
     @property
     def free(self) -> int:
@@ -182,7 +186,8 @@ class EngineBatch:
         return 4 * self.free >= self._size
 
     def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[Sequence[int]]) -> Finished:
-        told(lambda: self._running.enter(keys, sources))
+        prefixes = list(map(self._model.prefix_ids, requests))
+        told(lambda: self._running.enter(keys, sources, prefixes))
         self._active |= set(keys)
         return ()  # the next step returns those that need no step
 
