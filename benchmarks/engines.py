@@ -268,7 +268,13 @@ def file_row(run: Path, asked: argparse.Namespace) -> list[str]:
     try:
         files = {each: compared_content(opened, "best", sample, each) for each in PRECISIONS}
     except UserError as error:
-        return [*row, f"refused: {' '.join(str(error).split()).replace('|', '/')}", "–", "–", "–"]
+        return [
+            *row,
+            f"refused: {' '.join(str(error).split()).replace('|', '/').split('; predict with')[0]}",
+            "–",
+            "–",
+            "–",
+        ]
     checks = [str(compared) for _, compared in files.values()]
     speeds = [f"{each} {speed}" for each, speed in file_speeds(opened, files, sample, asked).items()]
     sizes = " / ".join(f"{len(content) / 1e6:.1f}" for content, _ in files.values())
