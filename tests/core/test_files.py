@@ -151,6 +151,16 @@ def test_a_write_deletes_what_was_left_more_than_a_day_ago(tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == [*names[:3], "file"]
 
 
+def test_what_cannot_be_deleted_stops_no_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    (tmp_path / ".last-01234567").mkdir()
+    monkeypatch.setattr(os, "rmdir", refused)
+    files.clear_scratch(tmp_path / "last")
+    assert (tmp_path / ".last-01234567").is_dir()
+
+
 def test_two_processes_may_make_one_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process makes the folder when this one has seen that it is missing."""
     is_dir, parent, seen = Path.is_dir, tmp_path / "parent", list[Path]()

@@ -13,6 +13,7 @@ from transduce.core.types import Example, Prediction
 from transduce.metrics.base import evaluate, metric
 from transduce.metrics.error_breakdown import ErrorBreakdown, error_breakdown, error_rates
 from transduce.metrics.error_rates import WordErrorRate
+from transduce.metrics.units import columns
 
 lines = st.lists(st.sampled_from(["a", "b", "ab", "é"]), max_size=6).map(" ".join)
 corpora = st.lists(st.tuples(lines, st.lists(lines, min_size=1, max_size=3)), min_size=1, max_size=6)
@@ -54,6 +55,10 @@ def test_the_edits_lead_from_the_reference_to_the_prediction(prediction: str, re
 def test_each_example_needs_a_prediction() -> None:
     with pytest.raises(ValueError, match="longer"):
         error_breakdown(WordErrorRate(), [Prediction("a")], [Example("", ("a",))] * 2)
+
+
+def test_the_columns_of_a_text() -> None:
+    assert [columns(text) for text in ("", "ab", "e\u0301", "猫a")] == [0, 2, 1, 3]
 
 
 def test_of_several_references_the_nearest() -> None:

@@ -23,7 +23,7 @@ from transduce.data.tokenizers.text import Characters
 from transduce.metrics.base import evaluate, metric
 from transduce.metrics.statistics import Statistics, sentence_score
 from transduce.metrics.statistics import statistics as statistics_of
-from transduce.metrics.suitability import WITHOUT_SPACES, concerns, letters_in
+from transduce.metrics.suitability import WITHOUT_SPACES, concerns, letters_in, one_word
 
 ORACLES: dict[str, SacreBleuMetric] = {
     "bleu": sacrebleu.BLEU(),
@@ -393,6 +393,8 @@ ENGLISH = "a small dog runs over the green grass"
         ("wer", CHINESE, "measure cer"),
         ("wer", "seven", ""),
         ("wer", "thisisasentencewithoutaspace", "measure cer"),
+        ("wer", "of15characters.", ""),
+        ("wer", "of16characters..", "measure cer"),
         ("per", "n\u0252l\u026ad\u0292", "measure cer"),
         ("per", "N AA L AH JH", ""),
         ("rouge1", "\u0434\u043e\u0431\u0440\u044b\u0439 day", "measure chrf"),
@@ -419,6 +421,12 @@ def test_a_metric_tells_which_references_it_does_not_suit(name: str, reference: 
     told = concerns([metric(name)], [Example("", (reference,))] * 3)
     assert (not told) == (not fits)
     assert all(line.startswith(f"{name} does not suit") and fits in line for line in told)
+
+
+def test_nine_of_ten_texts_are_one_word() -> None:
+    assert one_word(["abc"] * 9 + ["a b"], 2)
+    assert not one_word(["abc"] * 9 + ["a b"], 3)
+    assert not one_word(["abc"] * 8 + ["a b"] * 2, 2)
 
 
 def test_scripts_without_spaces_are_those_of_unicode() -> None:

@@ -15,7 +15,7 @@ from sacrebleu.significance import PairedTest
 from selection import mostly_slow
 from transduce.core.types import Example, Prediction
 from transduce.metrics.base import metric
-from transduce.metrics.significance import Difference, Resampling, holm, middle
+from transduce.metrics.significance import BLOCK, Difference, Resampling, _blocks, holm, middle
 from transduce.metrics.statistics import Statistics, mean_of_seeds, statistics
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -185,6 +185,12 @@ def test_an_infinite_row_makes_infinite_what_it_is_drawn_into() -> None:
     assert (found.value, found.interval.low, found.interval.high) == (-np.inf, -np.inf, 0.0)
     assert (found.bootstrap_p, found.randomisation_p) == (1.0, 1.0)
     assert np.isnan(asked.difference(theirs, theirs).value)
+
+
+def test_blocks_take_whole_words_of_random_bits_and_fit_into_memory() -> None:
+    assert list(_blocks(100, BLOCK // 64)) == [64, 36]
+    assert list(_blocks(100, 2)) == [100]
+    assert list(_blocks(70, 10 * BLOCK)) == [32, 32, 6]
 
 
 def test_holm_by_hand() -> None:

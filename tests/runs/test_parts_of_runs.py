@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from torch import nn
 
 from transduce.core.errors import UserError
 from transduce.models.weights import save_tensors
-from transduce.runs import checkpoints, packed
+from transduce.runs import checkpoints, code, packed
 from transduce.runs.ancestry import Distillation, Init, Parent, Part, check_parents, parents
 from transduce.runs.checkpoints import Rank, best_rank, has_checkpoint, read_tensors, saved_step
 from transduce.runs.code import Code
 from transduce.runs.from_model import check_empty
 from transduce.runs.history import append_history, directories, read_history
 from transduce.runs.hub import Address
-from transduce.runs.layout import find_weights, foreign_files, members, no_run, seeds
+from transduce.runs.layout import LOCK, SET_ASIDE, find_weights, foreign_files, members, no_run, seeds
 from transduce.runs.loading import _engine_for, check_exported, check_on_cpu, exported, load
+from transduce.runs.lock import wait_until_free
 from transduce.runs.manifest import Manifest, find_export
 from transduce.runs.manifest import foreign_files as foreign_files_of_an_export
 from transduce.runs.offline import is_foreign, strings
 from transduce.runs.optimizer_state import _fits
 from transduce.runs.own_pairs import OwnPairs
 from transduce.runs.recent_weights import average_recent, forget_recent, keep_recent, recent_steps
+from transduce.runs.run import Run, _candidates
 from transduce.runs.training_state import State, read_fingerprints, read_state
 
 NAN, INF = math.nan, math.inf
@@ -46,7 +50,7 @@ def test_the_settings_of_parents_have_limits() -> None:
     )
     for share in (0.0, 0.5, 0.99):
         assert Init(Path("run"), keep_old=share).keep_old == share
-    for share in (-0.1, 1.0, NAN):
+    for share in (-0.1, 1.0, 1.5, NAN):
         with pytest.raises(UserError, match=r"init\.keep_old = .*: from 0 to below 1 was expected"):
             Init(Path("run"), keep_old=share)
     part = Part(Path("run"), "encoder", vocabulary="own")
@@ -155,6 +159,38 @@ def test_a_run_in_a_pack_is_foreign(tmp_path: Path) -> None:
     assert strings({"a": [1, {"b": "x"}], "c": None}) == ["1", "x", "None"]
 
 
+def test_an_earlier_run_is_opened_until_the_new_one_has_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, earlier = tmp_path / "run", tmp_path / "run.replaced"
+    for folder in (new, earlier):
+        folder.mkdir()
+        (folder / "config.toml").write_text("[data]\n[model]\n")
+    (earlier / SET_ASIDE).touch()
+    checkpoints.save_weights_alone(earlier / "checkpoints" / "best", nn.Linear(1, 1), {"step": 1}, {})
+    assert Run.open(new).path == earlier
+    checkpoints.save_weights_alone(new / "checkpoints" / "best", nn.Linear(1, 1), {"step": 1}, {})
+    assert Run.open(new).path == new
+    monkeypatch.chdir("/")
+    with pytest.raises(FileNotFoundError, match="is no run directory"):
+        Run.open("/")
+
+
+def test_pairs_that_a_run_keeps_are_found_by_their_name(tmp_path: Path) -> None:
+    own = tmp_path / "data" / "train.jsonl"
+    assert list(_candidates(Path("/old/run/data/train.jsonl"), tmp_path, "train")) == [own]
+    for other in ("/old/run/data/valid.jsonl", "/old/run/train.jsonl"):
+        assert list(_candidates(Path(other), tmp_path, "train")) == []
+
+
+def test_a_wait_ends_when_a_run_is_free_or_the_time_is_over(tmp_path: Path) -> None:
+    wait_until_free(tmp_path / "none", 0)
+    with FileLock(tmp_path / LOCK):
+        wait_until_free(tmp_path, 0)
+    wait_until_free(tmp_path, 0)
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
 # ------------------------------------------------------------ checkpoints
 
 
@@ -257,6 +293,29 @@ def test_code_is_clean_if_nothing_differs() -> None:
     assert Code().clean is None
     assert Code("0123").clean is True
     assert Code("0123", ("a.py",)).clean is False
+
+
+def test_the_code_of_a_checkout_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> None:
+        own = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a"]
+        subprocess.run([*own, *arguments], check=True, capture_output=True)
+
+    package = tmp_path / "package"
+    package.mkdir()
+    monkeypatch.setattr(code, "SOURCE", package)
+    assert Code.find() == Code()
+    git("init")
+    git("commit", "--allow-empty", "--message=others")
+    (package / "a.py").write_text("1")
+    assert Code.find() == Code(), "the package is in the checkout of another project"
+    git("add", ".")
+    git("commit", "--message=own")
+    found = Code.find()
+    assert found.clean
+    assert len(found.commit or "") == 10
+    for name in ("a.py", "b.py"):
+        (package / name).write_text("2")
+    assert Code.find() == Code(found.commit, ("package/a.py", "package/b.py"))
 
 
 def test_pairs_are_held_out(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,13 @@ def test_a_run_that_was_moved_finds_its_data_where_it_was_trained(
     monkeypatch.chdir("/")
     assert call("evaluate", moved, "--device=cpu")[0] == 0
     train(moved, {"training.steps": 3}, resume=True)
+
+
+def test_a_run_keeps_empty_sources_if_it_learned_from_them(trained: Path) -> None:
+    run = Run.open(trained)
+    for empty in ("skip", "keep"):
+        data = run.settings["data"] | {"lines": {"empty": empty}}
+        assert replace(run, settings=run.settings | {"data": data}).transducer().keeps_empty == (empty == "keep")
 
 
 def test_a_run_that_was_copied_without_its_data_says_what_is_missing(

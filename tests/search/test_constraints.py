@@ -17,6 +17,7 @@ from test_search import Lookup
 from families import FAMILIES, all_lengths, build, sources
 from selection import mostly_slow
 from test_laws import padded_targets, pick, sources_alone
+from transduce.core.errors import UserError
 from transduce.core.types import EOS, Padded
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import Constraints, constrained
@@ -252,6 +253,20 @@ def test_what_cannot_be_met_ranks_last_and_ends_where_the_search_does() -> None:
 
 
 # ------------------------------------------------------------------ bad input
+
+
+def test_a_phrase_has_room_for_itself_and_the_end() -> None:
+    with pytest.raises(
+        UserError, match="phrase of 2 tokens and the end do not fit max_length = 2: set it to at least 3"
+    ):
+        held(Beam(max_length=2), [Constraints(["a c"])])
+    assert held(Beam(max_length=3), [Constraints(["a c"])]).max_length == 3
+
+
+def test_a_search_with_forbidden_phrases_equals_itself_alone() -> None:
+    one, other = (held(Greedy(9), [Constraints(forbidden=["a"])]) for _ in range(2))
+    assert one == one
+    assert one != other
 
 
 def test_what_is_never_written_need_not_be_forbidden() -> None:

@@ -208,6 +208,21 @@ def test_random_numbers_are_splitmix64() -> None:
         random_numbers.keys(torch.arange(2), 2**70, 1)
 
 
+def test_keys_are_sums_of_splitmix64() -> None:
+    """A source of 2 positions with 2 numbers each, against the formula in Python's integers."""
+
+    def mixed(z: int) -> int:
+        for bits, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            z = (z ^ z >> bits) * factor % 2**64
+        return z ^ z >> 31
+
+    golden, seed, numbers = 0x9E3779B97F4A7C15, 7, (5, 6, 8, 9)
+    words = [mixed((number + mixed(place * golden % 2**64)) % 2**64) for place, number in enumerate(numbers)]
+    key = mixed((seed + sum(words)) % 2**64)
+    found = random_numbers.keys(Padded(torch.tensor([[[5, 6], [8, 9], [1, 1]]]), torch.tensor([2])), seed, 2)
+    assert [each % 2**64 for each in found.tolist()] == [mixed((key + k * golden) % 2**64) for k in (1, 2)]
+
+
 def test_an_empty_output_wins_if_it_is_the_best() -> None:
     empty, word = Hypothesis((EOS,), -1.0, -1.0, (-1.0,)), Hypothesis((5, EOS), -2.0, -2.0, (-1.0, -1.0))
     assert Exploration([empty, word], 1, True).empty_wins
