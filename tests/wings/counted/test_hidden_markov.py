@@ -329,6 +329,9 @@ def test_inspect_shows_the_posteriors_of_a_chain(run: Path, call: Call, tmp_path
     for suffix in ("html", "svg", "png"):
         assert call("inspect", run, "the cat $", f"--out={tmp_path / f'labels.{suffix}'}")[0] == 0
         assert (tmp_path / f"labels.{suffix}").stat().st_size > 1000
+    page = (tmp_path / "labels.html").read_text(encoding="utf-8")
+    assert re.search(r"<td>D [\d.]+ %", page)
+    assert " 0.0 %" not in page  # labels that are never there
 
 
 def test_places_of_signals_are_numbered_and_other_models_have_no_posteriors(run: Path, trained: Path) -> None:

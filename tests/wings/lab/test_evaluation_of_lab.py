@@ -141,7 +141,7 @@ def test_the_page_of_an_evaluation(model: Transducer, trained: Path) -> None:
     assert [text.strip() for text in reader.texts["caption"]] == [
         *("words in the source", "times the rarest word of the source stands in training"),
         "whole source in training",
-    ] * 2  # once as bars of one metric, once as numbers of all metrics
+    ] * 2 + ["the most frequent"]  # once as bars of one metric, once as numbers of all metrics; then errors
     assert reader.tags.count("article") == 10 + 10 + 10
     assert any(NASTY in text for text in reader.texts["dd"] + reader.texts["del"] + reader.texts["mark"])
     alone = read(evaluation_page(run_results(own, model, trained, examples, "test", ReportParts(), FEW)))
@@ -226,6 +226,14 @@ def test_reliability_is_drawn_from_the_lower_left_to_the_upper_right() -> None:
 )
 def test_differing_words_are_marked(text: str, wanted: str, expected: str) -> None:
     assert compared(text, wanted) == expected
+
+
+def test_labels_differ_as_a_whole() -> None:
+    examples = [Example("", ("PROPN",))]
+    assert "<del>PROPN</del> <mark>VERB</mark>" in cards(
+        [0], examples, [system("a", ["VERB"], examples, "accuracy")], ["a"]
+    )
+    assert "P</mark>" in cards([0], examples, [system("a", ["PROPNP"], examples, "exact")], ["a"])
 
 
 def test_examples_worth_reading_are_chosen() -> None:

@@ -449,7 +449,9 @@ def test_the_page_has_every_variant_numbers_to_sort_by_and_a_true_sentence(resul
     assert results_page.summary(reversed_).startswith(f"{others[-1]} is best by "), "it follows the ranking"
     assert results_page.summary(replace(results, rows=())) == "Nothing is finished."
     twice = replace(results, rows=(results.rows[0], results.rows[0]))
-    assert results_page.summary(twice).startswith("2 variants have the best ")
+    assert results_page.summary(twice).startswith("All variants are equally good by ")
+    more = replace(results, rows=(results.rows[0], results.rows[0], results.rows[-1]))
+    assert results_page.summary(more).startswith("The best 2 variants are equally good by ")
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:

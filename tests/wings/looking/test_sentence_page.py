@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ def test_inspect_writes_the_page(
     assert "Output</h2>" in page
     assert "Attention</h2>" in page
     assert "Search</h2>" in page
+    assert "Each head alone" not in page  # one head is the mean of all
+    assert re.search(r"a probability of \d.*It was least sure of “.+” \(.+ %\); “", page)
     assert "<script" not in page
     assert "http" not in page.replace("http://www.w3.org", "")
     assert call("inspect", trained, SOURCE, "--out", out, "--against", sister, "--device=cpu")[0] == 0

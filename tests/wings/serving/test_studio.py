@@ -254,6 +254,9 @@ def test_other_outputs_with_their_differences(page: Any) -> None:
     lines = page.locator(".nbest .other")
     assert lines.count() == 2  # as many as the beam has room for
     assert page.locator(".nbest mark, .nbest del").count() > 0
+    numbers = page.locator(".nbest .number").all_inner_texts()
+    assert numbers[0].endswith(" %")
+    assert re.fullmatch(r"\d+\.\d\d ×|< 0\.01 ×", numbers[1])
     other = " ".join(lines.nth(1).inner_text().replace("·", "").split())
     page.get_by_role("button", name=re.compile("^Use: ")).click()
     page.locator(".output .word").first.wait_for()

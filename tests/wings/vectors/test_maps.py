@@ -77,6 +77,10 @@ def test_points_tell_their_texts_and_labels_have_colours() -> None:
     assert drawn.count("<title>") == 12
     assert "sentence &lt;3&gt; (label 3)" in drawn
     assert ">others<" in drawn  # ten labels, eight colours
+    many = drawing(
+        Map([f"text {n}" for n in range(100)], [""] * 100, np.arange(200.0).reshape(100, 2), "pca", 0.5)
+    ).alone()
+    assert many.count('class="name"') > 20  # as many names as there is room for
     page = map_page(found, "Map")
     assert "50.0 % of the variance" in page
     assert "<script" not in page

@@ -44,6 +44,7 @@ thead th { color: var(--faint); font-weight: 500; vertical-align: bottom; }
 tbody th { font-weight: 600; } tr > th:first-child { white-space: normal; }
 tr > :first-child { text-align: left; position: sticky; left: 0; background: var(--paper); }
 tr > :last-child { padding-right: 0; }
+@media (max-width: 40rem) { th, td { padding-right: .7rem; } }
 """
 
 

@@ -14,9 +14,9 @@ from transduce.wings.pages.page import document, notes, section
 from transduce.wings.pages.placement import Box, label_boxes
 from transduce.wings.vectors.representations.maps import Map
 
-SIDE, MARGIN, KEY = 620, 16, 22  # pixels: the plane, around it, a line of the key
+SIDE, MARGIN, KEY = 760, 16, 22  # pixels: the plane, around it, a line of the key
 HUES = ("blue", "orange", "green", "red", "violet", "ochre", "teal", "grey")
-NAMED = 40  # texts are written beside the points up to this number of points
+NAMED = 200  # texts are written beside the points up to this number of points
 CUT = 30  # characters of a text beside a point
 LETTER, HIGH = 6.2, 13  # pixels: the width of a letter, the height of a text
 SHAPES = (
@@ -49,8 +49,8 @@ def map_page(found: Map, title: str) -> str:
 
 def drawing(found: Map) -> Drawing:
     """The points with their texts as tooltips, and a key of the labels. The eight most frequent labels have colours of
-    their own up to the seventh, and four shapes in turn; all others share the last. A map of at most 40 points has the
-    texts beside them, as far as there is room.
+    their own up to the seventh, and four shapes in turn; all others share the last. A map of at most 200 points has
+    the texts beside them, as far as there is room.
     """
     labels = [label for label, _ in Counter(found.labels).most_common()]
     hues = {label: min(number, len(HUES) - 1) for number, label in enumerate(labels)}

@@ -1,4 +1,4 @@
-"""Two texts with their differences marked: by words, or by characters if each text is one word."""
+"""Two texts with their differences marked: by words, or by characters if each text is one word and no label."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from difflib import SequenceMatcher
 from transduce.wings.pages.markup import Markup, element, joined
 
 
-def compared(text: str, wanted: str) -> Markup:
+def compared(text: str, wanted: str, whole: bool = False) -> Markup:
     """``text`` with the parts that are not in ``wanted`` marked (mark). Missing parts of ``wanted`` are inserted,
     struck (del).
 
-    The parts are words, or characters if both texts have at most one word. Words are written with one space between
-    them.
+    The parts are words, or characters if both texts have at most one word and words are not ``whole``, as labels are.
+    Words are written with one space between them.
     """
-    words = len(text.split()) > 1 or len(wanted.split()) > 1
+    words = whole or len(text.split()) > 1 or len(wanted.split()) > 1
     have, want = (each.split() if words else list(each) for each in (text, wanted))
     between = " " if words else ""
     parts: list[Markup] = []

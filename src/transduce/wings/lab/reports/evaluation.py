@@ -127,8 +127,8 @@ def _errors(found: ErrorBreakdown) -> Markup:
     rows += [[f"{shown(each['reference'])} → nothing", f"{each['count']:,}"] for each in record["deleted"]]
     rows += [[f"nothing → {shown(each['predicted'])}", f"{each['count']:,}"] for each in record["inserted"]]
     told = element("p", f"{found.metric}: {counts}; the references have {found.length:,} {found.unit}s.")
-    frequent = element("details", element("summary", "the most frequent"), table(["reference → output", "times"], rows))
-    return element("div", told, frequent)
+    frequent = [table(["reference → output", "times"], rows, "the most frequent")] if rows else []
+    return element("div", told, *frequent)
 
 
 def _labels(found: LabelBreakdown) -> Markup:

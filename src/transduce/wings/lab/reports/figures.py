@@ -21,7 +21,7 @@ STYLE = """
 .bars { max-width: 100%; } .bars td, .bars th { padding-right: .8rem; }
 .bars td, .bars tbody th { border-bottom: 0; padding-top: .1rem; padding-bottom: .1rem; }
 .bars tbody th { font-weight: 500; white-space: nowrap; } .bars :is(td, th):nth-child(2) { text-align: left; }
-.bar { display: block; position: relative; height: 14px; width: clamp(5rem, 33vw, 16rem); }
+.bar { display: block; position: relative; height: 14px; width: clamp(4rem, 22vw, 16rem); }
 .bar > * { position: absolute; top: 0; bottom: 0; left: 0; background: var(--blue); opacity: .75; }
 .bar > .whisker { top: 6px; bottom: 6px; background: var(--ink); opacity: 1; }
 .matrix td { padding: 0; } .matrix thead th { padding-right: .5rem; }

@@ -9,6 +9,7 @@ from rapidfuzz.distance import Levenshtein
 
 from transduce.core.types import Example
 from transduce.evaluation.systems import System
+from transduce.metrics.labels import LabelMetric
 from transduce.metrics.statistics import Floats, Statistics
 from transduce.wings.lab.reports.differences import compared
 from transduce.wings.pages.markup import Markup, element, joined
@@ -91,9 +92,11 @@ def cards(
     """A card for each example: source, references, and each system's output with its own score.
 
     ``numbers`` are indices of examples. ``names`` are the labels of ``systems``, in the same order. An output shows its
-    differences from the nearest reference. All scores are by the metric of ``first(systems[0])``.
+    differences from the nearest reference; labels differ as a whole. All scores are by the metric of
+    ``first(systems[0])``.
     """
     statistics = [_named(system, first(systems[0]).name) for system in systems]
+    whole = isinstance(statistics[0].metric, LabelMetric)
     made = []
     for number in numbers:
         example = examples[number]
@@ -102,8 +105,8 @@ def cards(
             text = system.predictions[number].text
             score = f"{each.name} {each.of([number]).each()[0]:.1f}"
             nearest = min(example.references, key=lambda wanted: Levenshtein.distance(text, wanted), default=text)
-            marked = joined([compared(text, nearest), element("small", element("bdi", score), class_="faint own")])
-            rows.append(_row(name, marked))
+            own = element("small", element("bdi", score), class_="faint own")
+            rows.append(_row(name, joined([compared(text, nearest, whole), own])))
         heading = element("h3", f"example {number + 1}")
         made.append(element("article", heading, element("dl", *rows), class_="card"))
     return element("div", *made, class_="cards")

@@ -76,7 +76,8 @@ def summary(results: SweepResults) -> str:
         return f"{told}.{left}"
     ranks = [row.spread(lambda found: chosen_score(found, str(results.ranked_by))).mean for row in results.rows]
     if (alike := ranks.count(ranks[0])) > 1:
-        return f"{alike} variants have the best {results.ranked_by}; {name} of the first is {score.mean:.2f}.{left}"
+        who = "All variants" if alike == len(ranks) else f"The best {alike} variants"
+        return f"{who} are equally good by {results.ranked_by}; {name} of the first is {score.mean:.2f}.{left}"
     other = results.rows[1]
     if len(score.values) == 1:
         return f"{told}. With one seed, how much of it is chance is not known.{left}"

@@ -11,6 +11,7 @@ from transduce.wings.looking.inspection.classes import ClassReading
 from transduce.wings.looking.reports import cells
 from transduce.wings.pages.legend import scale
 from transduce.wings.pages.markup import Markup, element, joined, table
+from transduce.wings.pages.numbers import percent
 from transduce.wings.pages.page import document, foreign, section, write
 
 STYLE = cells.STYLE.replace("ui-monospace, monospace", "system-ui, sans-serif") + figures.STYLE
@@ -20,7 +21,7 @@ def classes_page(found: ClassReading) -> str:
     """The text of an HTML page. Blue words speak for the label and orange words against it; the mouse shows numbers."""
     label = label_name(found.label)
     rows = [
-        (label_name(name), element("span", element("span", style=f"width: {100 * p:.4g}%"), class_="bar"), _percent(p))
+        (label_name(name), element("span", element("span", style=f"width: {p:.4%}"), class_="bar"), f"{100 * p:.1f}")
         for name, p in found.classes
     ]
     parts = [section("Classes", element("div", table(("class", "0 to 100 %", "%"), rows), class_="bars"))]
@@ -42,16 +43,12 @@ def label_name(token: str) -> str:
     return token[1:-1] if token.startswith("<") and token.endswith(">") and len(token) > 2 else token
 
 
-def _percent(p: float) -> str:
-    return f"{100 * p:.1f}"
-
-
 def _summary(found: ClassReading) -> str:
     """How sure the model is of the label, and which word speaks most for it."""
     of = dict(found.classes)
-    told = f"The model is {_percent(of.get(found.label, 0.0))} % sure of {label_name(found.label)}"
+    told = f"The model is {percent(of.get(found.label, 0.0))} sure of {label_name(found.label)}"
     others = [name for name, _ in found.classes if name != found.label]
-    told += f"; {label_name(others[0])} has {_percent(of[others[0]])} %." if others else "."
+    told += f"; {label_name(others[0])} has {percent(of[others[0]])}." if others else "."
     if found.words and (most := max(found.words, key=lambda each: each.effect)).effect > 0:
         told += f" The word that speaks most for it: {most.word}."
     return told

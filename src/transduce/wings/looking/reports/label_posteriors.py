@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from transduce.core.files import write_text
 from transduce.wings.looking.inspection.label_posteriors import LEAST, LabelReading
 from transduce.wings.pages.markup import Markup, element, table
+from transduce.wings.pages.numbers import percent
 from transduce.wings.pages.page import document, section
 from transduce.wings.pages.page import write as write_page
 from transduce.wings.pages.palette import FAINT, HUES, INK, PAPER
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CELL = 0.34  # inches
+SHOWN = 0.0005  # smallest posterior probability in the table: smaller ones would be written as 0
 STYLE = """
 .posteriors svg { background: #fff; max-width: 100%; height: auto; border-radius: 6px; }
+td:last-child, th:last-child { text-align: left; }
 """
 
 
@@ -55,21 +58,21 @@ def draw(found: LabelReading) -> Figure:
 
 
 def page(found: LabelReading) -> str:
-    """The text of an HTML page: the drawing, and a table with each place's label on the path and its 5 most probable
-    labels. Raises MissingPackageError without matplotlib.
+    """The text of an HTML page: the drawing, and a table with each place's label on the path and its at most 5 most
+    probable labels. Raises MissingPackageError without matplotlib.
     """
     text = io.StringIO()
     draw(found).savefig(text, format="svg", bbox_inches="tight")
     svg = text.getvalue()
     rows = [
-        (place, label, ", ".join(f"{name} {p:.3f}" for name, p in found.best(number, 5)))
+        (place, label, ", ".join(f"{name} {percent(p)}" for name, p in found.best(number, 5) if p >= SHOWN))
         for number, (place, label) in enumerate(zip(found.places, found.path, strict=True))
     ]
     parts = (
         section("Posterior probabilities", element("div", Markup(svg[svg.index("<svg") :]), class_="posteriors")),
         section("Labels", table(("place", "label", "most probable labels"), rows)),
     )
-    about = f"{found.source}: log-probability of the labels {found.output.log_prob:.3f}"
+    about = f"{found.source} · log-probability of the labels {found.output.log_prob:.3f}"
     return document("Labels", about, *parts, style=STYLE, summary=_summary(found))
 
 
@@ -78,7 +81,7 @@ def _summary(found: LabelReading) -> str:
     least = min(range(len(found.places)), key=lambda number: found.best(number, 1)[0][1])
     (label, p), *others = found.best(least, 2)
     other = f", before {others[0][0]}" if others else ""
-    return f"The least sure label is that of {found.places[least]}: {label} with {100 * p:.0f} %{other}."
+    return f"The least sure label is that of {found.places[least]}: {label} with {percent(p)}{other}."
 
 
 def write(found: LabelReading, out: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from transduce.core.finite import readable
 from transduce.metrics.units import shown
 from transduce.wings.looking.inspection.sentence import SentenceReading, Step
 from transduce.wings.looking.reports import attention_drawings, gates, search_tree
@@ -15,6 +14,7 @@ from transduce.wings.pages.direction import from_right
 from transduce.wings.pages.drawing import Drawing
 from transduce.wings.pages.legend import scale
 from transduce.wings.pages.markup import Markup, element, scrolling, table
+from transduce.wings.pages.numbers import chance, percent
 from transduce.wings.pages.page import document, foreign, section
 
 STYLE = """
@@ -38,12 +38,12 @@ def sentence_page(readings: Sequence[SentenceReading]) -> str:
 def _summary(reading: SentenceReading) -> str:
     """The probability of the output, and the token that the model was least sure of."""
     least = min(reading.steps, key=lambda step: step.probability)
-    whole = 100 * math.prod(step.probability for step in reading.steps)
+    whole = math.prod(step.probability for step in reading.steps)
     others = [token for token, _ in least.runners if token != least.token]
-    instead = f"; {shown(others[0])} would be the next choice" if others else ""
+    instead = f"; “{shown(others[0])}” would be the next choice" if others else ""
     return (
-        f"{reading.name} gives this output a probability of {readable(whole, 2)} %. It was least sure of "
-        f"{shown(least.token)}: {_percent(least.probability)} %{instead}."
+        f"{reading.name} gives this output a probability of {chance(whole)}. It was least sure of "
+        f"“{shown(least.token)}” ({percent(least.probability)}){instead}."
     )
 
 
@@ -103,8 +103,10 @@ def _attention(reading: SentenceReading) -> list[Markup]:
     source = [shown(token) for token in reading.source_tokens]
     target = [shown(step.token) for step in reading.steps]
     mean_TS = reading.mean()
+    several = sum(map(len, reading.heads.values())) > 1
+    mean = " The mean of all heads:" if several else ""
     parts = [
-        element("p", "Rows are written, columns are read; a row sums to 1. The mean of all heads:", class_="faint"),
+        element("p", f"Rows are written, columns are read; a row sums to 1.{mean}", class_="faint"),
         scale("weight 0", "1"),
     ]
     parts += [_wide(heat_map(source, target, mean_TS)), _details("as lines", links(source, target, mean_TS))]
@@ -114,7 +116,7 @@ def _attention(reading: SentenceReading) -> list[Markup]:
         parts.append(
             _details("merged to words, as lines", links(of_words.source, of_words.target, of_words.weights_VW))
         )
-    return [*parts, *_heads(reading, source, target)]
+    return [*parts, *(_heads(reading, source, target) if several else [])]
 
 
 def _heads(reading: SentenceReading, source: Sequence[str], target: Sequence[str]) -> list[Markup]:
@@ -126,7 +128,7 @@ def _heads(reading: SentenceReading, source: Sequence[str], target: Sequence[str
             element(
                 "figcaption",
                 f"{layers[name]}, head {head + 1}",
-                element("small", f" entropy {entropies[name][head]:.2f}"),
+                element("small", f" · entropy {entropies[name][head]:.2f}"),
                 title=f"{name}, --head {head}",
             ),
             heat_map(source, target, weights_TS, small=True).inline(),

@@ -5,7 +5,7 @@ import { button, copy, element, percent } from "./page.js";
 export function drawNbest(place, part, use) {
   const items = part.nbest.map((output, rank) => {
     const words = rank ? marked(part.nbest[0].text, output.text) : [output.text];
-    const share = output.log_prob === null ? "" : percent(Math.exp(output.log_prob));
+    const share = output.log_prob === null ? "" : rank ? times(Math.exp(output.log_prob - part.nbest[0].log_prob)) : percent(Math.exp(output.log_prob));
     const line = element("span", { className: "other", dir: "auto" }, ...words);
     const here = output.text === part.text;
     const buttons = element("span", { className: "row end" },
@@ -15,10 +15,13 @@ export function drawNbest(place, part, use) {
     return element("li", {}, element("div", { className: "row" }, line, buttons));
   });
   place.replaceChildren(
-    element("p", { className: "help" }, "The most probable outputs. Words that differ from the first one are ", element("mark", {}, "marked"), "; a ", element("del", {}, "·"), " stands where it has fewer words. The number is the model's probability of the whole output."),
+    element("p", { className: "help" }, "The most probable outputs. Words that differ from the first one are ", element("mark", {}, "marked"), "; a ", element("del", {}, "·"), " stands where it has fewer words. The first has its probability, the others how many times as probable they are: those of long outputs are all small."),
     element("ol", { className: "nbest" }, ...items),
   );
 }
+
+// How many times as probable as the first output another one is. A better score may be less probable.
+const times = (ratio) => (ratio < 0.01 ? "< 0.01 ×" : `${ratio.toFixed(2)} ×`);
 
 // The words of `text`, those that are not in `first` marked (longest common subsequence).
 export function marked(first, text) {

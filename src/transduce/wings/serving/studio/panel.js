@@ -45,7 +45,7 @@ export class Panel {
     const { name, target_language_name: language, target_language: code, title, labels, reads, writes } = this.model;
     this.root.setAttribute("aria-label", `Output of ${name}`);
     this.inside.setAttribute("aria-label", `Inside ${name}`);
-    this.part("title").textContent = language ?? (labels ? "Label" : writes === "numbers" ? "Forecast" : reads === "nothing" ? "Text" : "Answer");
+    this.part("title").textContent = language ?? (labels === "words" ? "Labels" : labels ? "Label" : writes === "numbers" ? "Forecast" : reads === "nothing" ? "Text" : "Answer");
     this.part("title").title = title;
     if (code) this.output.lang = code;
     this.waiting = FILES.includes(reads) ? "The answer appears here." : "The answer appears here while you type.";
