@@ -15,12 +15,13 @@ from transduce.core.errors import RequestError, UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.wings.documents.document import Document
-from transduce.wings.engines.engine_files import FASTEST, EngineModel, told
+from transduce.wings.engines.engine_files import EngineModel, told
 from transduce.wings.engines.engine_files import opened as open_model
 from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
 from transduce.wings.serving.work import Finished
 
+RUNNING = 16  # sources of a running batch: it computes as fast as fixed batches, and larger ones are no faster
 HAS = ("prefix", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
@@ -126,7 +127,7 @@ class EngineFile:
 
     def running_batch(self, nbest: int | None, batch_size: int) -> EngineBatch:
         """It has fewer sources if each has more outputs than the file's own search finds."""
-        size = max(1, min(batch_size, FASTEST) * self.size // max(self.size, nbest or 1))
+        size = max(1, min(batch_size, RUNNING) * self.size // max(self.size, nbest or 1))
         return EngineBatch(self._model, nbest or 0, size)
 
     def answer_found(self, request: Request, source: Sequence[int], found: transduce_engine.Answer) -> Answer:
