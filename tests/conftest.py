@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import signal
 import sys
@@ -104,6 +105,17 @@ def browser() -> Iterator[Any]:
         opened = started.chromium.launch(executable_path=path, args=flags)
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, Path]]:
+    """A device that a test may write to: the end that reads, and the path. A fault of the code would replace /dev/null
+    for the whole machine.
+    """
+    ends = os.openpty()
+    yield ends[0], Path(os.ttyname(ends[1]))
+    for end in ends:
+        os.close(end)
 
 
 @pytest.fixture

@@ -201,11 +201,16 @@ def test_a_link_and_the_rights_of_a_file_stay(tmp_path: Path) -> None:
     assert (tmp_path / "far").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_device_is_written_and_not_replaced(tmp_path: Path) -> None:
-    write_answers(Path("/dev/null"), map(Request, LINES), answers(), PREDICTIONS["tsv"], SETTINGS, EVERY)
-    assert Path("/dev/null").is_char_device()
+def test_a_device_is_written_and_not_replaced(tmp_path: Path, terminal: tuple[int, Path]) -> None:
+    screen, device = terminal
+    write_answers(device, map(Request, LINES), answers(), PREDICTIONS["tsv"], SETTINGS, EVERY)
+    whole, read = written(tmp_path / "whole"), b""
+    while len(read) < len(whole):
+        read += os.read(screen, 9999).replace(b"\r\n", b"\n")
+    assert read == whole
+    assert device.is_char_device()
     with pytest.raises(UserError, match="cannot be resumed"):
-        written(Path("/dev/null"), resume=True)
+        written(device, resume=True)
 
 
 def test_a_full_disk_is_told_with_the_file_and_loses_no_marks(tmp_path: Path) -> None:

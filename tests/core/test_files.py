@@ -118,15 +118,11 @@ def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Excepti
     assert caught.value.filename in (str(tmp_path / "there"), None)
 
 
-def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path) -> None:
-    """The device is a terminal of the test's own: code with a fault would replace /dev/null for the whole machine."""
-    ends = os.openpty()
-    terminal = Path(os.ttyname(ends[1]))
-    files.write_text(terminal, "content")
-    assert os.read(ends[0], 99) == b"content"
-    assert terminal.is_char_device()
-    for end in ends:
-        os.close(end)
+def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path, terminal: tuple[int, Path]) -> None:
+    screen, device = terminal
+    files.write_text(device, "content")
+    assert os.read(screen, 99) == b"content"
+    assert device.is_char_device()
     os.mkfifo(tmp_path / "pipe")
     with ThreadPoolExecutor() as pool:
         read = pool.submit((tmp_path / "pipe").read_text)
