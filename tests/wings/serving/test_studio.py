@@ -55,6 +55,15 @@ DROPPED = """([name, text, type]) => {
     if (kind === "dragenter" && document.querySelector("#drop-here").hidden) throw new Error("no sign where to drop");
   }
 }"""
+PASTED = """text => {
+  const moved = new DataTransfer(), bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  moved.items.add(new File([bytes], "pasted.png", {type: "image/png"}));
+  document.body.dispatchEvent(new ClipboardEvent("paste", {bubbles: true, clipboardData: moved}));
+}"""
+INKS = """() => { // how many colours the drawing area has
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return new Set(data.filter((_, at) => at % 4 === 0)).size;
+}"""
 ASKS = re.compile("/(predict|n-best|v1/completions)$")
 PATIENCE = 30_000  # milliseconds, for a machine that is busy
 MOODS = [("good fun", "happy"), ("great fun", "happy"), ("bad and dull", "sad"), ("bad day", "sad")] * 6
@@ -190,6 +199,10 @@ def test_an_output_grows_and_goes_on_from_another_word(page: Any, models: dict[s
     with page.expect_request("**/tree") as asked:
         page.get_by_role("button", name="Search tree").click()
     assert asked.value.post_data_json["prefix"] == word
+    page.locator(".output .word").first.click()
+    page.get_by_role("button", name="Close").click()
+    assert page.locator(".alternatives").is_hidden()
+    assert page.evaluate(FOCUSED) == 0
     page.get_by_role("button", name="Begin again").click()
     page.locator(".output .kept").wait_for(state="detached")
     assert output(page) == words_of(models["reverse"], "abc")
@@ -258,6 +271,7 @@ def test_other_outputs_with_their_differences(page: Any) -> None:
     assert numbers[0].endswith(" %")
     assert re.fullmatch(r"\d+\.\d\d ×|< 0\.01 ×", numbers[1])
     other = " ".join(lines.nth(1).inner_text().replace("·", "").split())
+    assert copied(page, f"Copy: {other}") == other
     page.get_by_role("button", name=re.compile("^Use: ")).click()
     page.locator(".output .word").first.wait_for()
     assert output(page) == other != best
@@ -503,12 +517,18 @@ def test_the_card_tells_what_the_model_was_trained_on(page: Any) -> None:
     choose(page, "moods")
     page.get_by_role("button", name="About this model").click()
     dialog = page.get_by_role("dialog")
+    place = "() => document.querySelector('dialog').scrollTop"
+    assert page.evaluate(place) == 0
     dialog.get_by_role("button", name="Data").click()
+    assert page.evaluate(place) > 0
     assert "one of 2 labels" in dialog.inner_text()
     assert "86.20" in dialog.inner_text()  # the score on the test split, which was measured earlier
     assert dialog.locator("li", has_text="good fun").count() == 1
     page.keyboard.press("Escape")
     assert dialog.is_hidden()
+    page.get_by_role("link", name="API").click()
+    page.wait_for_url("**/docs")
+    page.locator("h3", has_text="/predict").wait_for()
 
 
 # ------------------------------------------------------------- files
@@ -522,6 +542,8 @@ def test_a_document_is_dropped_and_its_translation_saved(page: Any, models: dict
     first, second = (words_of(models["reverse"], each) for each in ("abc", "cab"))
     assert Path(saved.value.path()).read_text() == f"{first}\n\n{second}\n"
     assert "letter.txt is ready" in page.locator("#translated").inner_text()
+    page.locator("#translated").get_by_role("button", name="Close").click()
+    assert page.locator("#translated").is_hidden()
     drop(page, "picture.gif", b"GIF")
     page.get_by_text("picture.gif: this model reads no such documents. It reads .xliff").wait_for()
     choose(page, "moods")
@@ -538,7 +560,9 @@ def test_a_drawing_and_a_picture_are_read(page: Any, models: dict[str, transduce
     with page.expect_response("**/predict") as answered:
         page.mouse.up()
     assert answered.value.status == 200
+    assert page.evaluate(INKS) > 1
     page.get_by_role("button", name="Clear").click()
+    assert page.evaluate(INKS) == 1
     with page.expect_response("**/predict") as answered:
         page.get_by_role("button", name="Read the drawing").click()
     (tmp_path / "mine.png").write_bytes(picture(3))
@@ -550,6 +574,9 @@ def test_a_drawing_and_a_picture_are_read(page: Any, models: dict[str, transduce
         drop(page, "mine.png", picture(3), "image/png")
     assert answered.value.json()["answers"][0]["text"] == text
     assert page.locator("#preview img").evaluate("image => image.naturalWidth") == 40
+    with page.expect_response("**/predict") as answered:
+        page.evaluate(PASTED, base64.b64encode(picture(3)).decode())
+    assert answered.value.json()["answers"][0]["source"] == "pasted.png"
 
 
 def test_the_pen_is_what_the_pictures_have(browser: Any, url: str) -> None:
@@ -662,6 +689,11 @@ def test_a_language_model_goes_on(page: Any) -> None:
 def test_the_keyboard_is_enough(page: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("() => document.activeElement.textContent") == "Skip to the output"
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.id") == "outputs"
+    page.reload()
+    page.get_by_label("Output of reverse").wait_for()
+    page.keyboard.press("Tab")
     seen = []
     while "source" not in seen and len(seen) < 12:
         page.keyboard.press("Tab")
