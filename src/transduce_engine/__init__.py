@@ -1,11 +1,15 @@
 """Answers texts with a model from one file, without PyTorch and without NumPy.
 
-from transduce_engine import load
-load("g2p.engine")("knowledge")
+from transduce_engine import ENGLISH, load
+load(ENGLISH)("knowledge")    # or the path of a file of your own
 """
+
+from pathlib import Path
 
 from transduce_engine.engine import Answer, Engine, Output, Running, load
 from transduce_engine.library import EngineError, MissingLibraryError
 
-__all__ = ["Answer", "Engine", "EngineError", "MissingLibraryError", "Output", "Running", "load"]
+ENGLISH = Path(__file__).with_name("english.engine")  # pronounces English words; docs/engine.md says how it was made
+
+__all__ = ["ENGLISH", "Answer", "Engine", "EngineError", "MissingLibraryError", "Output", "Running", "load"]
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""``transduce-engine FILE < lines``: the model's best output for each line."""
+"""``transduce-engine [FILE] < lines``: the model's best output for each line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from transduce_engine import ENGLISH
 from transduce_engine.engine import Answer, Engine, Output, load
 from transduce_engine.library import EngineError, MissingLibraryError
 
@@ -18,7 +19,8 @@ WINDOW = 512  # batches whose lines are sorted by length
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser("transduce-engine", description="Write the model's best output for each line.")
-    found.add_argument("file", help="a file of `transduce export RUN --to engine --out FILE`")
+    told = "a file of `transduce export RUN --to engine --out FILE` [default: the pronunciation of English words]"
+    found.add_argument("file", nargs="?", default=ENGLISH, help=told)
     found.add_argument("--beam", type=int, default=0, help="the size of the beam [default: the run's]")
     found.add_argument("--nbest", type=int, default=0, help="outputs for each line [default: the run's]")
     found.add_argument("--batch-size", type=int, default=8, help="lines that are searched together [default: 8]")
