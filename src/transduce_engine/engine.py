@@ -12,14 +12,19 @@ from ctypes import c_char, c_uint64
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from transduce_engine.library import EngineError, Options, Sampling, library, told, whole
+from transduce_engine.library import Answers, EngineError, Options, Sampling, library, told, whole
+
+if TYPE_CHECKING:
+    import tokenizers
 
 EOS = 2
 UNK = 3
 HIDDEN = (0, 1, EOS)  # padding, the beginning and the end are no text
 Ids = Sequence[int]
+Description = dict[str, Any]  # a note that is a table of JSON
+Memory = ctypes.Array[c_char] | None
 
 
 @dataclass(frozen=True)
@@ -74,8 +79,8 @@ class Engine:
     use it at once.
     """
 
-    def __init__(self, content: Any) -> None:
-        """``content`` has the bytes of a file, and the buffer protocol. Raises EngineError for another file, and
+    def __init__(self, content: bytes | bytearray | mmap.mmap) -> None:
+        """``content`` has the bytes of a file. Raises EngineError for another file, and
         MissingLibraryError if the library was not built.
         """
         self._functions = library()
@@ -107,14 +112,15 @@ class Engine:
         found = self._functions.transduce_engine_note(self._engine, name.encode(), size)
         return ctypes.string_at(found, size.value).decode() if found else ""
 
-    def description(self, name: str) -> Any:
+    def description(self, name: str) -> Description:
         """A note that is JSON: "model", "source" and "target" (the tokenizers), "search", "limits", "settings". Raises
         EngineError if it is none.
         """
         try:
-            return json.loads(self.note(name))
+            found: Description = json.loads(self.note(name))
         except (ValueError, RecursionError) as error:
             raise EngineError(f"its {name} is no JSON: {error}") from None
+        return found
 
     @overload
     def __call__(self, source: str) -> str: ...
@@ -242,7 +248,7 @@ class Engine:
         """
         return Running(self, Options(*whole(beam=beam, nbest=nbest), 0))
 
-    def _found(self, name: str, *arguments: Any) -> list[Answer]:
+    def _found(self, name: str, *arguments: object) -> list[Answer]:
         function = getattr(self._functions, f"transduce_engine_{name}")
         found = told(function, self._engine, *arguments)
         try:
@@ -250,7 +256,7 @@ class Engine:
         finally:
             self._functions.transduce_engine_free(found)
 
-    def _read(self, found: Any, scored: bool) -> list[Answer]:
+    def _read(self, found: Answers, scored: bool) -> list[Answer]:
         text_ends, token_ends = [0, *found.text_ends[: found.outputs]], [0, *found.token_ends[: found.outputs]]
         texts = ctypes.string_at(found.texts, text_ends[-1])
         tokens, log_probs = found.tokens[: token_ends[-1]], found.token_log_probs[: token_ends[-1]]
@@ -342,7 +348,7 @@ def load(file: str | Path | bytes, threads: int = 1) -> Engine:
 # ---------------------------------------------------------------- rows and texts
 
 
-def _rows(rows: Sequence[Ids]) -> tuple[Any, Any]:
+def _rows(rows: Sequence[Ids]) -> tuple[Memory, Memory]:
     """The rows one after the other in memory, and their ends."""
     ends, every = array("q"), array("q")
     for row in rows:
@@ -351,7 +357,7 @@ def _rows(rows: Sequence[Ids]) -> tuple[Any, Any]:
     return _address(every), _address(ends)
 
 
-def _joined(texts: Sequence[bytes]) -> tuple[Any, Any]:
+def _joined(texts: Sequence[bytes]) -> tuple[Memory, Memory]:
     ends, end = array("q"), 0
     for text in texts:
         end += len(text)
@@ -359,7 +365,7 @@ def _joined(texts: Sequence[bytes]) -> tuple[Any, Any]:
     return _address(bytearray(b"".join(texts))), _address(ends)
 
 
-def _address(memory: Any) -> Any:
+def _address(memory: array[int] | bytearray) -> Memory:
     """The memory for the library. The result keeps it."""
     with memoryview(memory) as view:
         size = view.nbytes
@@ -378,7 +384,7 @@ def _is_whole(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _subwords(described: Any) -> Callable[[str], list[int]]:
+def _subwords(described: Description) -> Callable[[str], list[int]]:
     """How a tokenizer of the library ``tokenizers`` makes ids, with the end."""
     encode = _library_tokenizer(described).encode
 
@@ -391,12 +397,12 @@ def _subwords(described: Any) -> Callable[[str], list[int]]:
     return ids
 
 
-def _decoder(described: Any) -> Callable[[Ids], str]:
+def _decoder(described: Description) -> Callable[[Ids], str]:
     decode = _library_tokenizer(described).decode
     return lambda ids: str(decode([i for i in ids if i not in HIDDEN], skip_special_tokens=False))
 
 
-def _library_tokenizer(described: Any) -> Any:
+def _library_tokenizer(described: Description) -> tokenizers.Tokenizer:
     try:
         import tokenizers
     except ImportError as error:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int32, c_int64, c_uint64, c_void_p
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+T = TypeVar("T")
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
 VERSION = 4  # of the interface; engine.h has the same number
@@ -60,7 +61,7 @@ def built(folder: Path = FOLDER) -> dict[str, Path]:
 
 
 @cache
-def library() -> Any:
+def library() -> ctypes.CDLL:
     """The functions of the fastest variant for this processor. Raises MissingLibraryError if none was built."""
     variants = built()
     if VARIANTS[0] not in variants:
@@ -72,16 +73,16 @@ def library() -> Any:
     return open_library(next(variants[name] for name in reversed(VARIANTS[: best + 1]) if name in variants))
 
 
-def open_library(path: Path) -> Any:
+def open_library(path: Path) -> ctypes.CDLL:
     """The functions of a variant. Raises MissingLibraryError if it was compiled from other files than these."""
     functions = ctypes.CDLL(str(path))
     try:
         found = functions.transduce_engine_version()
     except AttributeError:
         found = 0
-    message: list[Any] = [c_char_p, c_uint64]
-    rows: list[Any] = [c_void_p, c_void_p]
-    signatures: dict[str, tuple[Any, list[Any]]] = {
+    message: list[type] = [c_char_p, c_uint64]
+    rows: list[type] = [c_void_p, c_void_p]
+    signatures: dict[str, tuple[type | None, list[type]]] = {
         "open": (c_void_p, [c_void_p, c_uint64, *message]),
         "close": (None, [c_void_p]),
         "note": (c_void_p, [c_void_p, c_char_p, POINTER(c_uint64)]),
@@ -126,7 +127,7 @@ def whole(**numbers: int) -> tuple[int, ...]:
     return tuple(numbers.values())
 
 
-def told(function: Callable[..., Any], *arguments: Any) -> Any:
+def told(function: Callable[..., T], *arguments: object) -> T:
     """The result of a function that writes a message. Raises EngineError with the message if the result is null."""
     message = ctypes.create_string_buffer(ROOM)
     found = function(*arguments, message, ROOM)

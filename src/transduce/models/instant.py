@@ -89,6 +89,8 @@ class Instant(AssembledInstant):
     the readout one parameter, which needs a joint vocabulary.
     """
 
+    length: LengthClassifier
+
     def __init__(
         self, encoder: Encoder, decoder: Factory[InstantDecoder[S]], tie: Literal["none", "all"] = "none"
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import transduce_engine
 from transduce.answers.answer import Answer, Output, Truncation
@@ -16,10 +16,12 @@ from transduce.answers.request import Request
 from transduce.core import config
 from transduce.core.errors import MissingPackageError, RequestError, UserError
 from transduce.core.types import Hypothesis
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import from_record
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.wings.engines.engine_tokens import Encode, EngineTokens
 
+T = TypeVar("T")
 FASTEST = 8  # sources of a batch: the engine's own default
 BY_TOKENS = ("greedy", "beam", "sampling")  # searches that write token by token
 
@@ -35,8 +37,8 @@ class EngineModel:
     """
 
     engine: transduce_engine.Engine
-    source_tokenizer: Any
-    target_tokenizer: Any
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
     settings: config.Table
     max_source_length: int
     size: int = 0
@@ -120,18 +122,15 @@ class EngineModel:
             return self.score_texts(targets)
         rows = self.source_tokenizer.encode([request.source for request in requests])
         wanted = self.target_tokenizer.encode(targets)
-        found: list[transduce_engine.Answer] = told(lambda: self.engine.score_ids(rows, wanted))
-        return found
+        return told(lambda: self.engine.score_ids(rows, wanted))
 
     def answer_texts(self, sources: Sequence[str], batch_size: int = 64) -> list[transduce_engine.Answer]:
         batch = min(batch_size, FASTEST)
-        answers: list[transduce_engine.Answer] = told(lambda: self.engine.answer(sources, self.size, self.nbest, batch))
-        return answers
+        return told(lambda: self.engine.answer(sources, self.size, self.nbest, batch))
 
     def score_texts(self, texts: Sequence[str]) -> list[transduce_engine.Answer]:
         """The texts with a language model's log-probabilities of their tokens."""
-        answers: list[transduce_engine.Answer] = told(lambda: self.engine.score(texts))
-        return answers
+        return told(lambda: self.engine.score(texts))
 
     def running(self, nbest: int = 0) -> transduce_engine.Running:
         """A search that sources enter and leave. Raises UserError for a model that does not write token by token."""
@@ -140,8 +139,7 @@ class EngineModel:
 
     def generate(self, prompt: str, *how: Any) -> list[transduce_engine.Output]:
         """Texts that go on with a prompt, as ``Engine.generate`` draws them."""
-        drawn: list[transduce_engine.Output] = told(lambda: self.engine.generate(prompt, *how))
-        return drawn
+        return told(lambda: self.engine.generate(prompt, *how))
 
     def force(self, rows: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
         """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
@@ -192,7 +190,7 @@ def opened(path: Path, threads: int, size: int | None) -> EngineModel:
 
 
 def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
-    engine: transduce_engine.Engine = told(lambda: transduce_engine.load(file, threads))
+    engine = told(lambda: transduce_engine.load(file, threads))
     settings = told(lambda: engine.description("settings"))
     try:
         source = _tokenizer(engine.description("source"), engine.source_ids, engine)
@@ -206,7 +204,7 @@ def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
     return EngineModel(engine, source, target, settings, limit)
 
 
-def _tokenizer(described: Any, encode: Encode, engine: transduce_engine.Engine) -> Any:
+def _tokenizer(described: config.TableView, encode: Encode, engine: transduce_engine.Engine) -> Tokenizer:
     if described["unit"] == "ids":
         raise UserError(
             "the file is a part of an export to native and has no tokenizers: name the folder of the export"
@@ -215,15 +213,15 @@ def _tokenizer(described: Any, encode: Encode, engine: transduce_engine.Engine) 
         return from_record(described["record"])
 
     def ids(texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        return cast(Sequence[Sequence[int]], told(lambda: encode(texts)))
+        return told(lambda: encode(texts))
 
     def text(row: Sequence[int]) -> str:
-        return str(told(lambda: engine.decode(row)))
+        return told(lambda: engine.decode(row))
 
-    return EngineTokens(described, ids, text)
+    return cast(Tokenizer, EngineTokens(described, ids, text))
 
 
-def told(work: Callable[[], Any]) -> Any:
+def told(work: Callable[[], T]) -> T:
     """The result of a piece of work, whose errors become those of this package."""
     try:
         return work()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
 from unicodedata import category, normalize
 
+from transduce.core.config import TableView
 from transduce.core.types import EOS, SPECIALS, UNK
 
 SPACE = "▁"  # in the name of a token
@@ -37,7 +37,7 @@ class EngineTokens:
     shapes = 0
     columns = 1
 
-    def __init__(self, described: Mapping[str, Any], encode: Encode, decode: Decode) -> None:
+    def __init__(self, described: TableView, encode: Encode, decode: Decode) -> None:
         self.unit, self._encode, self._decode = str(described["unit"]), encode, decode
         self.labels = int(self.unit == "labels")
         self.entries: tuple[Hashable, ...] = SPECIALS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 from transduce.answers.answer import Answer, Output, Truncation, with_warnings
 from transduce.answers.batches import sorted_batches, window_size
@@ -29,7 +29,8 @@ from transduce.data.unknown import unknown_in
 from transduce.runs.manifest import MANIFEST, Manifest
 from transduce.wings.engines.engine_files import EngineModel
 from transduce.wings.engines.engine_files import opened as open_engine
-from transduce.wings.engines.translation import PENALTIES, Options, Translator, open_translator
+from transduce.wings.engines.transformers import kind
+from transduce.wings.engines.translation import PENALTIES, Options, Rows, Translator, open_translator
 
 CONFIG, TOKENIZERS = "config.toml", "tokenizers"
 SOURCE_LENGTH = 1000  # the default of data.lines.max_source_length
@@ -89,12 +90,12 @@ class LightTransducer:
         return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
 
     def _answer(
-        self, request: Request, row: Any, shortened: Truncation | None, hypotheses: Sequence[Hypothesis]
+        self, request: Request, row: Sequence[int], shortened: Truncation | None, hypotheses: Sequence[Hypothesis]
     ) -> Answer:
         outputs = [self._output(each, request.source) for each in hypotheses]
         return Answer(request, outputs, shortened, unknown=unknown_in(self.source_tokenizer, row, request.source))
 
-    def _found(self, sources: Sequence[str], rows: Sequence[Any], batch_size: int) -> list[list[Hypothesis]]:
+    def _found(self, sources: Sequence[str], rows: Rows, batch_size: int) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first. An empty source has the empty output alone."""
         keeps = self.settings.get("data", {}).get("lines", {}).get("empty") == "keep"
         full, found = [], list[list[Hypothesis]]([] for _ in rows)
@@ -108,7 +109,7 @@ class LightTransducer:
             found[place] = hypotheses
         return found
 
-    def _read(self, sources: Sequence[str], first: int) -> tuple[list[Any], list[Truncation | None]]:
+    def _read(self, sources: Sequence[str], first: int) -> tuple[list[list[int]], list[Truncation | None]]:
         try:
             rows = self.source_tokenizer.encode(sources)
         except LineError as error:  # the tokenizer knows the line and not its number
@@ -117,10 +118,10 @@ class LightTransducer:
         truncated = [Truncation(len(row), limit) if len(row) > limit else None for row in rows]
         return [cut(row, limit, self.source_tokenizer) if len(row) > limit else row for row in rows], truncated
 
-    def _search(self, batches: Iterable[list[Any]]) -> Iterator[list[list[Hypothesis]]]:
+    def _search(self, batches: Iterable[Rows]) -> Iterator[list[list[Hypothesis]]]:
         return (self.translator.search(batch, self.options) for batch in batches)
 
-    def _output(self, found: Any, source: str) -> Output:
+    def _output(self, found: Hypothesis, source: str) -> Output:
         ids = tuple(found.tokens)
         names = tuple(self.target_tokenizer.tokens(ids))
         text = self.target_tokenizer.decode(ids)
@@ -160,13 +161,13 @@ def options_of(search: config.Table) -> Options:
     """The options in a run's table ``search``, which has all defaults. Raises UserError for a search that CTranslate2
     does not have.
     """
-    kind, ranking, allocation = (_kind(search.get(key)) for key in ("type", "ranking", "allocation"))
-    if kind not in ("greedy", "beam") or search.get("filters") or allocation not in (None, "top-k"):
+    own, ranking, allocation = (kind(search.get(key)) for key in ("type", "ranking", "allocation"))
+    if own not in ("greedy", "beam") or search.get("filters") or allocation not in (None, "top-k"):
         raise UserError(
-            f"search.type = {kind!r}: CTranslate2 has greedy and beam search without filters and constraints; use the "
+            f"search.type = {own!r}: CTranslate2 has greedy and beam search without filters and constraints; use the "
             "run itself for others"
         )
-    if kind == "greedy":
+    if own == "greedy":
         return Options(max_length=search["max_length"], unknown=search.get("unknown", False))
     if ranking not in PENALTIES:
         raise UserError(
@@ -174,10 +175,6 @@ def options_of(search: config.Table) -> Options:
         )
     unknown = search.get("unknown", False)
     return Options(search["size"], search["nbest"], search["max_length"], PENALTIES[ranking], unknown)
-
-
-def _kind(value: Any) -> Any:
-    return value.get("type") if isinstance(value, dict) else value
 
 
 def opened(folder: Path, threads: int, size: int | None) -> LightTransducer | EngineModel | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transduce.core.config import Table
 from transduce.core.errors import MissingPackageError
@@ -23,6 +23,9 @@ from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, check_whole, checked
 from transduce.data.tokenizers.json_records import Recorded
 from transduce.data.tokenizers.text import SPACE
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
 
 UNKNOWN = f"{SPACE}{SPECIALS[UNK]}"
 LARGEST = 2**28  # bytes of a file: larger ones are no vocabulary
@@ -215,7 +218,7 @@ def _read(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read ({error.strerror}): name the file of a SentencePiece model") from error
 
 
-def _library(model: bytes) -> Any:
+def _library(model: bytes) -> SentencePieceProcessor:
     """The SentencePiece model in the bytes of its file."""
     try:
         import sentencepiece

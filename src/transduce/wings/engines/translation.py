@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transduce.core.errors import MissingPackageError
-from transduce.core.types import EOS, SPECIALS, UNK, Hypothesis
+from transduce.core.types import EOS, SPECIALS, UNK, Hypothesis, Padded
+
+if TYPE_CHECKING:
+    import ctranslate2
 
 NAMES = dict(enumerate(SPECIALS))
 IDS = {name: i for i, name in NAMES.items()}
@@ -33,9 +36,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Translator:
-    """A CTranslate2 model that takes and gives ids. ``engine`` is a ``ctranslate2.Translator``."""
+    """A CTranslate2 model that takes and gives ids."""
 
-    engine: Any
+    engine: ctranslate2.Translator
 
     def search(self, rows: Rows, options: Options, prefixes: Rows | None = None) -> list[list[Hypothesis]]:
         """For each row of ids (with EOS), the hypotheses that CTranslate2 finds, best first. ``prefixes`` are the ids
@@ -98,8 +101,8 @@ class Translator:
         return found
 
 
-def rows(padded: Any) -> list[list[int]]:
-    """The rows of a padded batch (``core.types.Padded``), each with its real ids."""
+def rows(padded: Padded) -> list[list[int]]:
+    """The rows of a padded batch, each with its real ids."""
     return [row[:length] for row, length in zip(padded.values.tolist(), padded.lengths.tolist(), strict=True)]
 
 

@@ -65,6 +65,8 @@ class Classifier(AssembledClassifier):
     ``pooling`` reduces the encoder's memory to one vector. ``dropout`` applies to this vector.
     """
 
+    projection: Readout
+
     def __init__(
         self,
         target_vocabulary: int,

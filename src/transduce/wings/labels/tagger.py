@@ -40,6 +40,8 @@ class Tagger(AssembledTagger):
     A row has as many labels as tokens, without EOS.
     """
 
+    projection: Readout
+
     def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
         super().__init__(encoder, Readout(encoder.width, target_vocabulary))
 
@@ -71,6 +73,8 @@ class ConditionalRandomField(AssembledConditionalRandomField):
     Two more vectors score the first and the last label (Lafferty et al. 2001; on a recurrent encoder Huang et al.
     2015). They and A start near zero, so an untrained chain behaves like ``Tagger``.
     """
+
+    projection: Readout
 
     def __init__(self, target_vocabulary: int, encoder: Encoder) -> None:
         projection = Readout(encoder.width, target_vocabulary)

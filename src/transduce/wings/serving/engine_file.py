@@ -48,13 +48,11 @@ class EngineFile:
 
     @property
     def source_tokenizer(self) -> Tokenizer:
-        found: Tokenizer = self._model.source_tokenizer
-        return found
+        return self._model.source_tokenizer
 
     @property
     def target_tokenizer(self) -> Tokenizer:
-        found: Tokenizer = self._model.target_tokenizer
-        return found
+        return self._model.target_tokenizer
 
     @property
     def max_source_length(self) -> int:

@@ -7,16 +7,19 @@ search, the limits of lines, the settings and the card.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import transduce
+import transduce_engine
+from transduce.answers.answer import Output
 from transduce.answers.transducer import Transducer
+from transduce.core.config import Table, TableView
 from transduce.core.errors import UserError
 from transduce.core.files import is_engine_file, write_file
 from transduce.core.protocols import Model, Search
 from transduce.core.types import SPECIALS, Example, Hypothesis, Prediction
+from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import TEXT, record_of
 from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
 from transduce.metrics.base import evaluate, metric
@@ -87,7 +90,7 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
     }
 
 
-def tokenizer_notes(tokenizer: Any, side: str) -> dict[str, Any]:
+def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
     """What the engine must know of a tokenizer: its unit, how it normalises, and its record. The engine itself reads
     characters, words, symbols and bytes, and writes labels. For other texts, such as subwords, the unit is "library":
     Python reads them. Raises UserError for other tokens than those of text, and for columns beside them.
@@ -111,12 +114,12 @@ def tokenizer_notes(tokenizer: Any, side: str) -> dict[str, Any]:
     return {**found, "size": len(tokenizer), "record": record}
 
 
-def _without_vocabulary(record: Mapping[str, Any]) -> dict[str, Any]:
+def _without_vocabulary(record: TableView) -> Table:
     model = {key: value for key, value in record["model"].items() if key not in ("vocab", "merges")}
     return {**record, "model": model}
 
 
-def card(name: str, settings: Mapping[str, Any]) -> str:
+def card(name: str, settings: TableView) -> str:
     """A few lines about the model, for people."""
     model, data = settings.get("model", {}), settings.get("data", {})
     return "\n".join(
@@ -146,10 +149,10 @@ def _compared(
     theirs = [answer.best for answer in opened.answer_texts(sources)]
     same = [one.ids == two.ids for one, two in zip(ours, theirs, strict=True)]
     if precision != "float32":
-        scores = [_scores(outputs, sample, metrics) for outputs in (ours, theirs)]
+        scores = _scores(ours, sample, metrics), _scores(theirs, sample, metrics)
         return Quality(len(sample), sum(same), {name: (score, scores[1][name]) for name, score in scores[0].items()})
     rows = [source.row for source in transducer.read(sources)]
-    forced: list[Hypothesis] = opened.force(rows, [one.ids for one in ours])
+    forced = opened.force(rows, [one.ids for one in ours])
     largest = _largest_difference(ours, forced)
     ties = sum(
         not equal and abs((one.score or 0.0) - two.score) <= CLOSE
@@ -177,7 +180,7 @@ def _compared_texts(
     return parity
 
 
-def _largest_difference(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
+def _largest_difference(ours: Sequence[Output], theirs: Sequence[transduce_engine.Output | Hypothesis]) -> float:
     """Of the log-probability of a token."""
     pairs = [
         (a, b)
@@ -187,7 +190,9 @@ def _largest_difference(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
     return max((abs(a - b) for a, b in pairs), default=0.0)
 
 
-def _scores(outputs: Sequence[Any], sample: Sequence[Example], metrics: Sequence[str]) -> dict[str, float]:
+def _scores(
+    outputs: Sequence[Output | transduce_engine.Output], sample: Sequence[Example], metrics: Sequence[str]
+) -> dict[str, float]:
     """The scores of the outputs by the metrics that read outputs; none if an example has no reference."""
     if not all(example.references for example in sample):
         return {}

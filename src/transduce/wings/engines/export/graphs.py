@@ -13,12 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core import tree
+from transduce.core.chain import Trellis
+from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.core.protocols import (
     Aligner,
     Autoregressive,
     Chain,
     Deriving,
+    Distribution,
     Framewise,
     Joint,
     Parallel,
@@ -27,10 +30,12 @@ from transduce.core.protocols import (
 )
 from transduce.core.registry import model_name
 from transduce.core.types import BOS, Padded
+from transduce.models.instant import AssembledInstant, InstantState
 from transduce.training.counted import Counted, PartlyCounted
 from transduce.wings.ctc.prefixes import Prefixes
 
 Kind = Literal["own", "shared", "buffer"]
+Axes = dict[int, bool]  # of a tensor: those that vary
 HYPOTHESES, CAPACITY = 3, 13  # of the example; different from the other sizes, or the exporter takes two for one
 NO_GRAPH = {
     Regressor: "writes numbers, which no engine but PyTorch forecasts yet",
@@ -50,9 +55,9 @@ class Graph:
     """
 
     module: nn.Module
-    inputs: tuple[Any, ...]
-    varying: tuple[Any, ...]
-    notes: dict[str, Any] = field(default_factory=dict)
+    inputs: tuple[Tensor | list[Tensor], ...]
+    varying: tuple[Axes | list[Axes], ...]
+    notes: Table = field(default_factory=dict)
 
 
 def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str, Graph]]:
@@ -86,34 +91,33 @@ def graphs_of(model: Any, source: Padded, longer: Padded) -> tuple[str, dict[str
     raise UserError(f"this {model_name(kind)} model cannot be exported to ONNX: it follows no protocol of a graph")
 
 
-def of_source(model: Any, function: Callable[[Any, Padded], Any], source: Padded) -> Graph:
+def of_source(model: nn.Module, function: Callable[[Any, Padded], object], source: Padded) -> Graph:
     """The graph of a function of the model and a source. Its inputs are the source's values and lengths; its outputs
     are the leaves of the function's result.
     """
-    varying = {0: True, 1: True}
-    return Graph(OfSource(model, function), (source.values, source.lengths), (varying, {0: True}))
+    return Graph(OfSource(model, function), (source.values, source.lengths), ({0: True, 1: True}, {0: True}))
 
 
-def _start(model: Any, source: Padded) -> Any:
+def _start(model: Distribution, source: Padded) -> object:
     return model.start(source)
 
 
-def _frames(model: Any, source: Padded) -> Any:
+def _frames(model: Framewise, source: Padded) -> tuple[Tensor, Tensor]:
     frames = model.frames(source)
     return frames.values, frames.lengths
 
 
-def _trellis(model: Any, source: Padded) -> Any:
+def _trellis(model: Chain, source: Padded) -> Trellis:
     return model.trellis(source)
 
 
-def _emit(model: Any, source: Padded) -> Any:
+def _emit(model: Parallel[object], source: Padded) -> tuple[Tensor, Tensor]:
     emission = model.emit(model.start(source))
     return model.readout(emission.output), emission.lengths
 
 
 @torch.no_grad()
-def stepping(model: Any, source: Padded, longer: Padded) -> Graph:
+def stepping(model: Autoregressive[object], source: Padded, longer: Padded) -> Graph:
     """The graph of one step (``Step``). Its note "kinds" has the kind of each leaf of the state (``kinds_of``), and its
     note "changing" the places of the leaves that a step changes. Raises UserError if a step changes a leaf that
     hypotheses share.
@@ -148,7 +152,7 @@ def stepping(model: Any, source: Padded, longer: Padded) -> Graph:
 
 
 @torch.no_grad()
-def writing(model: Any, source: Padded, longer: Padded) -> Graph:
+def writing(model: AssembledInstant, source: Padded, longer: Padded) -> Graph:
     """The graph that writes outputs of given lengths (``Write``). Its first input gives the number of positions by its
     size; the values in it are not used.
     """
@@ -168,7 +172,7 @@ class OfSource(nn.Module):
     lengths to the leaves of the function's result.
     """
 
-    def __init__(self, model: nn.Module, function: Callable[[Any, Padded], Any]) -> None:
+    def __init__(self, model: nn.Module, function: Callable[[Any, Padded], object]) -> None:
         super().__init__()
         self.model = model
         self.function = function
@@ -182,22 +186,20 @@ class JointDecoder(nn.Module):
     reads.
     """
 
-    def __init__(self, model: Any, source: Padded) -> None:
+    def __init__(self, model: Joint[object], source: Padded) -> None:
         super().__init__()
         self.model = model
         with torch.no_grad():
             _, self.decoder, _ = model.parts(source)
 
-    def start(self, source: Padded) -> Any:
+    def start(self, source: Padded) -> object:
         return self.model.parts(source)[2]
 
-    def extend(self, tokens_BT: Tensor, state: Any) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self.decoder.extend(tokens_BT, state)
-        return found
+    def extend(self, tokens_BT: Tensor, state: object) -> tuple[object, object]:
+        return self.decoder.extend(tokens_BT, state)
 
-    def readout(self, output: Any) -> Tensor:
-        logits: Tensor = self.decoder.readout(output)
-        return logits
+    def readout(self, output: object, candidates: Tensor | None = None) -> Tensor:
+        return self.decoder.readout(output, candidates)
 
 
 class Step(nn.Module):
@@ -208,9 +210,11 @@ class Step(nn.Module):
     ``changing``, [B, K, ...] each. Two axes for N rows tell the exporter that N is a multiple of B.
     """
 
-    def __init__(self, model: nn.Module, state: Any, kinds: Sequence[Kind], changing: Sequence[int]) -> None:
+    def __init__(
+        self, model: Autoregressive[object], state: object, kinds: Sequence[Kind], changing: Sequence[int]
+    ) -> None:
         super().__init__()
-        self.model: Any = model
+        self.model = model
         self.state = state
         self.kinds = tuple(kinds)
         self.changing = tuple(changing)
@@ -225,7 +229,7 @@ class Step(nn.Module):
         logits_N1V = self.model.readout(output)
         after = tree.leaves(state)
         changed = (logits_N1V[:, 0], *(after[place] for place in self.changing))
-        return tuple(each.unflatten(0, (B, K)) for each in changed)
+        return tuple(torch.unflatten(each, 0, (B, K)) for each in changed)
 
 
 class Write(nn.Module):
@@ -233,18 +237,17 @@ class Write(nn.Module):
     outputs' lengths [N], and the leaves of the state.
     """
 
-    def __init__(self, model: nn.Module, state: Any) -> None:
+    def __init__(self, model: AssembledInstant, state: InstantState) -> None:
         super().__init__()
-        self.model: Any = model
+        self.model = model
         self.state = state
 
     def forward(self, places_T: Tensor, lengths_N: Tensor, leaves: Sequence[Tensor]) -> Tensor:
         output = self.model.write(tree.fill(self.state, leaves), lengths_N, places_T.shape[0])
-        logits_NTV: Tensor = self.model.readout(output)
-        return logits_NTV
+        return self.model.readout(output)
 
 
-def kinds_of(state: Any) -> list[Kind]:
+def kinds_of(state: object) -> list[Kind]:
     """The kind of each leaf of a state, in the order of ``tree.leaves``: "shared" by the hypotheses of a source, a
     "buffer" of positions for each hypothesis, or "own", any other tensor with a row for each hypothesis.
     """

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from transduce.core.config import Table, TableView
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, PAD, SPECIALS, Hypothesis, Padded
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import TEXT
 from transduce.search.forcing import forced_hypotheses, shifted
+from transduce.search.greedy import Greedy
 from transduce.wings.engines.foreign.hugging_face import write_original
 from transduce.wings.engines.foreign.marian import BIAS, EMBEDDINGS, READOUT, SHARED, feature_order, parts, to_theirs
 from transduce.wings.engines.foreign.original import Original
@@ -28,8 +29,8 @@ TIED = ("target", "all")  # values of ``model.tie`` that share the readout; equa
 
 
 def write_marian(
-    model: Any, settings: Mapping[str, Any], search: Mapping[str, Any], tokenizers: Tokenizers, folder: Path
-) -> dict[str, Any]:
+    model: nn.Module, settings: TableView, search: TableView, tokenizers: Tokenizers, folder: Path
+) -> Table:
     """Writes config.json, generation_config.json, model.safetensors and the files of the tokenizers into ``folder``.
     Returns the notes for export.json.
 
@@ -51,7 +52,7 @@ def write_marian(
     return {"model": "marian"}
 
 
-def _check(settings: Mapping[str, Any]) -> None:
+def _check(settings: TableView) -> None:
     """Raises UserError for the first setting whose value Hugging Face's Marian does not have."""
     check_transformer(settings, ENGINE, ("sinusoidal",), ("post",))
     encoder, decoder = settings["encoder"], settings["decoder"]
@@ -63,26 +64,26 @@ def _check(settings: Mapping[str, Any]) -> None:
         check_value(f"{side}.positions.exponents", exponents, ("paper",), ENGINE)
 
 
-def _tensors(model: Any, tie: str, order_D: Tensor) -> Iterator[tuple[str, Tensor]]:
+def _tensors(model: nn.Module, tie: str, order_D: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Yields the parameters by Hugging Face's names, a tied one by one of its names."""
-    layers = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
+    layers = {side: len(getattr(model, side).layers) for side in ("encoder", "decoder")}
     own = dict(model.named_parameters())
     for part in parts(layers):
         yield from to_theirs(part, own, order_D)
     inverse_D = order_D.argsort()
     if tie == "all":
-        yield SHARED, model.decoder.embedding.weight.float()[:, inverse_D]
+        yield SHARED, model.get_parameter("decoder.embedding.weight").float()[:, inverse_D]
     else:
         for side in ("encoder", "decoder"):
-            yield EMBEDDINGS[side], getattr(model, side).embedding.weight.float()[:, inverse_D]
+            yield EMBEDDINGS[side], model.get_parameter(f"{side}.embedding.weight").float()[:, inverse_D]
     if tie not in TIED:
-        yield READOUT, model.decoder.projection.weight.float()[:, inverse_D]
-    yield BIAS, model.decoder.projection.bias.float()[None]
+        yield READOUT, model.get_parameter("decoder.projection.weight").float()[:, inverse_D]
+    yield BIAS, model.get_parameter("decoder.projection.bias").float()[None]
 
 
-def _config(settings: Mapping[str, Any], sizes: list[int]) -> dict[str, Any]:
+def _config(settings: TableView, sizes: list[int]) -> Table:
     encoder, decoder = settings["encoder"], settings["decoder"]
-    found: dict[str, Any] = {
+    found: Table = {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
@@ -111,7 +112,7 @@ def _config(settings: Mapping[str, Any], sizes: list[int]) -> dict[str, Any]:
     return found
 
 
-def _generation(search: Mapping[str, Any]) -> dict[str, Any]:
+def _generation(search: TableView) -> Table:
     """The options of the run's search in Hugging Face's terms. Rankings that these do not have become the average."""
     beam = search.get("type") == "beam"
     alone = beam and inner(search.get("ranking"), "type", search.get("ranking")) == "none"
@@ -143,7 +144,7 @@ def _write_tokenizer(folder: Path, name: str, tokenizer: Tokenizer) -> None:
         _write_json(folder / name / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **names})
 
 
-def _write_json(path: Path, table: Any) -> None:
+def _write_json(path: Path, table: object) -> None:
     path.write_text(json.dumps(table, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
@@ -154,7 +155,7 @@ class MarianModel(nn.Module):
         super().__init__()
         self.original = Original(folder)
 
-    def search(self, search: Any, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def search(self, search: Greedy, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         """The best output of each source by transformers' own greedy search, with the ``max_length`` of ``search``."""
         if prefix is not None:
             raise UserError("the comparison of an export has no prefixes")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from torch import nn
+
+from transduce.core.config import Table, TableView
 from transduce.wings.engines.native.content import ids_content
 from transduce.wings.engines.native.model import FILE
 
 
-def write_native(model: Any, settings: Mapping[str, Any], folder: Path, precision: str = "float32") -> dict[str, Any]:
+def write_native(model: nn.Module, settings: TableView, folder: Path, precision: str = "float32") -> Table:
     """Writes model.engine into ``folder``. Returns the notes for export.json, of which there are none. ``convert``
     describes the other arguments and the errors.
     """

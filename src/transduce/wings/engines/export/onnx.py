@@ -7,22 +7,25 @@ import io
 import logging
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+from transduce.core.config import Table
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.registry import model_name
 from transduce.core.types import Padded
-from transduce.wings.engines.export.graphs import Graph, graphs_of
+from transduce.wings.engines.export.graphs import Axes, Graph, graphs_of
 from transduce.wings.engines.export.quantisation import quantise
 
 OPSET = 20
 LONGER = 4  # more positions of padding in the second example
 
 
-def write_onnx(model: Any, source: Padded, folder: Path, precision: str = "float32") -> dict[str, Any]:
+def write_onnx(model: nn.Module, source: Padded, folder: Path, precision: str = "float32") -> Table:
     """Writes a file NAME.onnx into ``folder`` for each graph of a model. Returns the notes for export.json: the model's
     kind, and the notes of each graph by name.
 
@@ -34,7 +37,7 @@ def write_onnx(model: Any, source: Padded, folder: Path, precision: str = "float
     longer = Padded(_wider(source.values, source.values.shape[1] + LONGER), source.lengths)
     try:
         kind, graphs = graphs_of(model, source, longer)
-        notes: dict[str, Any] = {"model": kind}
+        notes: Table = {"model": kind}
         for name, graph in graphs.items():
             path = folder / f"{name}.onnx"
             _write(graph, path)
@@ -65,14 +68,14 @@ def _write(graph: Graph, path: Path) -> None:
         program.save(str(path), external_data=False)
 
 
-def _dims(axes: Any, dynamic: Any) -> Any:
+def _dims(axes: Axes | list[Axes], dynamic: object) -> object:
     if isinstance(axes, list):
         return [_dims(each, dynamic) for each in axes]
     return dict.fromkeys(axes, dynamic)
 
 
 @contextlib.contextmanager
-def _quiet() -> Any:
+def _quiet() -> Iterator[None]:
     """A context in which nothing is printed, warnings are ignored, and log messages up to the level WARNING
     are dropped.
     """

@@ -16,19 +16,19 @@ LSTM_GATES = (0, 3, 1, 2)  # ONNX has input, output, forget, cell where PyTorch 
 GRU_GATES = (1, 0, 2)  # ONNX has update, reset, new where PyTorch has reset, update, new
 
 
-def translations() -> dict[Callable[..., Any], Callable[..., Any]]:
+def translations() -> dict[Callable[..., object], Callable[..., object]]:
     """The translation of each operator of layers/modules/cells/fused.py, for ``torch.onnx.export``."""
     return {fused.lstm._opoverload: lstm, fused.gru._opoverload: gru}
 
 
-def lstm(x: Any, h: Any, c: Any, weights: Sequence[Any]) -> Any:
+def lstm(x: object, h: object, c: object, weights: Sequence[object]) -> tuple[object, ...]:
     """``fused.lstm`` in ONNX: outputs [B, T, W], and h and c [B, W] after the last position. ``x`` is [B, T, D], ``h``
     and ``c`` are the first states [B, W].
     """
     return _unrolled(op.LSTM, x, (h, c), _parameters(weights, LSTM_GATES), hidden_size=_width(weights))
 
 
-def gru(x: Any, h: Any, weights: Sequence[Any]) -> Any:
+def gru(x: object, h: object, weights: Sequence[object]) -> tuple[object, ...]:
     """``fused.gru`` in ONNX: outputs [B, T, W], and h [B, W] after the last position. ``x`` is [B, T, D], ``h`` is the
     first state [B, W].
     """
@@ -36,7 +36,13 @@ def gru(x: Any, h: Any, weights: Sequence[Any]) -> Any:
     return _unrolled(op.GRU, x, (h,), parameters, hidden_size=_width(weights), linear_before_reset=1)
 
 
-def _unrolled(operator: Any, x: Any, states: Sequence[Any], parameters: Sequence[Any], **attributes: int) -> Any:
+def _unrolled(
+    operator: Callable[..., Sequence[object]],
+    x: object,
+    states: Sequence[object],
+    parameters: Sequence[object],
+    **attributes: int,
+) -> tuple[object, ...]:
     """The outputs [B, T, W] of a recurrent operator of ONNX, and its last states [B, W] each.
 
     ``states`` are the first states [B, W], ``parameters`` the result of ``_parameters``, and ``attributes`` the
@@ -53,7 +59,7 @@ def _unrolled(operator: Any, x: Any, states: Sequence[Any], parameters: Sequence
     return _rows_first(y_T1BW), *(op.Squeeze(state, first) for state in last)
 
 
-def _rows_first(y_T1BW: Any) -> Any:
+def _rows_first(y_T1BW: object) -> object:
     return op.Transpose(op.Squeeze(y_T1BW, op.Constant(value_ints=[1])), perm=[1, 0, 2])
 
 
@@ -61,7 +67,7 @@ def _width(params: Sequence[Any]) -> int:
     return int(params[1].shape[1])
 
 
-def _parameters(params: Sequence[Any], gates: Sequence[int]) -> tuple[Any, Any, Any]:
+def _parameters(params: Sequence[object], gates: Sequence[int]) -> tuple[object, ...]:
     """ONNX's parameters of a cell: the matrix of the input [1, G, D], the matrix of the state [1, G, W], and both
     biases as one vector [1, 2 * G]. The gates are in ONNX's order.
     """

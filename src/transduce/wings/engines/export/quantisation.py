@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from transduce.core.errors import UserError
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
 
 LEAST = 64  # numbers of a matrix: smaller ones stay as they are
 ZERO = 128  # the zero of activations: they are unsigned, because the fastest instruction wants one side unsigned
@@ -43,9 +46,9 @@ def quantise(path: Path) -> int:
     graph = model.graph
     weights = {each.name: each for each in graph.initializer}
     writer = _Writer()
-    nodes: list[Any] = []
+    nodes: list[NodeProto] = []
     for node in graph.node:
-        matrix_KN = _matrix(node, weights, numpy_helper)
+        matrix_KN = _matrix(node, weights)
         nodes += [node] if matrix_KN is None else writer.product(node, matrix_KN)
     if not writer.matrices:
         return 0
@@ -83,7 +86,7 @@ class _Writer:
     """
 
     def __init__(self) -> None:
-        self.constants: dict[str, npt.NDArray[Any]] = {
+        self.constants: dict[str, np.ndarray] = {
             "int8.axis": np.array([-1], np.int64),
             "int8.tiny": np.array(TINY, np.float32),
             "int8.step": np.array(1 / LARGEST, np.float32),
@@ -93,7 +96,7 @@ class _Writer:
         self.matrices: set[str] = set()
         self._rows: set[str] = set()
 
-    def product(self, node: Any, matrix_KN: npt.NDArray[np.float32]) -> list[Any]:
+    def product(self, node: NodeProto, matrix_KN: npt.NDArray[np.float32]) -> list[NodeProto]:
         """The nodes that replace a MatMul or a Gemm. They have its name and its output."""
         from onnx import TensorProto, helper
 
@@ -115,7 +118,7 @@ class _Writer:
         self._rows.add(x)
         return nodes if bias is None else [*nodes, made("Add", [scaled, bias], [y])]
 
-    def _quantised(self, x: str) -> Iterator[Any]:
+    def _quantised(self, x: str) -> Iterator[NodeProto]:
         """The nodes that quantise activations: the scale of each row, and the integers."""
         from onnx import TensorProto, helper
 
@@ -129,11 +132,13 @@ class _Writer:
         yield made("Cast", [f"{x}.int8.shifted"], [f"{x}.int8"], to=TensorProto.UINT8)
 
 
-def _matrix(node: Any, weights: dict[str, Any], helper: Any) -> npt.NDArray[np.float32] | None:
+def _matrix(node: NodeProto, weights: dict[str, TensorProto]) -> npt.NDArray[np.float32] | None:
     """The constant matrix [K, N] of a product that can be quantised. None for every other node."""
+    from onnx import numpy_helper
+
     if node.op_type not in ("MatMul", "Gemm") or node.input[1] not in weights:
         return None
-    matrix: npt.NDArray[Any] = helper.to_array(weights[node.input[1]])
+    matrix: np.ndarray = numpy_helper.to_array(weights[node.input[1]])
     if matrix.dtype != np.float32 or matrix.ndim != 2 or matrix.size < LEAST:
         return None
     if node.op_type == "MatMul":
@@ -146,7 +151,7 @@ def _matrix(node: Any, weights: dict[str, Any], helper: Any) -> npt.NDArray[np.f
     return np.ascontiguousarray(matrix.T) if "transB" in options and options["transB"].i else matrix
 
 
-def _names(node: Any) -> Iterator[str]:
+def _names(node: NodeProto) -> Iterator[str]:
     """The names that a node reads, also those in its subgraphs (of an If or a Loop)."""
     yield from node.input
     for attribute in node.attribute:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -146,7 +145,7 @@ def example(transducer: Transducer, sources: Sequence[str]) -> Padded:
     """A batch of sources to trace graphs with. Its width differs from every size in the model, because the exporter
     takes equal sizes for the same axis.
     """
-    rows: list[Any] = [source.row for source in transducer.read(sources)]
+    rows = [source.row for source in transducer.read(sources)]
     rows = sorted(rows, key=len)[-ROWS:] if len(rows) >= ROWS else (rows * ROWS)[:ROWS]
     batch = Padded.of(rows)
     taken = {size for each in transducer.model.parameters() for size in each.shape} | {ROWS, HYPOTHESES, CAPACITY}

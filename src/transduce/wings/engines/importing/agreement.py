@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import torch
 
 from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS, SPECIALS, Padded
+from transduce.models.autoregressive import EncoderDecoder
 from transduce.wings.engines.foreign.original import Original
 from transduce.wings.engines.importing.building import Built
 
@@ -47,7 +48,7 @@ def logits(
     built: Built, source: Padded, targets_BT: torch.Tensor, original: Original
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The logits [B, T, V] of both models for the tokens that both have. The ids are ours."""
-    model: Any = built.model
+    model = cast(EncoderDecoder, built.model)
     with torch.inference_mode():
         output, _ = model.extend(targets_BT, model.start(source))
         ours_BTV = model.readout(output)

@@ -6,10 +6,9 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -27,7 +26,7 @@ ANY_LENGTH = 2**24  # tokens of a source: whoever makes the ids has cut them
 
 
 def model_content(
-    model: Any, settings: Mapping[str, Any], precision: str, texts: Mapping[str, str], small: bool = True
+    model: nn.Module, settings: config.TableView, precision: str, texts: Mapping[str, str], small: bool = True
 ) -> bytes:
     """The bytes of a file of a model with these ``texts``. ``convert`` describes the other arguments and the errors. If
     ``small``, the n-grams of a file of int8 are rounded too, which saves memory and no time.
@@ -36,7 +35,7 @@ def model_content(
     return file_content(packed(tensors, small and precision == "int8"), {"model": json.dumps(notes), **texts})
 
 
-def ids_content(model: Any, settings: Mapping[str, Any], precision: str) -> bytes:
+def ids_content(model: nn.Module, settings: config.TableView, precision: str) -> bytes:
     """The same of a file that answers ids with ids. Its search is the first that the engine has for the model, with the
     defaults; each call brings its own.
     """
@@ -54,7 +53,7 @@ def ids_content(model: Any, settings: Mapping[str, Any], precision: str) -> byte
 
 def file_content(tensors: Mapping[str, Tensor], texts: Mapping[str, str]) -> bytes:
     """The bytes of a file with these tensors and texts. Its last tensor is the checksum of all bytes before it."""
-    header: dict[str, Any] = {"__metadata__": {"transduce-engine": VERSION, **texts}}
+    header: config.Table = {"__metadata__": {"transduce-engine": VERSION, **texts}}
     numbers, at = [], 0
     for name, tensor in tensors.items():
         if tensor.dtype not in TYPES:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 import transduce_engine
+from transduce.core import config
 from transduce.core.errors import UserError
+from transduce.core.protocols import AnySearch
 from transduce.core.types import Hypothesis, Padded
 from transduce.runs.manifest import Manifest
 from transduce.search.front import check_prefix
@@ -20,6 +22,7 @@ from transduce.wings.engines.native.content import ids_content
 from transduce.wings.engines.native.searches import check_search, search_table
 from transduce.wings.engines.translation import rows
 
+T = TypeVar("T")
 FILE = "model.engine"  # in the folder of an export
 
 
@@ -35,7 +38,7 @@ class NativeModel(nn.Module):
         self.engine = engine
         self.kind = str(engine.description("model")["model"])
 
-    def search(self, search: Any, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
+    def search(self, search: AnySearch, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
         table = search_table(search)
         check_search(table, self.kind)
         if prefix is not None and table["type"] not in BY_TOKENS:
@@ -44,7 +47,7 @@ class NativeModel(nn.Module):
                 "prefix; leave the prefix out"
             )
         if prefix is not None:
-            check_prefix(prefix, len(source.lengths), search.max_length)
+            check_prefix(prefix, len(source.lengths), table["max_length"])
         begun = None if prefix is None else rows(prefix)
         return [
             [_hypothesis(each) for each in answer.outputs]
@@ -61,7 +64,7 @@ def _hypothesis(output: transduce_engine.Output) -> Hypothesis:
     )
 
 
-def native_model(model: Any, settings: Mapping[str, Any], precision: str = "float32") -> NativeModel:
+def native_model(model: nn.Module, settings: config.TableView, precision: str = "float32") -> NativeModel:
     """A model of ours for the engine, without an export. ``convert`` describes the arguments and the errors. It keeps
     nothing of ``model``. Its products have as many threads as PyTorch now.
     """
@@ -82,7 +85,7 @@ def _threads() -> int:
     return int(torch.get_num_threads())
 
 
-def _answered(work: Callable[[], Any]) -> Any:
+def _answered(work: Callable[[], T]) -> T:
     """The result of a piece of work for a batch. An error leaves out the place in the batch, which nobody knows."""
     try:
         return told(work)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
 from transduce.core import config, registry
 from transduce.core.errors import UserError
+from transduce.core.protocols import AnySearch
 from transduce.wings.engines.native.conversion.models import BY_TOKENS, ENGINE
 from transduce.wings.engines.transformers import kind
 
@@ -25,12 +26,12 @@ PARTS = {"allocation": "Allocation", "filters": "Filter", "ranking": "Ranking", 
 """The options of a search that are objects, with their protocols."""
 
 
-def check_search(search: Mapping[str, Any], model: str = "encoder-decoder") -> None:
+def check_search(search: config.TableView, model: str = "encoder-decoder") -> None:
     """Raises UserError for the first setting of the table ``search`` that the engine does not have for a model of this
     type.
     """
 
-    def refuse(key: str, value: Any, expected: str) -> None:
+    def refuse(key: str, value: object, expected: str) -> None:
         raise UserError(f"search.{key} = {value!r}: {ENGINE} has {expected}; predict with --engine torch")
 
     if kind(search) not in SEARCHES[model]:
@@ -49,7 +50,7 @@ def check_search(search: Mapping[str, Any], model: str = "encoder-decoder") -> N
             refuse(key, search[key], "none")
 
 
-def search_table(search: Any) -> config.Table:
+def search_table(search: AnySearch) -> config.Table:
     """The table ``search`` of a configuration that describes a search, with all options. A part that no configuration
     can name, such as a user's own ranking, has the name of its class.
     """

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from transduce.core.config import TableView
 from transduce.wings.engines.native.conversion import convolution, models, recurrent, transformer
 from transduce.wings.engines.native.conversion.models import ENGINE
-from transduce.wings.engines.native.conversion.weights import Weights
+from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import UnsupportedError, check_value
 
 
@@ -22,8 +23,8 @@ class Part:
     returns the notes that describe it.
     """
 
-    check: Callable[[Mapping[str, Any], str, str], None]
-    add: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]]
+    check: Callable[[TableView, str, str], None]
+    add: Callable[[Weights, Any, TableView], Notes]
 
 
 ENCODERS = {
@@ -48,9 +49,9 @@ class Kind:
     """
 
     parts: Mapping[str, Mapping[str, Part]] = field(default_factory=dict)
-    check: Callable[[Mapping[str, Any]], None] = lambda settings: None
-    add: Callable[[Weights, Any, Mapping[str, Any]], dict[str, Any]] = lambda weights, model, settings: {}
-    members: Callable[[Mapping[str, Any]], models.Members] = lambda settings: ()
+    check: Callable[[TableView], None] = lambda settings: None
+    add: Callable[[Weights, Any, TableView], Notes] = lambda weights, model, settings: {}
+    members: Callable[[TableView], models.Members] = lambda settings: ()
     mixed: tuple[str, ...] = models.BY_TOKENS
 
 
@@ -71,7 +72,7 @@ MODELS = {
 }
 
 
-def check(settings: Mapping[str, Any]) -> None:
+def check(settings: TableView) -> None:
     """Raises UserError for the first setting of the table ``model`` that the engine does not have."""
     check_value("type", settings["type"], tuple(MODELS), ENGINE)
     kind = MODELS[settings["type"]]
@@ -89,9 +90,7 @@ def check(settings: Mapping[str, Any]) -> None:
     kind.check(settings)
 
 
-def convert(
-    model: Any, settings: Mapping[str, Any], precision: str = "float32"
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def convert(model: nn.Module, settings: TableView, precision: str = "float32") -> tuple[dict[str, Tensor], Notes]:
     """The tensors of a model for the engine, by name, and the notes that describe it.
 
     ``settings`` is the table ``model`` of the run, with all defaults. With ``precision`` int8, matrices are 8-bit
@@ -105,20 +104,22 @@ def convert(
     return weights.tensors, notes
 
 
-def _described(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _described(weights: Weights, model: nn.Module, settings: TableView) -> Notes:
     """Adds the tensors of a model. Returns its notes."""
     kind = MODELS[settings["type"]]
-    notes: dict[str, Any] = {"model": settings["type"]}
+    notes: Notes = {"model": settings["type"]}
     for side, parts in kind.parts.items():
         table = settings[side]
         part = parts[table["type"]]
         notes[side] = {"type": table["type"]} | part.add(weights, getattr(model, side), table)
     if members := kind.members(settings):
-        notes["members"] = [_member(weights, model.models[n], n, table) for n, (_, table) in enumerate(members)]
+        notes["members"] = [
+            _member(weights, model.get_submodule(f"models.{n}"), n, table) for n, (_, table) in enumerate(members)
+        ]
     return notes | kind.add(weights, model, settings)
 
 
-def _member(weights: Weights, model: Any, number: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _member(weights: Weights, model: nn.Module, number: int, settings: TableView) -> Notes:
     """Adds the tensors of a model of a mixture, below its number. Returns its notes."""
     own = Weights(weights.integers)
     notes = _described(own, model, settings)

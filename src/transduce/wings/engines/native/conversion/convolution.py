@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from transduce.wings.engines.native.conversion.weights import Weights
+from transduce.core.config import TableView
+from transduce.layers.decoders.convs2s import ConvS2SDecoder
+from transduce.layers.encoders.convs2s import ConvS2SEncoder
+from transduce.layers.modules.convolution import Convolution
+from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import check_value, kind
 
 POSITIONS = ("sinusoidal", "learned", "none")
 
 
-def check_convolution(settings: Mapping[str, Any], side: str, engine: str) -> None:
+def check_convolution(settings: TableView, side: str, engine: str) -> None:
     check_value(f"{side}.positions", kind(settings[side]["positions"]), POSITIONS, engine)
 
 
-def add_encoder(weights: Weights, encoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_encoder(weights: Weights, encoder: ConvS2SEncoder, settings: TableView) -> Notes:
     return _add_stack(weights, "encoder", encoder, settings)
 
 
-def add_decoder(weights: Weights, decoder: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    weights.matrix("readout", decoder.projection.weight, decoder.projection.bias)
+def add_decoder(weights: Weights, decoder: ConvS2SDecoder, settings: TableView) -> Notes:
+    weights.product("readout", decoder.projection)
     return _add_stack(weights, "decoder", decoder, settings)
 
 
-def _add_stack(weights: Weights, side: str, stack: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _add_stack(weights: Weights, side: str, stack: ConvS2SEncoder | ConvS2SDecoder, settings: TableView) -> Notes:
     """Adds the tensors of a stack. Returns the notes that describe it."""
     for name in ("widen", "narrow"):
         _add_convolution(weights, f"{side}.{name}", getattr(stack, name))
     for number, layer in enumerate(stack.layers):
-        reads = hasattr(layer, "query")
-        parts = {"query": layer.query, "out": layer.out} if reads else {}
-        parts["convolution"] = (layer.gated if hasattr(layer, "gated") else layer).convolution
-        for name, part in parts.items():
-            _add_convolution(weights, f"{side}.{number}.{name}", part)
-    sizes = {"layers": len(stack.layers), "width": settings["width"], "kernel": settings["kernel"]}
+        for name, part in layer.named_modules():
+            if isinstance(part, Convolution):
+                _add_convolution(weights, f"{side}.{number}.{name.removeprefix('gated.')}", part)
+    sizes: Notes = {"layers": len(stack.layers), "width": settings["width"], "kernel": settings["kernel"]}
     return weights.embedding(side, stack.embedding, stack.positions) | sizes
 
 
-def _add_convolution(weights: Weights, name: str, convolution: Any) -> None:
+def _add_convolution(weights: Weights, name: str, convolution: Convolution) -> None:
     """Adds a convolution as a matrix [outputs, kernel * inputs] that reads a window [kernel, inputs]."""
     weight_OIK = convolution.weight * convolution.scale()[:, None, None]
     weights.matrix(name, weight_OIK.transpose(1, 2).flatten(1), convolution.bias)

@@ -2,89 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from torch import nn
+
+from transduce.core.config import TableView
 from transduce.core.types import BOS, EOS
+from transduce.models.instant import Instant
+from transduce.models.mixtures import Fusion, WithCounts
 from transduce.wings.ctc.decoder import BARRED
-from transduce.wings.engines.native.conversion.weights import Weights
+from transduce.wings.ctc.models import CTC
+from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import check_value, kind
+from transduce.wings.labels.chain_fusion import ChainFusion
+from transduce.wings.labels.classifier import Classifier
+from transduce.wings.labels.tagger import ConditionalRandomField, Tagger
 
 ENGINE = "the native engine"
 BY_TOKENS = ("encoder-decoder", "ensemble", "fusion", "joint-ngram", "language-model", "seeds", "with-counts")
 """The models that write token by token. They can be mixed."""
-Members = Sequence[tuple[str, Mapping[str, Any]]]  # of a mixture: the key and the table of each model to convert
+Members = Sequence[tuple[str, TableView]]  # of a mixture: the key and the table of each model to convert
 
 
-def check_counted(settings: Mapping[str, Any]) -> None:
+def check_counted(settings: TableView) -> None:
     check_value("counted.type", kind(settings["counted"]), ("joint-ngram",), ENGINE)
 
 
-def check_classifier(settings: Mapping[str, Any]) -> None:
+def check_classifier(settings: TableView) -> None:
     check_value("pooling", kind(settings["pooling"]), ("last", "max", "mean"), ENGINE)
 
 
-def add_labels(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    weights.matrix("labels", model.projection.weight, model.projection.bias)
+def add_labels(weights: Weights, model: Tagger | ConditionalRandomField | Classifier, settings: TableView) -> Notes:
+    weights.product("labels", model.projection)
     return {}
 
 
-def add_chain(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_chain(weights: Weights, model: ConditionalRandomField, settings: TableView) -> Notes:
     weights.floats("transition", model.transition)
     weights.floats("ends", model.ends)
     return add_labels(weights, model, settings)
 
 
-def add_classifier(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_classifier(weights: Weights, model: Classifier, settings: TableView) -> Notes:
     return add_labels(weights, model, settings) | {"pooling": kind(settings["pooling"])}
 
 
-def add_instant(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_instant(weights: Weights, model: Instant, settings: TableView) -> Notes:
     """The classifier of the length."""
     length = model.length
-    weights.matrix("length", length.linear.weight, length.linear.bias)
+    weights.product("length", length.linear)
     return {"length_width": length.positions.width}
 
 
-def add_ctc(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_ctc(weights: Weights, model: CTC, settings: TableView) -> Notes:
     """The readout of the frames. BOS and EOS get the logit ``BARRED`` by their biases."""
     frames = model.decoder
     if frames.split is not None:
-        weights.matrix("frames.split", frames.split.weight, frames.split.bias)
+        weights.product("frames.split", frames.split)
     weight, bias = frames.projection.weight.clone(), frames.projection.bias.clone()
     weight[[BOS, EOS]], bias[[BOS, EOS]] = 0.0, BARRED
     weights.matrix("frames", weight, bias)
     return {"stretch": frames.stretch}
 
 
-def the_trained(settings: Mapping[str, Any]) -> Members:
+def the_trained(settings: TableView) -> Members:
     return [("model", settings["model"])]
 
 
-def each_seed(settings: Mapping[str, Any]) -> Members:
+def each_seed(settings: TableView) -> Members:
     return [("model", settings["model"])] * int(settings["members"])
 
 
-def each_model(settings: Mapping[str, Any]) -> Members:
+def each_model(settings: TableView) -> Members:
     return [(f"models[{number}]", table) for number, table in enumerate(settings["models"])]
 
 
-def add_weights(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_weights(weights: Weights, model: ChainFusion | Fusion, settings: TableView) -> Notes:
     return {"weights": list(model.weights)}
 
 
-def add_fusion(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_fusion(weights: Weights, model: Fusion, settings: TableView) -> Notes:
     return add_weights(weights, model, settings) | {"renormalise": model.renormalise}
 
 
-def add_counts(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_counts(weights: Weights, model: WithCounts, settings: TableView) -> Notes:
     """The counted model beside a trained one, and its weight; nothing if it has no counts."""
     if len(model.used()) == 1:
         return {}
-    weights.counts("counted", model.models[1])
+    weights.counts("counted", model.get_submodule("models.1"))
     return {"counted": settings["counted"], "weight": settings["weight"]}
 
 
-def add_ngrams(weights: Weights, model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+def add_ngrams(weights: Weights, model: nn.Module, settings: TableView) -> Notes:
     weights.counts("counted", model)
     return {"counted": dict(settings)}

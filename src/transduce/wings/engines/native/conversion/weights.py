@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from transduce.core.protocols import Positions
+from transduce.layers.modules.embedding import TokenEmbedding
 
 MOST_POSITIONS = 2048  # of sinusoids
 LARGEST = 127  # of an 8-bit weight
+Notes = dict[str, object]  # what the file says about a part, as JSON
 
 
 class Weights:
@@ -29,18 +31,22 @@ class Weights:
         else:
             self.floats(f"{name}.weight", weight_OI)
 
-    def norm(self, name: str, norm: Any) -> None:
-        self.floats(f"{name}.weight", norm.weight)
-        if getattr(norm, "bias", None) is not None:  # an RMS norm has none
-            self.floats(f"{name}.bias", norm.bias)
+    def product(self, name: str, layer: nn.Module) -> None:
+        """Adds the matrix of a linear layer or a readout, and its bias if it has one."""
+        own = dict(layer.named_parameters(recurse=False))
+        self.matrix(name, own["weight"], own.get("bias"))
 
-    def embedding(self, side: str, embedding: Any, positions: Any = None) -> dict[str, Any]:
+    def norm(self, name: str, norm: nn.Module) -> None:
+        for own, parameter in norm.named_parameters():
+            self.floats(f"{name}.{own}", parameter)
+
+    def embedding(self, side: str, embedding: TokenEmbedding, positions: Positions | None = None) -> Notes:
         """Adds an embedding of tokens, and its positions if it has some. Returns the notes for ``Parts.embedding``. A
         table that both sides share is written once.
         """
         name = self._tables.setdefault(id(embedding.weight), f"{side}.embedding")
         self.floats(name, embedding.weight)
-        notes = {"embedding": name, "embedding_scale": embedding.scale}
+        notes: Notes = {"embedding": name, "embedding_scale": embedding.scale}
         table_PW = None if positions is None else position_table(positions)
         if table_PW is None:
             return notes
@@ -51,7 +57,7 @@ class Weights:
         """Adds all tensors of another model."""
         self.tensors |= {f"{name}.{own}": tensor for own, tensor in other.tensors.items()}
 
-    def counts(self, name: str, model: Any) -> None:
+    def counts(self, name: str, model: nn.Module) -> None:
         """Adds all parameters of a counted model, unchanged."""
         for own, parameter in model.named_parameters():
             self.tensors[f"{name}.{own}"] = parameter.detach().clone()
@@ -60,7 +66,7 @@ class Weights:
         self.tensors[name] = tensor.detach().float().clone().contiguous()
 
 
-def position_table(positions: Any) -> Tensor | None:
+def position_table(positions: Positions) -> Tensor | None:
     """The vectors [positions, width] of learned or sinusoidal positions; None if there are none."""
     most = getattr(positions, "weight", torch.empty(MOST_POSITIONS, 0)).shape[0]
     found = positions(torch.arange(most)[None])
