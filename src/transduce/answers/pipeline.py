@@ -19,7 +19,7 @@ from transduce.answers.empty_sources import is_empty
 from transduce.answers.problems import HOPELESS, in_windows, settled
 from transduce.answers.request import Request
 from transduce.answers.text_model import SourceRow, TextModel
-from transduce.compute.workers import Workers
+from transduce.compute.cluster import AnyWorkers
 from transduce.core import registry
 from transduce.core.errors import RequestError, UserError
 from transduce.core.protocols import AnySearch, Deriving, Search, Searching, TextContext
@@ -48,7 +48,7 @@ class Pipeline(TextModel):
     model; None if it has none.
     """
 
-    workers: Workers[Any] | None = field(default=None, kw_only=True)
+    workers: AnyWorkers | None = field(default=None, kw_only=True)
     context: TextContext | None = field(default=None, kw_only=True)
     folder: Path | None = field(default=None, kw_only=True)
 

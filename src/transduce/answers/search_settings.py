@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from torch import nn
 
@@ -39,7 +39,7 @@ def search_of_run(search: AnySearch, tokenizers: Tokenizers, load: LoadOther | N
     both models read a source, another source vocabulary, or if its model does not go token by token.
     """
 
-    def loaded(path: Path) -> Any:
+    def loaded(path: Path) -> Autoregressive[object]:
         if load is None:
             raise UserError(f"language_model = {str(path)!r}: only a model of a run can be searched with another run")
         other = load(path)
@@ -55,7 +55,7 @@ def search_of_run(search: AnySearch, tokenizers: Tokenizers, load: LoadOther | N
                 "RUN`, or `language-model` for a neural one, and data.train.path = a file of text), or rerank as text "
                 "(`transduce rerank --language-model`)"
             )
-        return other.model
+        return cast(Autoregressive[object], other.model)
 
     return with_run(search, loaded, tokenizers.source, tokenizers.target)
 

@@ -21,7 +21,7 @@ from transduce.core.registry import model_name
 from transduce.core.types import Derivation, Hypothesis, Padded
 from transduce.data.corpora import LineError
 from transduce.data.preparation import Tokenizers
-from transduce.data.tokenizers.base import Scaled, Sourced, Tokenizer, cut, encoded
+from transduce.data.tokenizers.base import Rows, Scaled, Sourced, Tokenizer, cut, encoded
 from transduce.data.tokenizers.passing import passing
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.search.constraints.lexicon import Lexicon
@@ -186,7 +186,7 @@ class TextModel:
             self._read(row, text, number) for number, (row, text) in enumerate(zip(rows, sources, strict=True), first)
         ]
 
-    def read_told(self, sources: Sequence[str], what: str = "input") -> list[Any]:
+    def read_told(self, sources: Sequence[str], what: str = "input") -> Rows:
         """The rows of the sources, for callers that return no ``Answer``. Logs a warning for each source that is cut,
         and one for all unknown tokens; ``what`` names a source in them.
         """
@@ -204,7 +204,7 @@ class TextModel:
         """The row of one source; logs a warning if it is cut, or if it has unknown tokens."""
         return self.read_told([text])[0]
 
-    def read_targets(self, targets: Sequence[str], sources: Sequence[str] | None = None, what: str = "target") -> Any:
+    def read_targets(self, targets: Sequence[str], sources: Sequence[str] | None = None, what: str = "target") -> Rows:
         """The rows of given targets, for callers that return no ``Answer``. Logs a warning for unknown tokens."""
         sources = [""] * len(targets) if sources is None else sources
         rows, unknown = encoded(self.target_tokenizer, targets, sources), Unknown()

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -24,8 +24,10 @@ from transduce.core.stages import Stage
 if TYPE_CHECKING:
     from transduce.answers.answer import LightModel
     from transduce.answers.transducer import Transducer
+    from transduce.compute.precision import Precision as Bits
     from transduce.core.protocols import Metric
     from transduce.metrics.significance import Resampling
+    from transduce.runs.layout import Checkpoint
 
 Files = Annotated[
     list[Path] | None,
@@ -101,9 +103,9 @@ class LoadingOptions:
     plugin: Plugins = None
 
     @property
-    def identity_options(self) -> tuple[Any, Any, Any]:
+    def identity_options(self) -> tuple[Checkpoint, str | None, Bits]:
         """What decides which weights of a run are used: checkpoint, engine and precision (``runs.identity``)."""
-        return self.checkpoint, self.engine, self.precision
+        return cast("Checkpoint", self.checkpoint), self.engine, cast("Bits", self.precision)
 
     def prepare(self) -> None:
         """Loads the plugins and, if ``threads`` is given, sets PyTorch's number of threads."""

@@ -6,11 +6,14 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import transduce
 from transduce.compute.workers import AHEAD, Workers
 from transduce.core.errors import MissingPackageError, UserError
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 RETRIES = 3  # further tries of a batch that fails; if a worker dies, another one computes its batch again
 M = TypeVar("M")  # a model
@@ -18,7 +21,7 @@ B = TypeVar("B")
 R = TypeVar("R")
 
 
-def connect(address: str) -> Any:
+def connect(address: str) -> Client:
     """A ``distributed.Client`` of the scheduler at this address, such as tcp://host:8786. Raises UserError if there is
     no scheduler, and MissingPackageError if Dask is not installed.
     """
@@ -39,11 +42,11 @@ class ClusterWorkers(Generic[M]):
     dies, another one computes its batches again. Raises UserError if a worker has another version of transduce.
     """
 
-    def __init__(self, load: Callable[[], M], client: Any) -> None:
+    def __init__(self, load: Callable[[], M], client: Client) -> None:
         self._load, self._client = pickle.dumps(load), client
 
     def __call__(self, work: Callable[[M, B], R], batches: Iterable[B]) -> Iterator[R]:
-        results: deque[Any] = deque()
+        results: deque[Future] = deque()
         try:
             for batch in batches:
                 job = work, batch, transduce.__version__

@@ -83,7 +83,7 @@ def map(function: Callable[[Tensor], Tensor], tree: T, shared: Callable[[Tensor]
 def _map(
     function: Callable[[Tensor], Tensor],
     shared: Callable[[Tensor], Tensor],
-    tree: Any,
+    tree: object,
     buffer: Callable[[Buffer], Buffer] | None = None,
 ) -> Any:
     if isinstance(tree, Tensor):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import glob
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from transduce.core.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def matching(text: str) -> tuple[str, ...]:
     return (text,) if path.exists() else tuple(sorted(glob.glob(str(path), recursive=True)))
 
 
-def _system(url: str) -> tuple[Any, str]:
+def _system(url: str) -> tuple[AbstractFileSystem, str]:
     """The file system of an address, and the path of the file in it."""
     try:
         import fsspec

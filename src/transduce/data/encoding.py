@@ -19,7 +19,7 @@ from transduce.data.corpora import Files
 from transduce.data.pairs import Flat, RowType, flattened
 from transduce.data.rows import CorpusRow
 from transduce.data.settings import Lines
-from transduce.data.tokenizers.base import Tokenizer, encoded
+from transduce.data.tokenizers.base import Rows, Tokenizer, encoded
 from transduce.data.tokenizers.signal_files import Signal, SignalError
 from transduce.data.tokenizers.storage import load
 
@@ -37,8 +37,8 @@ class Chunk:
     """
 
     rows: list[CorpusRow]
-    sources: list[Any]
-    targets: list[Any]
+    sources: Rows
+    targets: Rows
 
     def fitting(self, tokenizers: tuple[Tokenizer, Tokenizer], account: Account) -> list[Any]:
         """The pairs (source, target) of this chunk that a model learns from. The policies for overlong and unequal
@@ -137,15 +137,15 @@ def readable(rows: Iterable[CorpusRow], signal: Signal, account: Account) -> Ite
             yield row
 
 
-def _texts(rows: Sequence[CorpusRow], tokenizer: Tokenizer) -> list[Any]:
+def _texts(rows: Sequence[CorpusRow], tokenizer: Tokenizer) -> Rows:
     return tokenizer.encode([row.source or "" for row in rows])
 
 
-def _signals(rows: Sequence[CorpusRow], tokenizer: Tokenizer, account: Account) -> list[Any]:
+def _signals(rows: Sequence[CorpusRow], tokenizer: Tokenizer, account: Account) -> Rows:
     """The encoded signal of each row; None if it cannot be read. Such rows are noted in the account, or raise DataError
     if their policy is "error".
     """
-    signals: list[Any] = []
+    signals: Rows = []
     for row in rows:
         try:
             signals += tokenizer.encode([row.source or ""])

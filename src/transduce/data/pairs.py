@@ -13,16 +13,15 @@ from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from transduce.core.types import PAD, Batch, Padded
-from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.base import Rows, Tokenizer
 
-Array = NDArray[Any]
+Array = np.ndarray
 CORPORA = "corpora.npy"  # the number of pairs of each corpus
 
 
@@ -148,7 +147,7 @@ class RowType:
         return cls(np.dtype(np.float32)) if tokenizer.numeric else cls.of_ids(len(tokenizer))
 
 
-def flattened(rows: Sequence[Any], kind: RowType) -> Flat:
+def flattened(rows: Rows, kind: RowType) -> Flat:
     """The rows in one array. Rows of steps are arrays [S, D]."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     if kind.step:

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any
+from typing import cast
 
 from transduce.core.contents import JSON_LINES, PLAIN, TABLE
 from transduce.core.files import make_folder, name_from
@@ -40,7 +40,7 @@ from transduce.data.rows import CorpusRow, check
 from transduce.data.settings import Data, Units
 from transduce.data.tokenizers.base import Sourced, Tokenizer, Unit
 from transduce.data.tokenizers.storage import load
-from transduce.data.tokenizers.text import Characters
+from transduce.data.tokenizers.text import Characters, TextTokenizer
 from transduce.data.vocabularies import check_learned
 
 log = logging.getLogger("transduce")
@@ -137,9 +137,9 @@ class Tokenizers:
         return len(set(self.fingerprints)) == 1 or self.source.entries == self.target.entries
 
     @classmethod
-    def shared(cls, tokenizer: Any, units: Units) -> Tokenizers:
+    def shared(cls, tokenizer: Tokenizer, units: Units) -> Tokenizers:
         """The tokenizers of both sides from the one of ``units.joint``."""
-        return cls(tokenizer.lowercased() if units.source_lowercase else tokenizer, tokenizer)
+        return cls(cast(TextTokenizer, tokenizer).lowercased() if units.source_lowercase else tokenizer, tokenizer)
 
     @classmethod
     def load(cls, folder: Path) -> Tokenizers:

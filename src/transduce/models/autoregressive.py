@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from torch import Tensor, nn
 
 from transduce.core import tree
-from transduce.core.protocols import Decoder, EmbedsTokens, Encoder, S, empty_memory, memory_widths
+from transduce.core.protocols import AnyDecoder, Decoder, EmbedsTokens, Encoder, S, empty_memory, memory_widths
 from transduce.core.types import Factory, Memory, MemoryWidths, Padded
 from transduce.layers.modules.attention.pruning import keep_heads
 from transduce.layers.modules.embedding import share
@@ -78,7 +78,7 @@ class LanguageModel(nn.Module):
         kept_heads: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         super().__init__()
-        self.decoder: Decoder[Any] = decoder(memory=MemoryWidths(0, (0,)))
+        self.decoder: AnyDecoder = decoder(memory=MemoryWidths(0, (0,)))
         if tie == "target":
             share(self.decoder.projection, self.decoder.embedding, "the embedding with the readout")
         keep_heads(self, kept_heads or {})

@@ -151,7 +151,7 @@ class BesideCounts:
     log_probs: Any
 
     def members(self) -> Sequence[Model]:
-        model: Any = self.models[0]
+        model = self.models[0]
         return model.members() if can(type(model), Several) else (model,)
 
     def counted_parts(self) -> Sequence[Model]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -116,18 +116,23 @@ class _Gradients:
         return linked
 
 
+class _Known(Protocol):
+    gradients: list[Tensor]
+
+
 class _Linked(torch.autograd.Function):
     """A value whose ``gradients`` with respect to the other arguments are already computed."""
 
     @staticmethod
-    def forward(ctx: Any, total: Tensor, gradients: list[Tensor], *_: Tensor) -> Tensor:
+    def forward(ctx: _Known, total: Tensor, gradients: list[Tensor], *_: Tensor) -> Tensor:
         ctx.gradients = gradients
         return total.clone()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        known, ctx.gradients = ctx.gradients, None  # a second backward pass would find them scaled
+    def backward(ctx: _Known, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        known = ctx.gradients
+        del ctx.gradients  # a second backward pass would find them scaled
         if gradient.device.type != "cpu" or gradient != 1:  # comparing on a GPU would wait for the result
             known = [each.mul_(gradient) for each in known]
         return None, None, *known

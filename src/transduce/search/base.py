@@ -16,7 +16,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, S, Search
+from transduce.core.protocols import AnyAutoregressive, Autoregressive, S, Search
 from transduce.core.types import EOS, Hypothesis, Padded
 
 M = TypeVar("M")  # a model
@@ -201,10 +201,10 @@ class Continuous(Protocol[G]):
     def staggered(self) -> bool: ...
 
     def enter(
-        self, model: Autoregressive[Any], source: Padded, keys: Sequence[int], prefix: Padded | None = None
+        self, model: AnyAutoregressive, source: Padded, keys: Sequence[int], prefix: Padded | None = None
     ) -> tuple[G, Finished]: ...
 
-    def step(self, model: Autoregressive[Any], group: G) -> tuple[G, Finished]: ...
+    def step(self, model: AnyAutoregressive, group: G) -> tuple[G, Finished]: ...
 
     def leave(self, group: G) -> G: ...
 

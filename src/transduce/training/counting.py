@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from torch import nn
 
@@ -29,7 +29,7 @@ from transduce.training.validation import Judgement
 PASSES = 20  # largest number of passes for a part of a model; a small gain usually ends them earlier
 
 
-def count_parts(model: Any, pairs: Pairs, gain: float, given: nn.Module | None = None) -> tuple[str, ...]:
+def count_parts(model: nn.Module, pairs: Pairs, gain: float, given: nn.Module | None = None) -> tuple[str, ...]:
     """Counts the counted parts of a model from the training pairs, in place. Returns lines for people, none if the
     model has no such parts.
 
@@ -37,14 +37,14 @@ def count_parts(model: Any, pairs: Pairs, gain: float, given: nn.Module | None =
     line says why. ``given`` is a model that has counted the same pairs with the same settings: a part of its class
     takes its counts.
     """
-    parts: Sequence[Counted] = model.counted_parts() if can(type(model), PartlyCounted) else ()
+    parts = cast(PartlyCounted, model).counted_parts() if can(type(model), PartlyCounted) else ()
     return tuple(line for part in parts for line in _count_part(part, pairs, gain, given))
 
 
-def _count_part(part: Any, pairs: Pairs, gain: float, given: nn.Module | None) -> tuple[str, ...]:
-    name = model_name(type(part))
-    if given is not None and type(given) is type(part):
-        set_weights(part, weights(given), "init.run")
+def _count_part(part: Counted, pairs: Pairs, gain: float, given: nn.Module | None) -> tuple[str, ...]:
+    name, module = model_name(type(part)), cast(nn.Module, part)
+    if given is not None and type(given) is type(module):
+        set_weights(module, weights(given), "init.run")
         return (f"{name} has the counts of init.run, which counted the same pairs",)
     try:
         counts = part.counts(pairs)

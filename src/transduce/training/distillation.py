@@ -13,7 +13,7 @@ from torch import Tensor
 from transduce.compute.cross_entropy import smoothed_cross_entropy
 from transduce.core import config, tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, Carry, S, lacking_verbs
+from transduce.core.protocols import AnyAutoregressive, Autoregressive, Carry, S, lacking_verbs
 from transduce.core.types import Batch, Loss, widened
 from transduce.data.batching import Batches, Batching
 from transduce.data.pairs import Pairs
@@ -111,7 +111,7 @@ class TeacherDistributions(Protocol):
 class ComputedDistributions:
     """The teacher's distributions, computed anew with every batch. The teacher reads the same words as the student."""
 
-    teacher: Autoregressive[Any]
+    teacher: AnyAutoregressive
 
     @torch.no_grad()
     def find(self, batch: Batch, read_BT: Tensor) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from transduce.data.preparation import Prepared, Tokenizers, prepare
 from transduce.data.settings import Data
 from transduce.data.streams import StreamBatches
 from transduce.models.compatibility import check_words
+from transduce.objectives.cross_entropy import CrossEntropy
 from transduce.runs.ancestry import Init
 from transduce.runs.layout import CONFIG, FINGERPRINTS, TOKENIZERS
 from transduce.runs.run import Run, cache_folder
@@ -88,10 +89,12 @@ class Plan:
         """The objective of the settings. If it compares texts, it gets the target's decoder. If there is a teacher, it
         becomes a part of a ``Distilled``.
         """
-        own: Any = self.settings.objective
+        own = self.settings.objective
         if isinstance(own, ComparesTexts):
             own = own.reading(self.prepared.target_tokenizer.decode)
-        return self.teacher.taught(own, self.prepared.train, self.settings.training) if self.teacher else own
+        if self.teacher is None:
+            return own
+        return self.teacher.taught(cast(CrossEntropy, own), self.prepared.train, self.settings.training)
 
     @property
     def feed(self) -> Feed:
@@ -109,8 +112,8 @@ class Plan:
     @property
     def teacher_report(self) -> list[str]:
         """Lines for people about the teacher; empty without distillation."""
-        own: Any = self.settings.objective
-        return self.teacher.lines(own, self.prepared.train, self.settings.training) if self.teacher else []
+        own, training = cast(CrossEntropy, self.settings.objective), self.settings.training
+        return self.teacher.lines(own, self.prepared.train, training) if self.teacher else []
 
     def hand_over(self, model: nn.Module) -> Inherited | None:
         """Copies the weights that fit from the runs to start from into the model, in place. Returns the report of the

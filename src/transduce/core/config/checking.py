@@ -32,7 +32,7 @@ _SCALARS: Final[dict[object, tuple[type, ...]]] = {
 }
 
 
-def check_value(value: Any, annotation: object, path: str, facts: Table) -> Any:
+def check_value(value: object, annotation: object, path: str, facts: Table) -> Any:
     """Returns a configuration's value in the form that the annotation expects. A table that describes an object becomes
     a Spec.
 
@@ -47,7 +47,7 @@ def check_value(value: Any, annotation: object, path: str, facts: Table) -> Any:
         return _check_union(value, annotation, path, facts)
     if origin in _SCALARS and type(value) in _SCALARS[origin]:  # by type(): True is no integer
         if origin is Path:
-            return Path(value).expanduser()
+            return Path(str(value)).expanduser()
         if type(value) is int:
             check_integer(value, path)
         if type(value) is float:
@@ -93,7 +93,7 @@ def _check_array(values: list[object], annotation: object, path: str, facts: Tab
     return read if origin is list else tuple(read)
 
 
-def _check_keys_and_values(value: object, annotation: object, path: str, facts: Table, deferred: bool) -> Spec[Any]:
+def _check_keys_and_values(value: object, annotation: object, path: str, facts: Table, deferred: bool) -> Spec[object]:
     constructor, name, given = _choose(value, annotation, path)
     parameters = parameters_of(constructor)
     for key in given:

@@ -7,6 +7,7 @@ searches, objectives and metrics. The module ``parts`` has the protocols of a mo
 from transduce.core.protocols.models import (
     DERIVED,
     Aligner,
+    AnyAutoregressive,
     AnyObjective,
     AnySearch,
     Autoregressive,
@@ -39,6 +40,11 @@ from transduce.core.protocols.models import (
     verbs,
 )
 from transduce.core.protocols.parts import (
+    AnyAttention,
+    AnyCell,
+    AnyDecoder,
+    AnyMixer,
+    AnyWiring,
     Attention,
     Bridge,
     CausalMixer,
@@ -67,8 +73,14 @@ from transduce.core.protocols.parts import (
 __all__ = [
     "DERIVED",
     "Aligner",
+    "AnyAttention",
+    "AnyAutoregressive",
+    "AnyCell",
+    "AnyDecoder",
+    "AnyMixer",
     "AnyObjective",
     "AnySearch",
+    "AnyWiring",
     "Attention",
     "Autoregressive",
     "Bridge",

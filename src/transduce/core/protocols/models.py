@@ -67,6 +67,10 @@ class Autoregressive(Distribution, Protocol[S]):
     def extend(self, tokens_BT: Tensor, state: S) -> tuple[object, S]: ...
 
 
+AnyAutoregressive = Autoregressive[Any]
+"""An autoregressive model whose state only it looks into."""
+
+
 class Stepping(Autoregressive[Tensor], Protocol):
     """An autoregressive model whose state [N] is a number for each row, such as an n-gram model.
 

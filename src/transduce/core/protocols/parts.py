@@ -105,6 +105,11 @@ class Decoder(Protocol[S]):
     def readout(self, output: Any, candidates: Tensor | None = None) -> Tensor: ...
 
 
+AnyDecoder = Decoder[Any]
+"""A decoder whose state only it looks into. The same holds for ``AnyCell``, ``AnyAttention``, ``AnyWiring`` and
+``AnyMixer``."""
+
+
 class InstantDecoder(Protocol[S]):
     """Writes all positions at once: at most ``max_length`` of them, without EOS.
 
@@ -148,6 +153,9 @@ class Cell(Protocol[S]):
     def unroll(self, x_BTD: Tensor, state: S, lengths_B: Tensor | None = None) -> tuple[Tensor, S]: ...
 
 
+AnyCell = Cell[Any]
+
+
 class Energy(Protocol):
     """How well a query matches a key, before the softmax: [B, T, S] for T queries and S keys.
 
@@ -175,6 +183,9 @@ class Attention(Protocol[S]):
     def __call__(self, query_BTD: Tensor, state: S) -> tuple[Tensor, Tensor, S]: ...
 
 
+AnyAttention = Attention[Any]
+
+
 class Bridge(Protocol):
     """Makes a recurrent decoder's first state: maps the leaves of the memory's summary to the leaves of the state.
 
@@ -199,6 +210,9 @@ class Wiring(Protocol[S]):
     def __call__(self, x_BTE: Tensor, state: S) -> tuple[Tensor, S]: ...
 
 
+AnyWiring = Wiring[Any]
+
+
 class Mixer(Protocol):
     """Mixes the positions of each row in an encoder's layer: [B, S, D] to [B, S, D].
 
@@ -218,6 +232,9 @@ class CausalMixer(Protocol[S]):
     def start(self, rows: int, like: Tensor) -> S: ...
 
     def __call__(self, x_BTD: Tensor, state: S, places_BT: Tensor) -> tuple[Tensor, S]: ...
+
+
+AnyMixer = CausalMixer[Any]
 
 
 class Positions(Protocol):

@@ -11,6 +11,9 @@ from transduce.core.config.errors import Table
 from transduce.core.types import EOS, Hypothesis
 from transduce.data.corpora import DataError
 
+Rows = list[Any]
+"""What a tokenizer makes of texts: lists of ids or of numbers, or arrays of steps [S, factors]."""
+
 
 class Tokenizer(Protocol):
     """Converts each text to a row of ids that ends with EOS, and a row back to text. Ids 0 to 3 are ``types.SPECIALS``.
@@ -61,7 +64,7 @@ class Tokenizer(Protocol):
 
     def __len__(self) -> int: ...
 
-    def encode(self, texts: Sequence[str]) -> list[Any]: ...
+    def encode(self, texts: Sequence[str]) -> Rows: ...
 
     def decode(self, ids: Sequence[int]) -> str: ...
 
@@ -137,7 +140,7 @@ class Unit(Protocol):
     def learn(self, texts: Iterable[str]) -> Tokenizer: ...
 
 
-def encoded(tokenizer: Tokenizer, texts: Sequence[str], sources: Sequence[str]) -> list[Any]:
+def encoded(tokenizer: Tokenizer, texts: Sequence[str], sources: Sequence[str]) -> Rows:
     """The ids of outputs. ``sources`` are their sources, which only a tokenizer that is ``Sourced`` reads."""
     if isinstance(tokenizer, Sourced):
         texts = [tokenizer.without_source(text, source) for text, source in zip(texts, sources, strict=True)]

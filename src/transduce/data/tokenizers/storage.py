@@ -75,14 +75,14 @@ def from_record(record: Table) -> Tokenizer:
     return found
 
 
-def _find(kind: str | None) -> Any:
+def _find(kind: str | None) -> type[Tokenizer] | None:
     """The class of the tokenizers of this kind; None if no registered unit has them. It imports the units before the
     one that it finds, and text is first.
     """
-    return next((each for each in _classes(kind) if each.kind == kind), None)
+    return next((each for each in _classes(kind) if getattr(each, "kind", None) == kind), None)
 
 
-def _classes(kind: str | None = None) -> Iterator[Any]:
+def _classes(kind: str | None = None) -> Iterator[type[Tokenizer]]:
     """The tokenizer classes of all registered units that name one. Each unit is imported when its turn comes.
 
     Units of wings that are not installed are left out. Raises MissingWingError for the unit that has the name ``kind``,

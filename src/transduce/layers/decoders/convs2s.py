@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -154,11 +154,8 @@ class ConvS2SDecoder(nn.Module):
         states_BSE = scale_gradient(memory.states.values, share)
         values_BSE = scale_gradient(memory.read_BSD, share)
         values_BSE = values_BSE * lengths_B[:, None, None].to(values_BSE.dtype).sqrt()
-        first: Any = self.layers[0]
-        keys: Shared[AttentionKeys] = first.attention.start(
-            Memory(Padded(states_BSE, lengths_B), memory.summary, memory.source, values_BSE)
-        )
-        return keys
+        first = cast(ConvS2SLayer, self.layers[0])
+        return first.attention.start(Memory(Padded(states_BSE, lengths_B), memory.summary, memory.source, values_BSE))
 
     def extend(self, tokens_BT: Tensor, state: ConvS2SState) -> tuple[Tensor, ConvS2SState]:
         T = tokens_BT.shape[1]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Attention, Decoder, S, Table
+from transduce.core.protocols import AnyAttention, AnyDecoder, Attention, Decoder, S, Table
 from transduce.core.tree import Shared
 from transduce.core.types import Factory, Memory, MemoryWidths, widened
 from transduce.layers.modules.linear import projection
@@ -32,8 +31,8 @@ class PointerState:
     source's words.
     """
 
-    decoder: Any
-    attention: Any
+    decoder: object
+    attention: object
     source: Shared[SourceWords]
 
 
@@ -77,9 +76,9 @@ class PointerGenerator(nn.Module):
                 f"a word is copied by its id, but the source has {source_vocabulary} and the target "
                 f"{target_vocabulary} words: learn one vocabulary for both (data.units.joint)"
             )
-        self.decoder = decoder(memory=memory)
+        self.decoder: AnyDecoder = decoder(memory=memory)
         self.width = self.decoder.width
-        self.attention = attention(query_width=self.width, memory_width=memory.states)
+        self.attention: AnyAttention = attention(query_width=self.width, memory_width=memory.states)
         self.gate = projection(self.attention.width + self.width + self.embedding.weight.shape[1], 1)
 
     @property

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
 
 from transduce.core import tree
-from transduce.core.protocols import Bridge, Cell, S, Wiring
+from transduce.core.protocols import AnyWiring, Bridge, Cell, S
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.dropout import Dropout
 from transduce.layers.modules.embedding import Readout, TokenEmbedding
@@ -27,7 +26,7 @@ class RecurrentDecoder(nn.Module):
         target_vocabulary: int,
         memory: MemoryWidths,
         cell: Factory[Cell[S]],
-        wiring: Factory[Wiring[Any]],
+        wiring: Factory[AnyWiring],
         bridge: Factory[Bridge],
         embedding_width: int = 256,
         width: int = 256,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from transduce.core.protocols import CausalMixer, FeedForward, Positions, Residual
+from transduce.core.protocols import AnyMixer, FeedForward, Positions, Residual
 from transduce.core.tree import Shared
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules import module_list
@@ -53,7 +52,7 @@ class TransformerDecoder(nn.Module):
         feedforward: Factory[FeedForward] | int = 1024,
         dropout: float = 0.1,
         norm: Factory[Residual] = PreNorm,
-        mixer: Factory[CausalMixer[Any]] | Sequence[Factory[CausalMixer[Any]]] = CausalSelfAttention,
+        mixer: Factory[AnyMixer] | Sequence[Factory[AnyMixer]] = CausalSelfAttention,
     ) -> None:
         super().__init__()
         self.width = width

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import CausalMixer, FeedForward, Mixer, Residual
+from transduce.core.protocols import AnyMixer, FeedForward, Mixer, Residual
 from transduce.core.tree import Shared
 from transduce.core.types import Factory, Memory, Padded
 from transduce.layers.modules.attention.heads import CrossAttention, CrossKeys
@@ -49,7 +49,7 @@ class EncoderLayer(Layer[Mixer]):
         return self.transform(around.leave(x, self.mixer(Padded(around.enter(x), lengths_B))))
 
 
-class CausalLayer(Layer[CausalMixer[Any]]):
+class CausalLayer(Layer[AnyMixer]):
     """The layer of a decoder without a memory: a causal mixer, then a feed-forward network, each in a residual
     connection.
 
@@ -100,7 +100,7 @@ class DecoderLayerState:
     memory: Shared[CrossKeys]
 
 
-class DecoderLayer(ReadingLayer[CausalMixer[Any]]):
+class DecoderLayer(ReadingLayer[AnyMixer]):
     """The layer of a Transformer's decoder: a causal mixer, attention to the memory, a feed-forward network, each in a
     residual connection.
 

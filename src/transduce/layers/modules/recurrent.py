@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Cell, S
+from transduce.core.protocols import AnyCell, Cell, S
 from transduce.core.types import Factory
 from transduce.layers.modules import module_list
 from transduce.layers.modules.dropout import Dropout
@@ -33,12 +32,12 @@ class Stack(nn.Module):
             raise UserError(f"layers = {layers}: a recurrent network has at least one")
         self.width = width
         widths = [input_width] + [width] * (layers - 1)
-        self.cells: Sequence[Cell[Any]] = module_list(cell(input_width=below, width=width) for below in widths)
+        self.cells: Sequence[AnyCell] = module_list(cell(input_width=below, width=width) for below in widths)
         self.dropout = Dropout(dropout)
         self.residual = residual
 
     @property
-    def first(self) -> Cell[Any]:
+    def first(self) -> AnyCell:
         return self.cells[0]
 
     def start(self, rows: int, like: Tensor) -> State:
@@ -90,8 +89,8 @@ class RecurrentLayer(nn.Module):
 
     def __init__(self, forward_cell: Cell[S] | None, backward_cell: Cell[S] | None) -> None:
         super().__init__()
-        self.forward_cell: Any = forward_cell
-        self.backward_cell: Any = backward_cell
+        self.forward_cell: AnyCell | None = forward_cell
+        self.backward_cell: AnyCell | None = backward_cell
 
     def start(self, rows: int, like: Tensor) -> State:
         cells = (cell for cell in (self.forward_cell, self.backward_cell) if cell is not None)

@@ -10,13 +10,12 @@ B rows, T positions, W the cells' width, M the context's width, G the width of a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Attention, S, Wiring
+from transduce.core.protocols import AnyAttention, AnyWiring, Attention, S
 from transduce.core.tree import Shared, leaves
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.dropout import Dropout
@@ -174,7 +173,7 @@ class Context(nn.Module):
         memory: MemoryWidths,
         stack: Factory[Stack],
         dropout: float,
-        wiring: Factory[Wiring[Any]] = Plain,
+        wiring: Factory[AnyWiring] = Plain,
         deep_output: bool = False,
     ) -> None:
         super().__init__()
@@ -214,7 +213,7 @@ def _beside(x_NTE: Tensor, context_BM: Tensor) -> Tensor:
     return torch.cat([x_BQE, context_BM[:, None].expand(B, x_BQE.shape[1], M)], -1).view(N, T, E + M)
 
 
-def over_memory(attention: Factory[Attention[S]], query_width: int, memory: MemoryWidths) -> Attention[Any]:
+def over_memory(attention: Factory[Attention[S]], query_width: int, memory: MemoryWidths) -> AnyAttention:
     """Builds a wiring's attention to the memory. Raises UserError if the memory has no states (in a language model)."""
     if not memory.states:
         raise UserError('there is no source to attend to: a language model\'s recurrent decoder is wired "plain"')

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +135,7 @@ def attention_weights(
     model = text_model.model
     check_attends(model)
     read = _padded(sources).to(text_model.device)
-    reaches = [int(cast(Any, module).reach) for module in model.modules() if hasattr(module, "reach")]
+    reaches = [int(reach) for module in model.modules() if (reach := getattr(module, "reach", 0))]
     boxes_BS4 = _boxes(model, read, max(reaches, default=1)) if text_model.source_tokenizer.signal else None
     counts = [_columns(text_model.source_tokenizer, len(ids), reaches) for ids in sources]
     if boxes_BS4 is not None:
@@ -177,14 +177,14 @@ def _boxes(model: nn.Module, source: Padded, reach: int) -> Tensor:
     A state covers ``reach`` consecutive vectors of the model's embedding. Raises UserError if the embedding has no
     boxes.
     """
-    placed: Any = next((module for module in model.modules() if hasattr(module, "boxes")), None)
-    if placed is None:
+    boxes = next((found for module in model.modules() if (found := getattr(module, "boxes", None))), None)
+    if boxes is None:
         raise UserError(
             f"this {model_name(type(model))} model does not say where in its source its states lie: that takes an "
             "embedding "
             'with boxes, as "map", "patches" and "columns" have them'
         )
-    boxes_BS4: Tensor = placed.boxes(source)
+    boxes_BS4: Tensor = boxes(source)
     whole_BS4 = nn.functional.pad(boxes_BS4, (0, 0, 0, -boxes_BS4.shape[1] % reach))
     each_BSR4 = torch.unflatten(whole_BS4, 1, (-1, reach))
     first_BSR2 = each_BSR4[..., :2].masked_fill(each_BSR4[..., 2:3] == 0, float("inf"))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Decoder, S, Table, empty_memory
+from transduce.core.protocols import AnyDecoder, Decoder, S, Table, empty_memory
 from transduce.core.types import Factory, Memory, MemoryWidths
 from transduce.layers.modules.linear import projection
 
@@ -22,7 +22,7 @@ from transduce.layers.modules.linear import projection
 class FusedState:
     """The state of ``FusedDecoder``: of the inner decoder, and of the language model."""
 
-    decoder: Any
+    decoder: object
     language: object
 
 
@@ -62,10 +62,10 @@ class FusedDecoder(nn.Module):
         hidden: int = 128,
     ) -> None:
         super().__init__()
-        self.decoder = decoder(memory=memory)
+        self.decoder: AnyDecoder = decoder(memory=memory)
         self.width = D = self.decoder.width
         reader: Any = language(memory=MemoryWidths(0, (0,)))
-        self.language: Any = reader.requires_grad_(False)
+        self.language: AnyDecoder = reader.requires_grad_(False)
         self.fusion = fusion
         if fusion == "cold":
             self.read = projection(len(self.language.projection.weight), hidden)
@@ -87,7 +87,7 @@ class FusedDecoder(nn.Module):
     def train(self, mode: bool = True) -> FusedDecoder:
         """Switches to training mode; the language model stays as in prediction, without dropout."""
         super().train(mode)
-        self.language.train(False)
+        self.get_submodule("language").train(False)
         return self
 
     def start(self, memory: Memory) -> FusedState:

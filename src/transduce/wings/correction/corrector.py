@@ -10,14 +10,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.core.types import EOS, UNK
+from transduce.core.protocols import Stepping
+from transduce.core.types import EOS, UNK, Padded
+from transduce.wings.counted.models.noisy_channel import NoisyChannel
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 LETTERS = re.compile(r"[^\W\d_]{2,}")  # the tokens that may be wrong
@@ -87,8 +89,8 @@ class Corrector:
 
     @torch.inference_mode()
     def _best(self, tokens: Sequence[str]) -> tuple[str, ...]:
-        model: Any = self.language.model
-        beam = [Hypothesis((), 0.0, model.start(torch.zeros(1, 1)))]
+        model = cast(Stepping, self.language.model)
+        beam = [Hypothesis((), 0.0, model.start(Padded.of([[EOS]])))]
         for token in tokens:
             word = token.lower()
             options = [(word, math.log1p(-self.errors), self._share(word))]
@@ -99,7 +101,7 @@ class Corrector:
 
     def _continued(self, beam: Sequence[Hypothesis], options: Sequence[Candidate]) -> list[Hypothesis]:
         """The best continuations of the beginnings by the options."""
-        model: Any = self.language.model
+        model = cast(Stepping, self.language.model)
         ids = [self._id(word) for word, _, _ in options]
         states = torch.cat([each.state for each in beam]).repeat_interleave(len(options))
         log_prob_N, after = model.step(states, torch.tensor(ids * len(beam)))
@@ -131,7 +133,7 @@ class Corrector:
         if word not in self._known:
             row = self.speller.source_tokenizer.encode([word])[0]
             ids, entries = torch.tensor([each for each in row if each != EOS]), self._entries
-            model: Any = self.speller.model
+            model = cast(NoisyChannel, self.speller.model)
             words = [] if UNK in row else model.words_for(ids, self.candidates)
             self._known[word] = [("".join(entries[token] for token in y), c, p) for y, c, p in words]
         return self._known[word]
@@ -144,7 +146,7 @@ class Corrector:
     @cached_property
     def listed(self) -> dict[str, float]:
         """The words of the speller's list, and the logarithm of the share of each."""
-        model: Any = self.speller.model
+        model = cast(NoisyChannel, self.speller.model)
         entries = self._entries
         return {"".join(entries[token] for token in word): share for word, share in model.listed()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -18,6 +18,7 @@ from transduce.runs.run import Run
 from transduce.training.begin import RunExistsError
 from transduce.training.settings import Settings
 from transduce.wings.counted import arpa
+from transduce.wings.counted.models.ngram import Ngram
 from transduce.wings.counted.ngrams import NGrams
 from transduce.wings.counted.pruning import prune
 
@@ -49,7 +50,7 @@ class NgramModel:
                 f"{path} has a model of type {kind!r}: an n-gram language model was expected (`transduce train "
                 "ptb-ngram`), or an ARPA file"
             )
-        model: Any = run.model(checkpoint)
+        model = cast(Ngram, run.model(checkpoint))
         return cls(model.ngrams.ngrams(), run.tokenizers, run.settings)
 
     @classmethod
@@ -102,7 +103,7 @@ class NgramModel:
         if (path / CONFIG).exists():
             raise RunExistsError(path)
         settings, table = config.build_and_resolve(self.settings, Settings, self.tokenizers.facts)
-        model: Any = settings.model()
+        model = cast(Ngram, settings.model())
         model.ngrams.learn(self.ngrams)
         about = {"step": 0, "what": "n-grams from a file or another run"}
         write_run(path, table, self.tokenizers, model, about, ("best", "last"))

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, S, Search, lacking_for
+from transduce.core.protocols import AnyAutoregressive, Autoregressive, S, Search, lacking_for
 from transduce.core.types import EOS, PAD, SPECIALS, Hypothesis, Padded
 from transduce.models.weights import save_tensors
 from transduce.search.base import Filter, ends_freely, stream
@@ -179,7 +179,7 @@ class Shortlist:
 class ListedState:
     """The model's state, and a mask [B, C] of the columns on each source's list."""
 
-    model: Any
+    model: object
     listed_BC: tree.Shared[Tensor]
 
 
@@ -189,7 +189,7 @@ class ListedModel:
     training = False
 
     def __init__(self, model: Autoregressive[S], lists: BatchLists) -> None:
-        self.model = model
+        self.model: AnyAutoregressive = model
         self.lists = lists
 
     def start(self, source: Padded) -> ListedState:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
-from transduce.core.protocols import Decoder, Encoder, S, memory_widths
+from transduce.core.protocols import AnyDecoder, Decoder, Encoder, Model, S, memory_widths
 from transduce.core.types import Factory, Memory, Padded
 from transduce.models.autoregressive import AssembledEncoderDecoder
 from transduce.models.mixtures import Fusion
@@ -31,6 +31,8 @@ class CTC(AssembledCTC):
     p(y) as a product of conditional probabilities (``ctc.prefixes``).
     """
 
+    decoder: CTCDecoder
+
     def __init__(self, encoder: Encoder, target_vocabulary: int, stretch: int = 1, dropout: float = 0.0) -> None:
         super().__init__(encoder, CTCDecoder(encoder.width, target_vocabulary, stretch, dropout))
 
@@ -43,14 +45,13 @@ class AssembledJointCTC(nn.Module):
         self.encoder, self.mixture = encoder, mixture
 
     def frames(self, source: Padded) -> Padded:
-        frames: Padded = self._aligned.frames(self.encoder(source))
-        return frames
+        return self._aligned.frames(self.encoder(source))
 
     @property
     def weights(self) -> tuple[float, ...]:
         return self.mixture.weights
 
-    def parts(self, source: Padded) -> tuple[Padded, Decoder[S], Any]:
+    def parts(self, source: Padded) -> tuple[Padded, AnyDecoder, object]:
         memory, decoder = self.encoder(source), self._own
         return self._aligned.frames(memory), decoder, decoder.start(memory)
 
@@ -64,12 +65,12 @@ class AssembledJointCTC(nn.Module):
         return self.mixture.readout(output, candidates)
 
     @property
-    def _own(self) -> Any:
-        return self.mixture.models[0]
+    def _own(self) -> AnyDecoder:
+        return cast(AnyDecoder, self.mixture.models[0])
 
     @property
-    def _aligned(self) -> Any:
-        return self.mixture.models[1]
+    def _aligned(self) -> CTCDecoder:
+        return cast(CTCDecoder, self.mixture.models[1])
 
 
 class JointCTC(AssembledJointCTC):
@@ -92,6 +93,6 @@ class JointCTC(AssembledJointCTC):
     ) -> None:
         if not 0 <= weight <= 1:
             raise UserError(f"weight = {weight}: the share of CTC in the score, 0 to 1, was expected")
-        own: Any = decoder(memory=memory_widths(encoder))
-        aligned: Any = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)
+        own = cast(Model, decoder(memory=memory_widths(encoder)))
+        aligned = CTCDecoder(encoder.width, target_vocabulary, stretch, dropout)
         super().__init__(encoder, Fusion([own, aligned], [1 - weight, weight], renormalise=False))

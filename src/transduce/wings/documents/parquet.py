@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transduce.core.errors import MissingPackageError
 from transduce.data.addresses import Address, Stored
 from transduce.data.corpora import DataError
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 ROWS = 4096  # in memory at a time
 
@@ -30,7 +33,7 @@ def count(path: Stored) -> int:
     return int(_opened(path).metadata.num_rows)
 
 
-def _opened(path: Stored) -> Any:
+def _opened(path: Stored) -> ParquetFile:
     try:
         import pyarrow
         import pyarrow.parquet

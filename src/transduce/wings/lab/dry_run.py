@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from transduce.compute.device import choose_device
 from transduce.compute.precision import autocast
@@ -102,7 +103,7 @@ def dry_run(job: Job, device: str = "auto") -> DryRun:
     plan = plan_run(job, settings, None, where)
     training = plan.settings.training
     torch.manual_seed(training.seed)
-    built: Any = plan.settings.model()
+    built = cast(nn.Module, plan.settings.model())
     trainable = Trainable(built.to(where), plan.objective)
     optimizer, _ = optimizer_of(built, training.optimizer, training.adapter)
     rehearsal = _Rehearsal(trainable, optimizer, autocast(plan.chosen.precision, where), where)

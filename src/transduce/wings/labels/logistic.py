@@ -68,9 +68,8 @@ class Regression:
             weights.grad = gradient
             return strength / 2 * weights[:-1].square().sum() - log_p_NL[own_N, self.label_N].sum()
 
-        size = len(self.label_N)
-        options: Any = {"tolerance_grad": CHANGE * size, "tolerance_change": 0.0, "line_search_fn": "strong_wolfe"}
-        optimizer: Any = LBFGS([weights], max_iter=ITERATIONS, **options)
+        least = CHANGE * len(self.label_N)
+        optimizer: Any = LBFGS([weights], 1, ITERATIONS, None, least, 0.0, line_search_fn="strong_wolfe")
         optimizer.step(closure)
         self.weights = weights.detach()
 

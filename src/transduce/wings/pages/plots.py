@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.files import write_file
@@ -32,8 +32,11 @@ def save(drawn: Figure, path: str | Path) -> None:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in drawn.canvas.get_supported_filetypes():
         raise UserError(f"{path}: pictures are drawn as .png, .svg or .pdf; end the name with one of them")
-    style: Any = {"format": kind, "dpi": 160, "bbox_inches": "tight", "pad_inches": 0.15}
-    write_file(Path(path), lambda scratch: drawn.savefig(scratch, **style))
+
+    def save(scratch: Path) -> None:
+        drawn.savefig(scratch, format=kind, dpi=160, bbox_inches="tight", pad_inches=0.15)
+
+    write_file(Path(path), save)
 
 
 def shades() -> Colormap:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import TimerHandle, Transport
-from typing import Any
+from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -55,8 +55,7 @@ def patient_for(limits: Limits) -> type[HttpToolsProtocol]:
             if len(self.pipeline) >= PIPELINED:
                 self.transport.abort()
             if not self.transport.is_closing():
-                scope: Any = self.scope
-                scope["extensions"] = {ABORT: self.transport.abort}
+                cast(dict[str, object], self.scope)["extensions"] = {ABORT: self.transport.abort}
                 super().on_headers_complete()
 
         def pause_writing(self) -> None:

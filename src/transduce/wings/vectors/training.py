@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from transduce.core.stages import Stage
 from transduce.wings.vectors import files
 from transduce.wings.vectors.corpus import Corpus
 from transduce.wings.vectors.table import Vectors
+
+if TYPE_CHECKING:
+    from gensim.models import FastText, Word2Vec
 
 Method = Literal["skip-gram", "cbow"]
 MOST = {
@@ -66,7 +69,7 @@ class TrainedVectors:
     """Trained vectors, and their ``model`` in the library gensim. ``write`` saves them in a file."""
 
     vectors: Vectors
-    model: Any
+    model: Word2Vec | FastText
     subwords: bool
 
     def write(self, path: Path) -> None:

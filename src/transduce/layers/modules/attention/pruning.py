@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from transduce.core.errors import UserError
+
+
+@runtime_checkable
+class Prunable(Protocol):
+    """An attention of ``count`` heads. ``keep`` removes all but the given ones."""
+
+    count: int
+
+    def keep(self, heads: Sequence[int]) -> None: ...
 
 
 def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]]) -> None:
@@ -19,7 +28,7 @@ def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]]) -> None:
     Raises UserError for a name that is no Transformer's attention in this model, and for numbers that are not
     increasing, not there, or none at all.
     """
-    attentions: dict[str, Any] = {name: module for name, module in model.named_modules() if hasattr(module, "keep")}
+    attentions = {name: module for name, module in model.named_modules() if isinstance(module, Prunable)}
     for name, heads in kept.items():
         if name not in attentions:
             known = ", ".join(attentions) or "none"

@@ -45,7 +45,7 @@ class LoopedCell(nn.Module, Generic[S]):
         projected_BTG: Tensor = self.input(x_BTD)
         return projected_BTG
 
-    def prepare(self, projected: Tensor) -> Any:
+    def prepare(self, projected: Tensor) -> object:
         """Further work on the projected input that does not need the state. Takes [..., G] and returns any tree of
         tensors with the same leading axes; by default the projected input itself.
         """

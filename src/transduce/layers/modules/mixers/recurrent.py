@@ -5,11 +5,9 @@ It ignores ``heads`` and ``dropout``: it has no heads, and the residual connecti
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 
-from transduce.core.protocols import Cell, S
+from transduce.core.protocols import AnyCell, Cell, S
 from transduce.core.types import Factory, Padded
 from transduce.layers.modules.linear import projection
 from transduce.layers.modules.recurrent import RecurrentLayer
@@ -41,7 +39,7 @@ class CausalRecurrence(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float, cell: Factory[Cell[S]]) -> None:
         super().__init__()
-        self.cell: Cell[Any] = cell(input_width=width, width=width)
+        self.cell: AnyCell = cell(input_width=width, width=width)
 
     def start(self, rows: int, like: Tensor) -> object:
         return self.cell.start(rows, like)

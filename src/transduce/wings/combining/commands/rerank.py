@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -142,8 +142,8 @@ def ranking_models(
     """
     from transduce.runs.loading import load
 
-    same: dict[str, Any] = {"checkpoint": trained.checkpoint, "precision": trained.precision}
-    load_another = functools.partial(load, device=str(transducer.device), **same)
+    checkpoint, _, precision = trained.identity_options
+    load_another = partial(load, checkpoint=checkpoint, device=str(transducer.device), precision=precision)
     return criteria.reranker(transducer, candidates, batch_size, load_another)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
 
 import numpy as np
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
 from transduce.core.stages import counted
+from transduce.core.types import Factory
 from transduce.data.pairs import Pairs, Ragged
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Symbols
@@ -28,7 +28,7 @@ class Recipe:
     ``position`` makes its model of positions. ``TwoWayCounts`` explains ``agreement``.
     """
 
-    position: Callable[[], Position]
+    position: Factory[Position]
     warm_up: int = 5
     passes: int = 5
     agreement: bool = False
@@ -77,7 +77,7 @@ def count_pairs(pairs: Sequence[tuple[str, str]], recipe: Recipe) -> tuple[Token
     sides = [source for source, _ in pairs], [target for _, target in pairs]
     tokenizers = Tokenizers(*(Symbols(lowercase=True).learn(side) for side in sides))
     rows = [tokenizer.encode(side) for tokenizer, side in zip(tokenizers.both, sides, strict=True)]
-    aligner = WordAligner(cast(Any, recipe.position), recipe.warm_up, recipe.agreement)
+    aligner = WordAligner(recipe.position, recipe.warm_up, recipe.agreement)
     counts = aligner.counts(Pairs(_ragged(rows[0]), _ragged(rows[1])))
     for _ in counted(range(recipe.passes), "passes"):
         counts.reestimate()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, S
+from transduce.core.protocols import AnyAutoregressive, Autoregressive, S
 from transduce.core.types import BOS, PAD, Padded
 from transduce.search.base import EXCLUDED
 from transduce.search.reading import capacity, step
@@ -25,7 +24,7 @@ class Companion:
     when the search extends its prefix.
     """
 
-    model: Autoregressive[Any] | None
+    model: AnyAutoregressive | None
     state: object
     total_BK: Tensor
     next_BKV: Tensor

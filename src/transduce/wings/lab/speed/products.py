@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import cast
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.module_tracker import ModuleTracker
 
 Shape = torch.Size
 
@@ -27,8 +28,8 @@ class ProductCounter(FlopCounterMode):
     def __init__(self) -> None:
         self.shapes: Counter[tuple[int, int, int]] = Counter()
         super().__init__(display=False, custom_mapping=_formulas(self._product))
-        untracked: Any = _Untracked()  # the class's own tracker fails in torch.autograd.grad by a parameter
-        self.mod_tracker = untracked
+        # the class's own tracker fails in torch.autograd.grad by a parameter
+        self.mod_tracker = cast(ModuleTracker, _Untracked())
 
     def _product(self, rows: int, inner: int, columns: int) -> int:
         operations = 2 * rows * inner * columns

@@ -6,11 +6,11 @@ import copy
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
-from transduce.layers.modules.attention.pruning import keep_heads
+from transduce.layers.modules.attention.pruning import Prunable, keep_heads
 from transduce.runs.from_model import check_empty, write_run
 from transduce.runs.run import Run
 from transduce.wings.looking.inspection.pruning import Head
@@ -52,7 +52,7 @@ def save_without(run: str | Path, transducer: Transducer, removed: Sequence[Head
         )
     model = copy.deepcopy(transducer.model)
     attentions = dict.fromkeys(name.rpartition(".")[0] for name, _ in removed)
-    sizes = {name: int(cast(Any, model.get_submodule(name)).count) for name in attentions}
+    sizes = {name: int(cast(Prunable, model.get_submodule(name)).count) for name in attentions}
     gone = {(name.rpartition(".")[0], head) for name, head in removed}
     kept = {name: [head for head in range(count) if (name, head) not in gone] for name, count in sizes.items()}
     keep_heads(model, kept)

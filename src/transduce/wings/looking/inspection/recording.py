@@ -92,7 +92,7 @@ def _note_output(into: list[Tensor], layer: nn.Module, given: object, result: Te
     into.append((result[0] if isinstance(result, tuple) else result).detach())
 
 
-def cells_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
+def cells_of(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """The recurrent cells of a model, each with its name in the model."""
     for path, cell in module.named_modules():
         if hasattr(cell, "unroll") and hasattr(cell, "step") and hasattr(cell, "project"):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from transduce.core.files import name_from
 from transduce.data.base import SPLITS
@@ -18,7 +16,7 @@ from transduce.wings.documents.arrays import read_npz
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class PictureArchive:
         return [text if told == wanted else None for text, told in found]
 
 
-def array(path: Path, arrays: Arrays, name: str) -> NDArray[Any]:
+def array(path: Path, arrays: Arrays, name: str) -> np.ndarray:
     """The array ``name`` among ``arrays``. Raises DataError, which names the file ``path`` and the existing arrays, if
     it is missing.
     """

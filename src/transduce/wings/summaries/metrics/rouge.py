@@ -9,12 +9,15 @@ import importlib
 import math
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import Example, Prediction
 from transduce.metrics.statistics import references
 from transduce.metrics.units import canonical
+
+if TYPE_CHECKING:
+    from rouge_score.rouge_scorer import RougeScorer
 
 PACKAGE = "rouge-score"
 
@@ -88,7 +91,7 @@ class RougeL(Rouge):
     name = "rougeL"
 
 
-def scorer(name: str) -> Any:
+def scorer(name: str) -> RougeScorer:
     """The package's scorer of one metric, with stemming. Raises MissingPackageError if the package is not installed."""
     try:
         module = importlib.import_module("rouge_score.rouge_scorer")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from transduce.cli.options import Threads
 from transduce.wings.vectors.commands.options import AsJson, VectorOptions, show, show_json
+
+if TYPE_CHECKING:
+    from transduce.wings.vectors.training import Method
 
 
 def train(
@@ -37,8 +40,7 @@ def train(
     from transduce.wings.vectors.training import VectorTraining
     from transduce.wings.vectors.training import train as learn
 
-    chosen: Any = method  # VectorTraining checks it
-    how = VectorTraining(chosen, subwords, width, window, minimum_count, epochs, negative, rate, seed)
+    how = VectorTraining(cast("Method", method), subwords, width, window, minimum_count, epochs, negative, rate, seed)
     corpus = Corpus(files, not keep_case, whole)
     trained = learn(
         corpus,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from transduce.core import tree
 from transduce.core.errors import UserError
-from transduce.core.protocols import Autoregressive, S
+from transduce.core.protocols import AnyAutoregressive, Autoregressive, S
 from transduce.core.types import BOS, EOS, PAD, Padded
 from transduce.search.reading import capacity, read
 
@@ -34,7 +33,7 @@ class _Read:
     """
 
     history_R: Ids
-    state: Any
+    state: object
     log_prob_RC: NDArray[np.float64]
 
 
@@ -48,7 +47,8 @@ class Histories:
 
     def __init__(self, model: Autoregressive[S], source: Padded, tokens: Ids, stacks: int) -> None:
         B, self.device = len(source.lengths), source.values.device
-        self.model, self.stacks = model, stacks
+        self.model: AnyAutoregressive = model
+        self.stacks = stacks
         self.token_C = np.unique(np.append(tokens, EOS))
         self.base = int(self.token_C[-1]) + 1
         self.column_V = np.zeros(self.base, np.int64)
@@ -131,7 +131,7 @@ class Histories:
                 some = some[np.argsort(self.place_G2[self.previous_G[some], 0], kind="stable")]
                 self.passing.append(self._add(self._read(some, self._gathered(self.previous_G[some]).state)))
 
-    def _read(self, history_R: Ids, state: Any) -> _Read:
+    def _read(self, history_R: Ids, state: object) -> _Read:
         """Lets the model read the last token of each history. ``state`` is the state before it, and is consumed."""
         token_R1 = torch.from_numpy(self.token_G[history_R])[:, None].to(self.device)
         state = tree.reserve(state, capacity(int(self.length_G[history_R].max())))

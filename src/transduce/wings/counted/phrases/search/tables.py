@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ Ids = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 
 
-Column = NDArray[Any]  # of ids, of numbers, or of truths
+Column = np.ndarray  # of ids, of numbers, or of truths
 
 
 @dataclass(frozen=True)
