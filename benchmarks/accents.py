@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 
 import transduce
 from transduce.core.types import Example, Prediction
@@ -73,7 +73,7 @@ def main() -> None:
     for _ in range(given.rounds):
         for path, transducer in loaded.items():
             speeds[path].append(sentences_a_second(transducer, sources[: given.sentences]))
-    table = ["# Accents", "", machine(), "", "| system | characters right | sentences right | sentences a second |"]
+    table = [*titled("Accents"), "| system | characters right | sentences right | sentences a second |"]
     table += [
         "|---|---|---|---|",
         row("unchanged", sources, examples, ""),

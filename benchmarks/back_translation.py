@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import Report, gain_rows, machine, parse, parser_of
+from report import Report, columns, gain_rows, parse, parser_of, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -137,15 +137,11 @@ def main() -> None:
     write_pairs(runs / "valid.tsv", data.valid)
     write_pairs(runs / "test.tsv", data.test)
     head = [
-        "# Back-translation, Multi30k, German to English",
-        "",
-        machine(),
-        "",
+        *titled("Back-translation, Multi30k, German to English"),
         f"BLEU on test_2016_flickr of `{given.recipe}`. {len(data.text):,} sentences of text; each model "
         f"{given.minutes:g} minutes of the processor; each real pair {given.weight} times.",
         "",
-        "| pairs | synthetic pairs | seed | BLEU | gain |",
-        "|---|---|---|---|---|",
+        *columns("| pairs | synthetic pairs | seed | BLEU | gain |"),
     ]
     report, measured = Report.asked(given), list[Path]()
     found: dict[int, Found] = {size: {} for size in given.pairs}

@@ -14,7 +14,6 @@ drawn from an n-gram model of the letters of the training words and of the most 
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -27,6 +26,7 @@ import names
 import numpy as np
 import torch
 import wordfreq
+from report import parser_of
 from torch import Tensor
 
 import transduce
@@ -88,7 +88,7 @@ def unknown(words: Iterable[str], known: set[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("teacher")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--listed", type=int, default=1_000_000, help="at most so many that the lists have")

@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 from torch import Tensor, nn
 
 from transduce.core import registry
@@ -98,7 +98,7 @@ def measured(rounds: int) -> dict[str, list[tuple[float, float]]]:
 
 
 def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
-    rows = ["| cell | times torch.nn.LSTM, median | least and most | ms, least |", "|---|---|---|---|"]
+    rows = columns("| cell | times torch.nn.LSTM, median | least and most | ms, least |")
     for name, pairs in found.items():
         ratios = [own / reference for own, reference in pairs]
         least = 1000 * min(own for own, _ in pairs)
@@ -110,14 +110,10 @@ def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=15)
-    given = parse(parser)
-    torch.set_num_threads(1)
+    given = parse(parser, threads=1)
     found = measured(given.rounds)
     told = [
-        "# Cells: training time beside torch.nn.LSTM",
-        "",
-        machine(),
-        "",
+        *titled("Cells: training time beside torch.nn.LSTM"),
         f"Forwards and backwards, float32, {ROWS} rows of {POSITIONS} positions, width {WIDTH}; CPU time of the",
         f"thread, {given.rounds} pairs each, on a machine that trained something else at the same time.",
         "",

@@ -12,7 +12,6 @@ larger than our own spread over seeds.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import math
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from report import Report, machine, parse
+from report import Report, parse, parser_of, titled
 
 from transduce.core import config, recipes
 from transduce.core.protocols import Model
@@ -225,7 +224,7 @@ class Order:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     writing = commands.add_parser("recipes")
     writing.add_argument("task", choices=PUBLISHED)
@@ -239,7 +238,7 @@ def main() -> None:
         return
     swept = {task: next(iter(sorted(arguments.sweeps.glob(f"*{task}/results.csv"))), None) for task in PUBLISHED}
     orders = [Order.of(task, measured(results)) for task, results in swept.items() if results is not None]
-    lines = ["# Ten recurrent cells beside the table of Jozefowicz et al. 2015", "", machine(), ""]
+    lines = titled("Ten recurrent cells beside the table of Jozefowicz et al. 2015")
     lines += ["Next-step accuracy in percent, on test; theirs with their own sizes, data and search for settings.", ""]
     lines += [line for order in orders for line in order.accuracies()]
     lines += ["## The order of two cells, where the paper's gap is larger than our mean spread over seeds", ""]

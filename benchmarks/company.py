@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import searches
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -103,7 +103,7 @@ def main() -> None:
         run, _, export = given.partition("=")
         found += rows(Path(run), Path(export) if export else None, asked.limit)
         measured += [] if Path(run) in measured else [Path(run)]
-        lines = ["# Sources in different company", "", machine(), "", f"| {' | '.join(COLUMNS)} |"]
+        lines = [*titled("Sources in different company"), f"| {' | '.join(COLUMNS)} |"]
         lines += ["|---" * len(COLUMNS) + "|", *(f"| {' | '.join(row)} |" for row in found)]
         report.write(lines, measured)
 

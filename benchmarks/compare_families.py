@@ -14,8 +14,9 @@ benchmarks/results/families.toml says which record fills which cell of the table
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+
+from report import parser_of
 
 from transduce import api
 from transduce.core import config
@@ -39,7 +40,7 @@ def recipe(task: str, family: str, minutes: float) -> config.Table:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("task", choices=list(BASES))
     parser.add_argument("runs", type=Path)
     parser.add_argument("--minutes", type=float, default=4)

@@ -16,7 +16,6 @@ import time
 from itertools import islice
 from pathlib import Path
 
-import torch
 from report import Report, machine, parse, parser_of
 
 import transduce
@@ -76,8 +75,7 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--shown", type=int, default=5)
-    arguments = parse(parser)
-    torch.set_num_threads(1)
+    arguments = parse(parser, threads=1)
     rows = [measured(run, arguments.text, arguments.lines, arguments.shown) for run in arguments.runs]
     lines = [
         "# Completion of the next word",

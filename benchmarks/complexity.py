@@ -241,8 +241,7 @@ def measured(kind: Kind, rounds: int) -> list[str]:
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parse(parser)
-    torch.set_num_threads(1)
+    given = parse(parser, threads=1)
     head = ["layer", "time by length", "time by width", "memory by length", "steps by length", "path by length"]
     rows = [measured(kind, given.rounds) for kind in KINDS]
     lines = [

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 from transduce.core.types import Example, Prediction
 from transduce.data.base import SPLITS
@@ -117,8 +117,8 @@ def main() -> None:
 
     share, times = max(product(SHARES, TIMES), key=lambda each: f1(drop("valid", *each), pairs["valid"]))
     counts = ", ".join(f"{len(pairs[split]):,} of {len(found[split]):,} for {split}" for split in pairs)
-    table = ["# Compression without a model", "", machine(), "", f"Pairs that are compressions: {counts}.", ""]
-    table += ["| split | system | F1 of kept words | SARI | exact | words | pairs |", "|---|---|---|---|---|---|---|"]
+    table = [*titled("Compression without a model"), f"Pairs that are compressions: {counts}.", ""]
+    table += columns("| split | system | F1 of kept words | SARI | exact | words | pairs |")
     for split in ("valid", "test"):
         table.append(row(split, "all words kept", [text for text, _ in pairs[split]], pairs[split]))
         name = f"words dropped in at least {share:.0%} of at least {times} cases"

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from report import Report, cell, machine, parse, parser_of
+from report import Report, cell, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -181,8 +181,8 @@ def main() -> None:
     given = parse(parser, threads=1)
     given.runs.mkdir(parents=True, exist_ok=True)
     every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())
-    table = ["# One decoder, several contexts", "", machine(), "", f"Each model has {given.updates:,} updates."]
-    table += ["", "| context | measure | own context | context of another | difference |", "|---|---|---|---|---|"]
+    table = [*titled("One decoder, several contexts"), f"Each model has {given.updates:,} updates."]
+    table += ["", *columns("| context | measure | own context | context of another | difference |")]
     report, runs = Report.asked(given), list[Path]()
     for name in given.contexts:
         found = measured(name, every, given.updates, given.threads)

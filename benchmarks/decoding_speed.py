@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 from stopwatch import alone
 
 import transduce
@@ -213,10 +213,7 @@ def main() -> None:
     if given.clock == "processor" and max(given.workers) > 1:
         parser.error("--clock processor counts the seconds of one process, of all its threads: give --workers 1")
     told = [
-        f"# Decoding {given.run.name}: sentences per second",
-        "",
-        machine(),
-        "",
+        *titled(f"Decoding {given.run.name}: sentences per second"),
         f"Medians of {given.rounds} rounds, seconds of the {given.clock} clock, each with the batch that is its best.",
     ]
     report = Report.asked(given)
@@ -252,10 +249,7 @@ def _table(rounds: list[Round]) -> list[str]:
         speeds[f"{side} ({batch})"], first[f"{side} ({batch})"] = each[batch], found[batch]
     *_, other = speeds
     exact = next(iter(first.values()))
-    lines = [
-        "| side (batch) | sentences a second | times theirs | BLEU | lines unlike the first row's |",
-        "|---|---|---|---|---|",
-    ]
+    lines = columns("| side (batch) | sentences a second | times theirs | BLEU | lines unlike the first row's |")
     for side, own in speeds.items():
         times = median(one / another for one, another in zip(own, speeds[other], strict=True))
         unlike = sum(one != another for one, another in zip(first[side].outputs, exact.outputs, strict=True))

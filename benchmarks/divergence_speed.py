@@ -5,13 +5,12 @@ python benchmarks/divergence_speed.py [--rows 2000] [--words 8000] [--rounds 10]
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from statistics import median
 
 import torch
-from report import Report, machine, parse
+from report import Report, columns, parse, parser_of, titled
 from torch import Tensor
 
 from transduce.objectives.consistency import divergence
@@ -30,17 +29,16 @@ def milliseconds(function: Callable[[Tensor, Tensor], Tensor], p_NV: Tensor, q_N
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__)
+    asked = parser_of(__doc__)
     for name, value in (("--rows", 2000), ("--words", 8000), ("--rounds", 10)):
         asked.add_argument(name, type=int, default=value)
-    given = parse(asked)
-    torch.set_num_threads(1)
+    given = parse(asked, threads=1)
     logits = [torch.randn(given.rows, given.words, requires_grad=True) for _ in range(2)]
     ways = {"by autograd": by_autograd, "of its own": divergence}
     taken = [{name: milliseconds(way, *logits) for name, way in ways.items()} for _ in range(given.rounds + 1)][1:]
-    lines = ["# R-Drop's divergence: milliseconds, forwards and backwards", "", machine(), ""]
+    lines = titled("R-Drop's divergence: milliseconds, forwards and backwards")
     lines += [f"{given.rows:,} rows, {given.words:,} words, the median of {given.rounds} rounds.", ""]
-    lines += ["| gradient | ms |", "|---|---|"]
+    lines += columns("| gradient | ms |")
     lines += [f"| {name} | {median(each[name] for each in taken):.1f} |" for name in ways]
     Report.asked(given).show(lines)
 

@@ -20,7 +20,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from report import Report, machine, parse, parser_of
 
 import transduce
@@ -128,8 +127,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, nargs="*", default=[])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--genres", nargs="*", default=["conversation", "vlog", "court", "academic"])
-    given = parse(parser)
-    torch.set_num_threads(1)
+    given = parse(parser, threads=1)
     result = [f"Measured on {machine()}", ""]
     result += [*translation(given.folder / "multi30k", given.runs), ""]
     result += tags(given.folder / "gum", given.genres, given.work)

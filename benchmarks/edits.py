@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import tomli_w
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core import recipes
@@ -127,13 +127,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--pairs", type=int, nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--minutes", type=float, default=0.5)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parse(parser)
-    lines = ["# Edit transducers on little data", "", machine(), ""]
+    given = parse(parser, threads=1)
+    lines = titled("Edit transducers on little data")
     report = Report.asked(given)
     if given.pronunciation:
         lines += ["Item error on test, `transduce train g2p` with each seed.", ""]
-        lines += ["| language | mean | baseline | difference | each seed |", "|---|---|---|---|---|"]
+        lines += columns("| language | mean | baseline | difference | each seed |")
         for row in pronunciation(given.pronunciation, given.runs, given.languages, given.seeds, given.threads):
             lines.append(row)
             print(row, flush=True)
@@ -141,7 +140,7 @@ def main() -> None:
         lines.append("")
     if given.inflection:
         lines += [f"Exact match of inflection on test, {given.minutes:g} minutes of the processor for each model.", ""]
-        lines += [f"| pairs | language | {' | '.join(MODELS)} |", "|---|---|" + "---|" * len(MODELS)]
+        lines += columns(f"| pairs | language | {' | '.join(MODELS)} |")
         asked = given.inflection, given.runs, given.inflected, given.pairs, given.minutes, given.threads
         for row in inflection(*asked):
             lines.append(row)

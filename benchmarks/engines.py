@@ -42,7 +42,7 @@ from typing import Any, cast
 
 from peers.programs.translator import translate
 from peers.sizes import LONGEST
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -313,7 +313,7 @@ def show_files(asked: argparse.Namespace, report: Report) -> None:
     rows = list[list[str]]()
     for run in asked.runs:
         rows.append(file_row(run, asked))
-        head = ["# Files of the engine", "", machine(), "", f"Medians of {asked.rounds} rounds."]
+        head = [*titled("Files of the engine"), f"Medians of {asked.rounds} rounds."]
         lines = [*head, *table("Files of the engine (lines a second: times PyTorch in float32)", FILE_COLUMNS, rows)]
         report.write(lines, asked.runs[: len(rows)])
     print("\n".join(lines))
@@ -338,7 +338,7 @@ def main() -> None:
         every[run.name] = measured(run, asked)
         load = f"Load average {before:.1f} before, {os.getloadavg()[0]:.1f} after; this process alone makes 1."
         parts = [line for name, found in every.items() for line in tables(name, found)]
-        head = ["# Engines, the same weights", "", machine(), "", f"Medians of {asked.rounds} rounds. {load}"]
+        head = [*titled("Engines, the same weights"), f"Medians of {asked.rounds} rounds. {load}"]
         lines = [*head, *summary(every), *parts]
         report.write(lines, asked.runs[: len(every)])
     print("\n".join(lines))

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 from torch import Tensor, nn
 
 from transduce.core import config
@@ -69,15 +69,11 @@ def main() -> None:
             rows.append(f"| {sources} | {expansions:,} | {finished:.0f} | {peak - floor:,.0f} | {seconds:.0f} |")
             print(rows[-1], flush=True)
     lines = [
-        "# Memory of exact search",
-        "",
-        machine(),
-        "",
+        *titled("Memory of exact search"),
         f"An untrained Transformer of width {WIDTH}, 3 layers, {VOCABULARY:,} words; sources of {WORDS} words, outputs "
         f"of at most {LONGEST}. MB are what comes on top of greedy search.",
         "",
-        "| sources | expansions | finished | MB | seconds |",
-        "|---|---|---|---|---|",
+        *columns("| sources | expansions | finished | MB | seconds |"),
         *rows,
     ]
     Report.asked(given).show(lines)

@@ -32,7 +32,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -220,18 +220,14 @@ def main() -> None:
 
 def page(rows: list[str], reasons: dict[str, int]) -> list[str]:
     return [
-        "# Exports",
-        "",
-        machine(),
-        "",
+        *titled("Exports"),
         "## Families and engines: largest difference of a log-probability; times PyTorch in sequence; in batches",
         f"| family | {' | '.join(ENGINES)} |",
         "|---" * (1 + len(ENGINES)) + "|",
         *rows,
         "",
         "## Why an engine refuses",
-        "| number | reason |",
-        "|---|---|",
+        *columns("| number | reason |"),
         *(f"| {number} | {reason} |" for reason, number in reasons.items()),
     ]
 

@@ -17,7 +17,7 @@ from statistics import mean
 from typing import Any
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core import config, recipes
@@ -83,15 +83,11 @@ def main() -> None:
         test = examples(data, "test", Path(work))
         groups = {bounds: sample(within(test, bounds)) for bounds in bins(given.longest)}
         lines = [
-            f"# Positions on longer inputs: words of at most {given.longest} letters in training",
-            "",
-            machine(),
-            "",
+            *titled(f"Positions on longer inputs: words of at most {given.longest} letters in training"),
             f"Phoneme error rate on (at most {MOST}) test words of so many letters, greedy; {given.steps:,} updates on "
             f"{len(pairs):,} pairs; mean of seeds {given.seeds}, and each of them.",
             "",
-            "| positions | " + " | ".join(f"{a} to {b}" if b < 99 else f"{a} or more" for a, b in groups) + " |",
-            "|---|" + "---|" * len(groups),
+            *columns(f"| positions | {' | '.join(f'{a} to {b}' if b < 99 else f'{a} or more' for a, b in groups)} |"),
             "| (words) | " + " | ".join(f"{len(group):,}" for group in groups.values()) + " |",
         ]
         print("\n".join(lines), flush=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 from stopwatch import Block, Stopwatch, alone
 
 import transduce
@@ -104,10 +104,7 @@ def lines(
     """The table: medians of the rounds, a row for each run."""
     heads = [f"training, {precision}" for precision in training]
     heads += ["greedy" if size == 1 else f"beam {size}" for size in found]
-    rows = [
-        f"| run | parameters | {' | '.join(heads)} |{' tokens an output |' if found else ''}",
-        "|---|" + "---|" * (len(heads) + 1 + bool(found)),
-    ]
+    rows = columns(f"| run | parameters | {' | '.join(heads)} |{' tokens an output |' if found else ''}")
     for number, name in enumerate(names):
         blocks = [rounds[number] for rounds in training.values()]
         searches = [rounds[number] for rounds in found.values()]
@@ -148,10 +145,7 @@ def main() -> None:
         )
     tokens = given.tokens or "the run's own number of"
     told = [
-        "# Speed of each family: training in non-pad target tokens per second, search in sentences per second",
-        "",
-        machine(),
-        "",
+        *titled("Speed of each family: training in non-pad target tokens per second, search in sentences per second"),
         f"Medians of {given.rounds} rounds of {given.updates} updates, batches of {tokens} tokens; seconds of the "
         f"{given.clock} clock.",
         "",

@@ -27,8 +27,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.data.corpora import ColumnNames, Files
@@ -155,22 +154,21 @@ def main() -> None:
     parser.add_argument("--runs", type=Path)
     parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--size", type=int)
-    given = parse(parser)
-    torch.set_num_threads(1)
+    given = parse(parser, threads=1)
     pairs = corpus(given.folder, "train", given.source, given.target)
     report = Report.asked(given)
     what = f"{given.source} to {given.target}, {len(pairs):,} pairs"
-    table = [f"# Filters of pairs, Multi30k, {what}", "", machine(), ""]
+    table = titled(f"Filters of pairs, Multi30k, {what}")
     if given.size:
-        table += ["| step | pairs | seconds | peak GiB |", "|---|---|---|---|", *at_size(pairs, given)]
+        table += [*columns("| step | pairs | seconds | peak GiB |"), *at_size(pairs, given)]
     else:
-        table += ["| seed | wrong pairs | found | others lost | of these | seconds |", "|---|---|---|---|---|---|"]
+        table += columns("| seed | wrong pairs | found | others lost | of these | seconds |")
         table += detection(pairs, given)
     print("\n".join(table), flush=True)
     report.write(table)
     if given.runs is None:
         return
-    table += ["", f"| training set, {given.updates:,} updates | seed | BLEU |", "|---|---|---|"]
+    table += ["", *columns(f"| training set, {given.updates:,} updates | seed | BLEU |")]
     measured = []
     for seed in given.seeds:
         for system in SYSTEMS:

@@ -17,7 +17,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.types import Example
@@ -135,11 +135,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="for each set; by default, all updates of each candidate")
     asked = parse(parser, threads=1)
     limit = "all updates" if asked.minutes is None else f"{asked.minutes:g} minutes"
-    table = [f"# transduce fit beside the recipe of the task, {limit}", "", machine(), ""]
-    table += [
-        "| set | pairs | recipe | metric: recipe | fit chose | fit | difference |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    table = titled(f"transduce fit beside the recipe of the task, {limit}")
+    table += columns("| set | pairs | recipe | metric: recipe | fit chose | fit | difference |")
     report, runs = Report.asked(asked), []
     for name in asked.sets or SETS:
         each, folder = SETS[name], asked.runs / name.replace(", ", "-").replace(",", "")

@@ -30,7 +30,7 @@ import numpy as np
 import statsmodels
 import torch
 from numpy.typing import NDArray
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
@@ -176,7 +176,7 @@ def main() -> None:
     given = parse(parser, threads=torch.get_num_threads())
     if any(each.startswith("training.seed") for each in given.settings):
         parser.error("--set training.seed: --seeds says which")
-    lines = ["# Forecasting: models of this package beside classical ones", "", machine(), ""]
+    lines = titled("Forecasting: models of this package beside classical ones")
     for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:
         lines += [" ".join(paragraph.split()), ""]
     lines[-2] += f" statsmodels is {statsmodels.__version__}."
@@ -206,8 +206,7 @@ def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -
         "",
         f"## {task.dataset}: {len(task.series)} steps, {len(task.examples)} windows of the {given.split} split",
         "",
-        f"| model | MAE | RMSE | {METRICS[2]} | MAE − MAE of {REFERENCE} | seconds |",
-        "|---|---|---|---|---|---|",
+        *columns(f"| model | MAE | RMSE | {METRICS[2]} | MAE − MAE of {REFERENCE} | seconds |"),
     )
     last = task.examples[-1]
     drawn = {"source": last.source, "what came": last.references[0]}

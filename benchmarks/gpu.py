@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 from transduce import api
 from transduce.answers.transducer import Transducer
@@ -226,7 +226,7 @@ def synchronised(device: torch.device) -> Callable[[], None]:
 
 def heading(device: torch.device) -> list[str]:
     name = torch.cuda.get_device_name() if device.type == "cuda" else "the processor: a test of this benchmark, no GPU"
-    return [f"# Training, decoding and laws on {name}", "", machine(), ""]
+    return titled(f"Training, decoding and laws on {name}")
 
 
 def arguments() -> argparse.Namespace:
@@ -258,12 +258,11 @@ def main() -> None:
                 lambda trial: compiled(trial, given.seconds),
             ),
         }
-        told += [f"## Training: {given.recipe}, {given.updates} updates", "| precision | tokens/s | memory, MiB |"]
-        told += ["|---|---|---|"]
+        told += [f"## Training: {given.recipe}, {given.updates} updates"]
+        told += columns("| precision | tokens/s | memory, MiB |")
         told += [f"| {each.precision} | {each.tokens_per_second:,.0f} | {each.memory:,.0f} |" for each in trials]
         for title, (left, right, rows) in sections.items():
-            columns = f"| {left} | {right} |"
-            told += ["", f"## {title}", columns, "|" + "---|" * (columns.count("|") - 1)]
+            told += ["", f"## {title}", *columns(f"| {left} | {right} |")]
             told += [row for trial in trials for row in rows(trial)]
         print("\n".join(told), flush=True)
         report.write(told, [trial.run for trial in trials])

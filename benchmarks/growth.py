@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -96,12 +96,10 @@ def main() -> None:
     folder = prepare(given)
     tests = [examples(language, given) for language in (given.language, "de")]
     table = [
-        f"# A German-English model learns {given.language}-en from {given.pairs:,} pairs, {given.updates:,} updates",
-        "",
-        machine(),
-        "",
-        f"| system | BLEU {given.language}-en | BLEU de-en |",
-        "|---|---|---|",
+        *titled(
+            f"A German-English model learns {given.language}-en from {given.pairs:,} pairs, {given.updates:,} updates"
+        ),
+        *columns(f"| system | BLEU {given.language}-en | BLEU de-en |"),
     ]
     report, measured = Report.asked(given), [given.parent]
     table.append(f"| PARENT | {' | '.join(bleu(given.parent, tests))} |")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.metrics.base import metric
@@ -55,14 +55,10 @@ def main() -> None:
         parser.error("--set training.minutes: --minutes says how long")
     settings = ["training.clock=processor", f"training.minutes={given.minutes}", *given.settings]
     lines = [
-        "# Inflection: SIGMORPHON 2021, task 0",
-        "",
-        machine(),
-        "",
+        *titled("Inflection: SIGMORPHON 2021, task 0"),
         f"Exact match on test, `transduce train inflection`, {given.minutes:g} minutes of the processor a language.",
         "",
-        "| language | ours | theirs | ours is | words | parameters |",
-        "|---|---|---|---|---|---|",
+        *columns("| language | ours | theirs | ours is | words | parameters |"),
     ]
     report = Report.asked(given)
     for number, language in enumerate(given.languages, 1):

@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.runs.run import Run
@@ -72,8 +72,8 @@ def main() -> None:
     models = {name: prepared(name, given.runs, given.folder, given.threads) for name in MODELS}
     first = Run.open(next(given.runs.glob("*/config.toml")).parent)
     sources = [example.source for example in first.examples("test")][: given.sentences]
-    lines = ["# Accents at once, and one after another", "", machine(), ""]
-    lines += ["| model | parameters | batch | sentences a second | times |", "|---|---|---|---|---|"]
+    lines = titled("Accents at once, and one after another")
+    lines += columns("| model | parameters | batch | sentences a second | times |")
     for batch in given.batches:
         taken = {name: list[float]() for name in models}
         for transducer in models.values():

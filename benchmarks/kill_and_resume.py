@@ -8,7 +8,6 @@ Trains a recipe once without interruption, and once with SIGKILL at random momen
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -20,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from report import Report, machine, parse
+from report import Report, columns, parse, parser_of, titled
 
 STEPS = 200
 
@@ -62,7 +61,7 @@ def kill_after(step: int, pause: float, process: subprocess.Popen[bytes], run: P
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("recipe", nargs="?", default="g2p-attention")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -81,14 +80,10 @@ def main() -> None:
         same = digest(peace) == digest(war)
     kills = [moment for moment in killed if moment is not None]
     lines = [
-        f"# {arguments.recipe}: {STEPS} updates, killed {len(kills)} times",
-        "",
-        machine(),
-        "",
+        *titled(f"{arguments.recipe}: {STEPS} updates, killed {len(kills)} times"),
         f"A checkpoint every 10 updates; SIGKILL {', '.join(kills)}; resumed each time.",
         "",
-        "| kills | weights and optimiser in checkpoints/last |",
-        "|---|---|",
+        *columns("| kills | weights and optimiser in checkpoints/last |"),
         f"| {len(kills)} | {'the same, bit for bit' if same else 'DIFFERENT'} |",
     ]
     Report.asked(arguments).show(lines)

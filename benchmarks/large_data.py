@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 
 from transduce.data.preparation import prepare
 from transduce.training.settings import read_settings
@@ -54,7 +54,7 @@ def main() -> None:
     config = settings(given.work, given.processes, given.steps)
     (given.work / "settings.json").write_text(json.dumps(config), encoding="utf-8")
     parts = [measured(name, given.work) for name in ("prepare", "train")]
-    told = [f"# {given.pairs:,} pairs of {LENGTH} words", "", machine(), "", *table(parts)]
+    told = [*titled(f"{given.pairs:,} pairs of {LENGTH} words"), *table(parts)]
     print("\n".join(told))
     if given.picture is not None:
         draw(parts, given.picture)

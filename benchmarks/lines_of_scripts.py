@@ -18,7 +18,7 @@ import shutil
 from pathlib import Path
 
 import wordfreq
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=1000)
     given = parse(parser, threads=1)
-    lines = ["# Lines of print in other scripts", "", machine(), "", f"| {' | '.join(COLUMNS)} |"]
+    lines = [*titled("Lines of print in other scripts"), f"| {' | '.join(COLUMNS)} |"]
     lines += [f"|{'---|' * len(COLUMNS)}"]
     print("\n".join(lines), flush=True)
     first, runs, report = None, list[Path](), Report.asked(given)

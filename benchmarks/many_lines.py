@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 from transduce.answers.output_file import journal_of
 from transduce.runs.run import Run
@@ -50,14 +50,10 @@ def main() -> None:
     given = parse(parser)
     sources = [example.source for example in Run.open(given.run).examples("valid")]
     told = [
-        f"# Memory of `predict` for many lines: {given.run.name}",
-        "",
-        machine(),
-        "",
+        *titled(f"Memory of `predict` for many lines: {given.run.name}"),
         f"Greedy search, one thread, batches of {given.batch_size}, {given.window:,} lines in memory at a time.",
         "",
-        "| lines | peak memory (MB) | lines per second |",
-        "|---|---|---|",
+        *columns("| lines | peak memory (MB) | lines per second |"),
     ]
     print("\n".join(told), flush=True)
     report = Report.asked(given, "valid")
@@ -127,8 +123,7 @@ def over_time(course: list[Sample]) -> list[str]:
         "",
         f"## Memory of `predict` while it answers {count:,} lines",
         "",
-        "| lines answered | seconds | resident memory (MB) |",
-        "|---|---|---|",
+        *columns("| lines answered | seconds | resident memory (MB) |"),
         *(f"| {each.lines:,} | {each.seconds:,.0f} | {each.memory:,.0f} |" for each in rows),
     ]
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.types import Example, Prediction
@@ -57,8 +57,8 @@ def main() -> None:
     parser.add_argument("--metrics", nargs="+", default=[])
     parser.add_argument("--split", default="test")
     given = parse(parser, threads=1)
-    table = ["# Beside the most frequent output", "", machine(), ""]
-    table += ["| run | metric | model | most frequent |", "|---|---|---|---|"]
+    table = titled("Beside the most frequent output")
+    table += columns("| run | metric | model | most frequent |")
     table += [row for run in given.runs for row in rows(run, given.split, given.metrics)]
     Report.asked(given, given.split).show(table, given.runs)
 

@@ -10,7 +10,6 @@ memory (resident set size) of the process before counting and after it. Pages of
 
 from __future__ import annotations
 
-import argparse
 import resource
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from report import parser_of
 
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.ngram_counts import Sequences
@@ -50,7 +50,7 @@ def peak() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=50_000_000)
     parser.add_argument("--words", type=int, default=40)
     parser.add_argument("--order", type=int, default=5)

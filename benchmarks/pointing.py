@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import mean
 
 from PIL import Image
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core import config
@@ -54,16 +54,15 @@ def main() -> None:
     )
     if not plain:
         raise SystemExit(f"{args.run} names no object that is in the pictures of {pairs}: there is nothing to measure")
-    table = [
-        "| word | named | strongest place in its box, % | or 3 % of a side off, % | smoothed, in its box, % |",
-        "|---|---|---|---|---|",
-    ]
+    table = columns(
+        "| word | named | strongest place in its box, % | or 3 % of a side off, % | smoothed, in its box, % |"
+    )
     for name, wanted in (("all words", PARTS), *((part, (part,)) for part in PARTS)):
         off, off_smooth = ([each.off for each in words if PARTS[each.part] in wanted] for words in (plain, smooth))
         shares = [mean(each <= margin for each in off) for margin in (0.0, MARGIN)]
         shares.append(mean(each == 0 for each in off_smooth))
         table.append(f"| {' | '.join([name, f'{len(off):,}', *(f'{100 * share:.1f}' for share in shares)])} |")
-    lines = ["# Where captions look", "", machine(), "", f"{args.run}, {pairs}", "", *table]
+    lines = [*titled("Where captions look"), f"{args.run}, {pairs}", "", *table]
     Report.asked(args).show(lines, [args.run])
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.metrics.base import metric
@@ -31,12 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = sorted(importances(transducer, pairs), key=lambda each: each.gradient)
     measured = metric(transducer.settings["metrics"][0])
     lines = [
-        "# Heads silenced",
-        "",
-        machine(),
-        "",
-        f"| silenced of {len(found)} heads | {measured.name} |",
-        "|---|---|",
+        *titled("Heads silenced"),
+        *columns(f"| silenced of {len(found)} heads | {measured.name} |"),
     ]
     order = [each.head for each in found]
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, parse, parser_of
 
 import transduce
 from transduce.metrics.base import metric
@@ -43,8 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "",
         "# The model whose rank was measured",
         "",
-        f"| run | {measured.name} |",
-        "|---|---|",
+        *columns(f"| run | {measured.name} |"),
         f"| {given.run.name} | {score:.2f} |",
     ]
     print("\n".join(lines))

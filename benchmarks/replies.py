@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from report import Report, machine, parse, parser_of
 
 import transduce
@@ -89,8 +88,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--beam", type=int, default=50)
     parser.add_argument("--temperature", type=float, default=0.7)
-    given = parse(parser)
-    torch.set_num_threads(1)
+    given = parse(parser, threads=1)
     model, prior = (transduce.load(run, device="cpu") for run in (given.run, given.prior))
     sampled = model.changed({"search.type": "sampling", "search.temperature": given.temperature}).changed(
         {"search.max_length": model.settings["search"]["max_length"]}

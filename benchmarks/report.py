@@ -137,6 +137,16 @@ def command() -> str:
     return command_line("python", [*started, *sys.argv[1:]])
 
 
+def titled(title: str) -> list[str]:
+    """The lines that a page begins with: its title, and how it was measured."""
+    return [f"# {title}", "", machine(), ""]
+
+
+def columns(names: str) -> list[str]:
+    """The first two lines of a table, from the one with the names: "| system | BLEU |"."""
+    return [names, "|" + "---|" * (names.count("|") - 1)]
+
+
 def machine() -> str:
     """One line with the date, the machine, the versions, the commit and the command of a measurement."""
     commit = code.code().commit

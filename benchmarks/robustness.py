@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.types import Example
@@ -92,12 +92,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     given = parse(parser, threads=1)
     table = [
-        f"# Texts as people write them, Multi30k, German to English, {given.updates:,} updates",
-        "",
-        machine(),
-        "",
-        "| system | seed | sources | BLEU | share | chrF | share |",
-        "|---|---|---|---|---|---|---|",
+        *titled(f"Texts as people write them, Multi30k, German to English, {given.updates:,} updates"),
+        *columns("| system | seed | sources | BLEU | share | chrF | share |"),
     ]
     report, measured = Report.asked(given), []
     for seed in given.seeds:

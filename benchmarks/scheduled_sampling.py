@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import Report, cell, machine, parse, parser_of
+from report import Report, cell, columns, parse, parser_of, titled
 
 import transduce
 from transduce.metrics.base import metric
@@ -78,14 +78,10 @@ def main() -> None:
         "scheduled": f'objective.forcing={{type="scheduled-sampling", probability={given.probability}}}',
     }
     head = [
-        "# Scheduled sampling, inflection with 1,000 pairs",
-        "",
-        machine(),
-        "",
+        *titled("Scheduled sampling, inflection with 1,000 pairs"),
         f"Exact match on test, {given.minutes:g} minutes of the processor each, {len(given.seeds)} seeds.",
         "",
-        "| language | teacher forcing | scheduled sampling | gain | better runs |",
-        "|---|---|---|---|---|",
+        *columns("| language | teacher forcing | scheduled sampling | gain | better runs |"),
     ]
     report, runs, found = Report.asked(given), list[Path](), Found()
     for language in given.languages:

@@ -18,7 +18,7 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.protocols import Search
@@ -116,15 +116,9 @@ def main() -> None:
     }
     comparison = Comparison(Exact(max_length=longest, expansions=given.expansions), others)
     list(transducer.predict(sources, comparison))
-    head = [
-        "| search | search errors | share | log p lost by one, mean | most | seconds |",
-        "|---|---|---|---|---|---|",
-    ]
+    head = columns("| search | search errors | share | log p lost by one, mean | most | seconds |")
     lines = [
-        f"# {given.run.name}: search errors on {len(sources):,} sources",
-        "",
-        machine(),
-        "",
+        *titled(f"{given.run.name}: search errors on {len(sources):,} sources"),
         *summary(comparison),
         "",
         *head,

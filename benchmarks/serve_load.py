@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from load_clients import Connection, Outcome, Question, load, question
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.protocols import Searching, can
@@ -54,17 +54,15 @@ def main() -> None:
     parser.add_argument("--file", type=Path, metavar="FILE.engine")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--requests", type=int, default=0, help="count of requests for the memory over time")
     parser.add_argument("--batch-size", type=int, default=64)
-    given = parse(parser)
+    given = parse(parser, threads=1)
     sentences = [example.source for example in _examples(given.run)]
     rate, texts, scores = predicted(given, sentences)
     told = [
-        f"# Server under load: {given.run.name}, engine {'in one file' if given.file else given.engine or 'its own'}",
-        "",
-        machine(),
-        "",
+        *titled(
+            f"Server under load: {given.run.name}, engine {'in one file' if given.file else given.engine or 'its own'}"
+        ),
         f"{given.clients} clients, {given.threads} threads, batches of {given.batch_size}, {len(sentences):,} "
         f"sentences; predict: {rate:.1f} sentences a second",
         "",
@@ -233,7 +231,7 @@ def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:
 
 async def memory(given: argparse.Namespace, address: str, pid: int, questions: Iterator[Question]) -> list[str]:
     """The resident memory of the server after each tenth of ``--requests``."""
-    lines = ["## Memory", "", "| requests | resident memory (MB) |", "|---|---|"]
+    lines = ["## Memory", "", *columns("| requests | resident memory (MB) |")]
     places = {given.requests * tenth // 10 for tenth in range(1, 11)}
 
     async def measure(count: int) -> None:
@@ -274,8 +272,9 @@ async def overload(address: str, sentences: list[str]) -> list[str]:
     return [
         "## Overload",
         "",
-        "| clients | sentences each | answered | status 429 | other status | seconds to the next answer | tries |",
-        "|---|---|---|---|---|---|---|",
+        *columns(
+            "| clients | sentences each | answered | status 429 | other status | seconds to the next answer | tries |"
+        ),
         f"| {CROWD} | {SENTENCES} | {statuses[200]:,} | {statuses[429]:,} "
         f"| {sum(statuses.values()) - statuses[200] - statuses[429]} | {recovery:.2f} | {tries} |",
     ]
@@ -298,8 +297,7 @@ async def fairness(address: str, sentences: list[str], texts: list[str]) -> list
     return [
         f"## One client beside {GREEDY} with {MANY} sentences and {OUTPUTS} outputs for each",
         "",
-        "| one sentence at a time | answered | other status | different | median ms | 95th | 99th |",
-        "|---|---|---|---|---|---|---|",
+        *columns("| one sentence at a time | answered | other status | different | median ms | 95th | 99th |"),
         *(
             f"| {name} | {outcome.statuses[200]} | {sum(outcome.statuses.values()) - outcome.statuses[200]} "
             f"| {outcome.different} | {' | '.join(f'{1000 * each:.1f}' for each in found)} |"

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 from simple_methods import TASKS
 from simple_methods.base import Splits, Task
 from simple_methods.made import make
@@ -192,7 +192,7 @@ def main() -> None:
     if not sys.warnoptions:
         warnings.filterwarnings("ignore", module="sklearn")  # a fit that did not converge is still a model
     given.data = None if given.data is None else Path(given.data)
-    table = [f"# {given.task}: {TASKS[given.task].words}, and transduce", "", machine(), ""]
+    table = titled(f"{given.task}: {TASKS[given.task].words}, and transduce")
     table += [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     print("\n".join(table), flush=True)
     report, measured_runs = Report.asked(given), list[Path]()

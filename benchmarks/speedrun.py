@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import Report, cell, machine, parse, parser_of
+from report import Report, cell, columns, parse, parser_of, titled
 
 import transduce
 from transduce.metrics.base import metric
@@ -188,18 +188,17 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--ways", nargs="+", choices=("before", "now"), default=["before", "now"])
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--cost", action="store_true")
-    asked = parse(parser)
+    asked = parse(parser, threads=1)
     asked.data = asked.data.resolve()
-    lines = ["# Minutes to quality", "", machine(), ""]
+    lines = titled("Minutes to quality")
     if asked.cost:
-        lines += ["| recipe | seconds an update, before | now | ratio |", "|---|---|---|---|"]
+        lines += columns("| recipe | seconds an update, before | now | ratio |")
         lines += [line for name in asked.tracks for line in cost(TRACKS[name], asked)]
     else:
-        lines += ["| track | settings | seed | updates | minutes | test |", "|---|---|---|---|---|---|"]
+        lines += columns("| track | settings | seed | updates | minutes | test |")
     report, runs = Report.asked(asked), list[Path]()
     for name in asked.tracks if not asked.cost else ():
         found = {way: {seed: trained(TRACKS[name], way, seed, asked) for seed in asked.seeds} for way in asked.ways}

@@ -24,7 +24,7 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 from symspellpy import SymSpell, Verbosity
 
 import transduce
@@ -117,10 +117,7 @@ def main() -> None:
     tests = read_tests(given.folder)
     heads = [f"{name}, exact | CER | can be written" for name in tests]
     lines = [
-        f"# Spelling: {', '.join(given.recipes)} and a library's corrector",
-        "",
-        machine(),
-        "",
+        *titled(f"Spelling: {', '.join(given.recipes)} and a library's corrector"),
         f"{given.minutes:g} minutes of the processor for each model that is trained; "
         + ", ".join(f"{name} has {len(found):,} misspellings" for name, found in tests.items())
         + ". In percent.",

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 from transduce.core.types import Example, Prediction
 from transduce.data.corpora import lines
@@ -58,14 +58,10 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="+")
     given = parse(parser)
     table = [
-        "# Summaries without a model",
-        "",
-        machine(),
-        "",
+        *titled("Summaries without a model"),
         f"Signature of ROUGE: {metric(METRICS[0]).signature}",
         "",
-        "| file | system | ROUGE-1 | ROUGE-2 | ROUGE-L | words | examples |",
-        "|---|---|---|---|---|---|---|",
+        *columns("| file | system | ROUGE-1 | ROUGE-2 | ROUGE-L | words | examples |"),
     ]
     for path in given.files:
         records = [json.loads(line) for line in lines(path)]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -114,12 +114,8 @@ def main() -> None:
     given.runs.mkdir(parents=True, exist_ok=True)
     prepare(transduce.load(given.tagger, device="cpu"), given.runs, given.folder, given.pairs)
     table = [
-        "# Parts of speech beside the source, Multi30k, English to German",
-        "",
-        machine(),
-        "",
-        "| seed | source | BLEU | gain |",
-        "|---|---|---|---|",
+        *titled("Parts of speech beside the source, Multi30k, English to German"),
+        *columns("| seed | source | BLEU | gain |"),
     ]
     budget = f"training.steps={given.updates}" if given.updates else f"training.minutes={given.minutes}"
     report, measured = Report.asked(given), [given.tagger]

@@ -17,8 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, parse, parser_of, titled
 
 import transduce
 from transduce.answers.request import Request
@@ -71,8 +70,7 @@ def main() -> None:
     parser.add_argument("--target", default="en")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--beam", type=int, default=10)
-    given = parse(parser)
-    torch.set_num_threads(1)
+    given = parse(parser, threads=1)
     test = corpus(given.folder, "test_2016_flickr", given.source, given.target)
     rows = terms(corpus(given.folder, "train", given.source, given.target), test)
     files = (given.folder / f"test_2016_flickr.{side}.gz" for side in (given.source, given.target))
@@ -84,8 +82,8 @@ def main() -> None:
         "one form of each term": list(map(Glossary.of([row[:2] for row in rows]).applied, requests)),
         "all forms": list(map(every.applied, requests)),
     }
-    table = [f"# Terms, {given.source} to {given.target}, {len(rows):,} terms, beam {given.beam}", "", machine(), ""]
-    table += ["| glossary | sentences | terms | right | BLEU |", "|---|---|---|---|---|"]
+    table = titled(f"Terms, {given.source} to {given.target}, {len(rows):,} terms, beam {given.beam}")
+    table += columns("| glossary | sentences | terms | right | BLEU |")
     report = Report.asked(given)
     for name, asked in ways.items():
         outputs = [answer.best.text for answer in model.answer(asked)]

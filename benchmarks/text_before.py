@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, parse, parser_of, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN")
     arguments = parse(parser, threads=1)
     paths = [[Path(part) for part in name.split("+")] for name in arguments.runs]
-    lines = ["# Perplexity with the text before a line, and without", "", machine(), ""]
+    lines = titled("Perplexity with the text before a line, and without")
     lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
     print("\n".join(lines))
     for each in paths:

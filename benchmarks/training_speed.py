@@ -36,7 +36,7 @@ from typing import Any
 import torch
 from peers.programs import marian
 from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, parse, parser_of
 from stopwatch import Block, Stopwatch, alone, share_of_limit
 
 from transduce.core import config, recipes
@@ -255,9 +255,10 @@ def throughput_lines(measured: Throughput) -> list[str]:
         f"Operations in products for one target token: {work}.",
         "",
         f"## Non-pad target tokens per second (transformers {version('transformers')})",
-        "| | parameters | tokens/s, median | least to most | times Hugging Face in float32, median | least to most "
-        "| share of the limit | memory, MiB |",
-        "|" + "---|" * 8,
+        *columns(
+            "| | parameters | tokens/s, median | least to most | times Hugging Face in float32, median | least to most "
+            "| share of the limit | memory, MiB |"
+        ),
     ]
     for side, found in measured.blocks.items():
         speeds = [block.tokens_per_second for block in found]
@@ -281,8 +282,7 @@ def loss_lines(found: dict[str, list[float]], steps: int, seeds: list[int]) -> l
     lines = [
         "",
         f"## Validation loss a token after {steps} updates (no smoothing, computed in float32)",
-        "| | " + " | ".join(f"seed {seed}" for seed in seeds) + " | mean | spread of seeds |",
-        "|" + "---|" * (len(seeds) + 3),
+        *columns(f"| | {' | '.join(f'seed {seed}' for seed in seeds)} | mean | spread of seeds |"),
     ]
     for precision, values in found.items():
         cells = " | ".join(f"{value:.4f}" for value in [*values, mean(values), max(values) - min(values)])
@@ -301,10 +301,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     parser.add_argument("--families", nargs="*", default=[], metavar="RECIPE", help="our other recipes for these pairs")
     parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--steps", type=int, help="compare the validation loss after so many updates")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    given = parse(parser)
+    given = parse(parser, threads=os.cpu_count() or 1)
     if given.data is None:
         if "TRANSDUCE_DATA" not in os.environ:
             parser.error("no data: give --data FOLDER, or set TRANSDUCE_DATA to the folder that holds multi30k")
@@ -314,7 +313,6 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
-    torch.set_num_threads(given.threads)
     lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", machine()]
     with tempfile.TemporaryDirectory() as work:
         setting = Setting(str(given.data), work, given.threads, clock=given.clock)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from report import Report, gain_rows, machine, parse, parser_of
+from report import Report, columns, gain_rows, parse, parser_of, titled
 
 import transduce
 from transduce.core import recipes
@@ -160,14 +160,10 @@ def main() -> None:
     for way in starts:
         pretrained(way, given.runs, common, given.pretraining, given.threads)
     head = [
-        "# Pretraining on the target side, Multi30k, German to English",
-        "",
-        machine(),
-        "",
+        *titled("Pretraining on the target side, Multi30k, German to English"),
         f"BLEU on test_2016_flickr. Pretraining {given.pretraining:g} minutes, each translation {given.minutes:g}.",
         "",
-        "| pairs | starts from | seed | BLEU | gain |",
-        "|---|---|---|---|---|",
+        *columns("| pairs | starts from | seed | BLEU | gain |"),
     ]
     report, measured = Report.asked(given), list[Path]()
     found: dict[int, dict[tuple[str, int], Statistics]] = {size: {} for size in given.pairs}

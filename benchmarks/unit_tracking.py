@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, parse, parser_of
 
 import transduce
 from transduce.wings.looking.inspection.cells import trace
@@ -31,8 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "",
         f"{len(found.text):,} characters of {given.text.name}. {machine()}",
         "",
-        "| property | best unit | its correlation | probe, F1 % | probe, R² |",
-        "|---|---|---|---|---|",
+        *columns("| property | best unit | its correlation | probe, F1 % | probe, R² |"),
     ]
     for name in given.properties:
         tracking = track(found, name)

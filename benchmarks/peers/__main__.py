@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from report import Report, machine, parse
+from report import Report, parse, titled
 from stopwatch import alone, share_of_limit
 from training_speed import Setting, limit, loss_lines, losses, operations
 
@@ -148,7 +148,7 @@ def main(given: Sequence[str] | None = None) -> None:
     if run is not None and asked.run is None and not (run / "config.toml").exists():
         trained(run, data, asked.minutes)
     write(data)
-    lines = ["# Peers on one machine, in turn", "", machine(), "", f"{'; '.join(versions)}.", ""]
+    lines = [*titled("Peers on one machine, in turn"), f"{'; '.join(versions)}.", ""]
     lines.append(f"Medians of {asked.rounds} rounds, {asked.seconds:g} seconds of training each.")
     report = Report.asked(asked)
 
