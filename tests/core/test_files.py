@@ -118,6 +118,13 @@ def test_each_error_of_a_full_disk_names_the_file(tmp_path: Path, error: Excepti
     assert caught.value.filename in (str(tmp_path / "there"), None)
 
 
+@pytest.mark.parametrize("error", [ValueError("of the content"), FileNotFoundError(errno.ENOENT, "", "/source")])
+def test_another_error_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, files.named_errors(tmp_path / "there"):
+        raise error
+    assert caught.value is error
+
+
 def test_a_device_gets_the_content_and_stays_a_device(tmp_path: Path, terminal: tuple[int, Path]) -> None:
     screen, device = terminal
     files.write_text(device, "content")
