@@ -62,6 +62,11 @@ async function main() {
       await press(view);
       await page.waitForSelector(sign);
       done(view);
+      if (view === "Search tree") {
+        await press("Fold all");
+        await wait(() => [...document.querySelectorAll(".branches li")].filter((each) => each.checkVisibility()).length === 1);
+        done("fold");
+      }
     }
     await page.click(".output .word");
     await page.waitForSelector(".words button");
@@ -91,6 +96,16 @@ async function main() {
     await (await page.$("#document")).uploadFile(`${folder}/letter.txt`);
     await shows("letter.txt is ready");
     done("document");
+    await page.evaluate(() => {
+      const moved = new DataTransfer();
+      moved.items.add(new File(["cab"], "dropped.txt"));
+      for (const kind of ["dragenter", "drop"]) document.body.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: moved }));
+    });
+    await shows("dropped.txt is ready");
+    done("drop");
+    await press("Clear");
+    await wait(() => !document.querySelector("#source").value && !document.querySelector(".output .word"));
+    done("clear");
     await choose("moods");
     await write("bad day");
     await page.waitForSelector(".effect");
@@ -123,6 +138,9 @@ async function main() {
     await page.waitForSelector("#record[aria-pressed=false]");
     await wait(() => /\d m?s ·/.test(document.querySelector(".facts").textContent));
     done("microphone");
+    await (await page.$('a[href="docs"]')).click();
+    await wait(() => location.pathname === "/docs" && document.querySelector("h3"));
+    done("API");
   } catch (error) {
     done(`shown: ${await text("#input").catch(() => "")}`);
     throw error;

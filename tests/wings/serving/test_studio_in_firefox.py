@@ -17,9 +17,9 @@ from test_studio import models, moods, tags, url  # noqa: F401
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).with_name("firefox.cjs")
 STEPS = [
-    "paragraphs", "confidence", "Other outputs", "Attention", "Search tree", "Use it from code", "alternatives", "swap",
-    "theme and text", "card", "history", "two models", "document", "classifier", "tagger", "drawing", "picture",
-    "recording", "microphone",
+    "paragraphs", "confidence", "Other outputs", "Attention", "Search tree", "fold", "Use it from code", "alternatives",
+    "swap", "theme and text", "card", "history", "two models", "document", "drop", "clear", "classifier", "tagger",
+    "drawing", "picture", "recording", "microphone", "API",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-VOID = {"br", "img", "input", "meta"}  # elements without content or closing tag
+VOID = {"br", "img", "input", "link", "meta"}  # elements without content or closing tag
 
 
 class Markup(str):

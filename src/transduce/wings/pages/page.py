@@ -49,17 +49,25 @@ tr > :last-child { padding-right: 0; }
 
 
 def document(
-    title: str, about: str, *sections: Markup, style: str = "", heading: str = "", summary: str = "", script: str = ""
+    title: str,
+    about: str,
+    *sections: Markup,
+    style: str = "",
+    heading: str = "",
+    summary: str = "",
+    script: str = "",
+    icon: str = "",
 ) -> str:
     """The text of the whole HTML file. Sections stand side by side where there is room.
 
     ``title`` and ``about``, the line under the title, are plain text unless they are Markup. ``summary`` says in a
     sentence or two what the page shows. ``style`` is the style sheet of the sections. ``heading`` replaces the title in
     the page if it needs markup; the browser's tab shows ``title``. ``script`` is JavaScript, which must not be
-    necessary to read the page.
+    necessary to read the page. ``icon`` is the address of its icon: without one, browsers ask the page's server.
     """
     sheet = "\n".join([variables(), STYLE, drawing.STYLE, legend.STYLE, style])
-    head = element("head", CHARACTERS, VIEWPORT, element("title", title), element("style", Markup(sheet)))
+    linked = [element("link", rel="icon", href=icon)] if icon else []
+    head = element("head", CHARACTERS, VIEWPORT, *linked, element("title", title), element("style", Markup(sheet)))
     size = {"class_": "long"} if len(title) > LONG else {}
     top = [element("h1", heading or title, **size), element("p", about, class_="faint")]
     if summary:

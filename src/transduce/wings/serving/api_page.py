@@ -38,7 +38,8 @@ def api_page(described: Table) -> str:
         for title, some in groups
     ]
     title = f"{described['info']['title']} {described['info']['version']}: the interface"
-    return document(title, described["info"].get("description", ""), element("nav", *links), *sections, style=STYLE)
+    about = described["info"].get("description", "")
+    return document(title, about, element("nav", *links), *sections, style=STYLE, icon="data:,")
 
 
 def _route(base: str, path: str, verb: str, given: Table) -> Markup:

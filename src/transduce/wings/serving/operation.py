@@ -10,7 +10,7 @@ from transduce.wings.serving.measurements import Measurements
 from transduce.wings.serving.proxies import Proxies
 from transduce.wings.serving.routes import as_json
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
 def operation(app: FastAPI, catalogue: Catalogue, measurements: Measurements, proxies: Proxies) -> APIRouter:
