@@ -80,7 +80,7 @@ def epsilon(stack: TableView) -> float:
 
 
 def kind(table: object) -> Any:
-    return table["type"] if isinstance(table, dict) else table
+    return table.get("type") if isinstance(table, dict) else table
 
 
 def inner(table: object, key: str, default: object) -> Any:
