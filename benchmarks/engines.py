@@ -21,8 +21,8 @@ the processor time of this process, which is right for one thread on a busy mach
 Python API. It gets the tokens that our pipeline makes, and its output tokens do not become text. So the difference is
 the cost of our pipeline.
 
-With --files, the table is another one: a row for each run with the file that `transduce export RUN --to engine` writes
-of it, or the reason why there is none. A row says how many of --sentences test lines have the same output as PyTorch in
+--files makes another table, of the files that `transduce export RUN --to engine` writes. It has a row for each run, or
+the reason why there is no file. A row says how many of --sentences test lines have the same output as PyTorch in
 float32, by the run's own search; the scores in int8, with their differences from PyTorch's; lines a second in batches;
 and the sizes of the files. A language model scores its lines.
 """

@@ -2,8 +2,8 @@
 
     python benchmarks/odd_behaviour.py RUN[:LANGUAGE]... [--limit 500] [--seed 1] [--record FILE.json]
 
-Each run gets sources of its own test split, and the same changes of them. With a LANGUAGE (de, fr, es or it), for a
-model that translates from English, the gender of 40 translated occupations is counted, too.
+Each run gets sources of its own test split, and the same changes of them. LANGUAGE is de, fr, es or it, for a model that
+translates from English. Then the gender of 40 translated occupations is counted, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from transduce.wings.looking.examination.findings import Examination, Finding
 
 
 def examined(name: str, limit: int, seed: int) -> tuple[Path, Examination]:
-    """The run of the argument RUN or RUN:LANGUAGE, and what was found."""
+    """Examines the run of an argument RUN or RUN:LANGUAGE. Returns its path and the findings."""
     path, _, language = name.partition(":")
     run = Path(path)
     examples = Run.open(run).examples("test")
