@@ -2,8 +2,8 @@
 
     python benchmarks/odd_behaviour.py RUN[:LANGUAGE]... [--limit 500] [--seed 1] [--record FILE.json]
 
-Each run gets sources of its own test split, and the same changes of them. LANGUAGE is de, fr, es or it, for a model that
-translates from English. Then the gender of 40 translated occupations is counted, too.
+Each run gets sources of its own test split, and the same changes of them. LANGUAGE is de, fr, es or it, for a model
+that translates from English. Then the gender of 40 translated occupations is counted, too.
 """
 
 from __future__ import annotations
