@@ -1,24 +1,44 @@
-"""How fast is the engine in WebAssembly beside the native engine with one thread, and are its outputs equal?
+"""How fast is the engine in WebAssembly beside the native engine and onnxruntime-web, and are its outputs equal?
 
-    python benchmarks/web_speed.py FILE.engine [...] --lines FILE [--rounds 3] [--core 1]
+    python benchmarks/web_speed.py RUN... [--lines 200] [--rounds 3] [--core 1] [--precision int8]
+        [--onnxruntime-web FOLDER] [--record FILE.json]
 
-Needs Node. Each round runs every engine once, in turn, on the same core. A figure is the median of the rounds: lines in
-a second of the processor's time, all lines in batches of 8 sources. Before it, the engine answers all lines once.
+Each run is written as a file of the engine. Its first test sources are the lines. Needs Node. Each round runs every
+engine once, in turn, on the same core. A figure is the median of the rounds: lines in a second of the processor's time,
+all lines in batches of 8 sources. Before it, the engine answers all lines once.
+
+The page of the run (`transduce export RUN --to web --single`) answers the same lines in headless Chromium. Its outputs
+are compared with the native engine's, and its requests are counted.
+
+FOLDER has the npm package onnxruntime-web (`npm install --prefix FOLDER onnxruntime-web`). It gets graphs of the run in
+the same precision, ids of tokens, and a loop of greedy search, one line after another. This is for recurrent decoders.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from report import parser_of
+from report import Report, columns, parse, parser_of, titled
 
+import transduce_engine
+from transduce.core.types import BOS, EOS
+from transduce.runs.run import Run
 from transduce.wings.engines import web
 from transduce_engine.library import built
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+Timed = tuple[float, list[object]]  # seconds of the processor, and the outputs of each line
 
 NATIVE = """
 import json, sys, time
@@ -26,7 +46,7 @@ from pathlib import Path
 from transduce_engine import library, load
 library.library.cache_clear()
 library.built = lambda folder=None, own=library.built: {"_portable": own()[sys.argv[3]]}
-engine, lines = load(sys.argv[1]), Path(sys.argv[2]).read_text().splitlines()
+engine, lines = load(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())
 engine(lines)
 start = time.process_time()
 found = engine.answer(lines)
@@ -36,7 +56,7 @@ print(json.dumps([took, [[each.text for each in answer.outputs] for answer in fo
 NODE = """
 const { load } = await import(process.argv[3]);
 const { readFileSync } = await import("node:fs");
-const model = await load(process.argv[1]), lines = readFileSync(process.argv[2], "utf8").trimEnd().split("\\n");
+const model = await load(process.argv[1]), lines = JSON.parse(readFileSync(process.argv[2], "utf8"));
 model(lines);
 const start = process.cpuUsage();
 const found = model.answer(lines);
@@ -44,35 +64,162 @@ const took = process.cpuUsage(start);
 const texts = found.map(({ outputs }) => outputs.map((each) => each.text));
 console.log(JSON.stringify([(took.user + took.system) / 1e6, texts]));
 """
+ONE_BY_ONE = NODE.replace("model.answer(lines)", "lines.map((line) => model.answer([line], { beam: 1 })[0])")
+ONNXRUNTIME = """
+const [folder, file, runtime] = process.argv.slice(1);
+const ort = await import(runtime);
+const { readFileSync } = await import("node:fs");
+ort.env.wasm.numThreads = 1;
+const open = (name) => ort.InferenceSession.create(readFileSync(`${folder}/${name}.onnx`));
+const [start, step] = [await open("start"), await open("step")];
+const { changing } = JSON.parse(readFileSync(`${folder}/export.json`, "utf8")).graphs.step;
+const { sources, begin, end, most } = JSON.parse(readFileSync(file, "utf8"));
+const long = (ids, shape) => new ort.Tensor("int64", BigInt64Array.from(ids.map(BigInt)), shape);
+const beside = (own) => new ort.Tensor(own.type, own.data, [1, ...own.dims]);
+async function greedy(ids) {
+  const given = [long(ids, [1, ids.length]), long([ids.length], [1])];
+  const made = await start.run(Object.fromEntries(start.inputNames.map((name, place) => [name, given[place]])));
+  const leaves = start.outputNames.map((name) => made[name]);
+  for (const place of changing) leaves[place] = beside(leaves[place]);
+  const written = [];
+  for (let token = begin; written.length < most;) {
+    const all = [long([token], [1, 1]), ...leaves];
+    const after = await step.run(Object.fromEntries(step.inputNames.map((name, place) => [name, all[place]])));
+    const [logits, ...changed] = step.outputNames.map((name) => after[name]);
+    changing.forEach((place, number) => { leaves[place] = changed[number]; });
+    token = logits.data.reduce((best, value, id, every) => value > every[best] ? id : best, 0);
+    if (token === end) break;
+    written.push(token);
+  }
+  return written;
+}
+async function all() {
+  const found = [];
+  for (const ids of sources) found.push(await greedy(ids));
+  return found;
+}
+await all();
+const began = process.cpuUsage();
+const found = await all();
+const took = process.cpuUsage(began);
+console.log(JSON.stringify([(took.user + took.system) / 1e6, found]));
+process.exit(0);
+"""
+
+
+def timed(core: str, command: Sequence[str]) -> Timed:
+    done = subprocess.run(["taskset", "-c", core, *command], check=True, capture_output=True, text=True)
+    took, outputs = json.loads(done.stdout)
+    return took, outputs
+
+
+def rounds(ways: dict[str, list[str]], count: int, core: str) -> dict[str, list[Timed]]:
+    done = {name: list[Timed]() for name in ways}
+    for _ in range(count):
+        for name, command in ways.items():
+            done[name].append(timed(core, command))
+    return done
+
+
+def speeds(name: str, done: dict[str, list[Timed]], beside: str, lines: int) -> list[str]:
+    """The rows of a table: each engine's lines a second, the ratio to the engine ``beside``, and equal outputs."""
+    rows = []
+    for way, own in done.items():
+        ratio = statistics.median(other / took for (took, _), (other, _) in zip(own, done[beside], strict=True))
+        equal = sum(a == b for a, b in zip(own[0][1], done[beside][0][1], strict=True))
+        speed = lines / statistics.median(took for took, _ in own)
+        rows.append(f"| {name} | {way} | {speed:.0f} | {ratio:.2f} | {equal} of {lines} |")
+    return rows
+
+
+def in_a_page(browser: Browser, page: Path, lines: list[str]) -> tuple[list[str], int]:
+    """The page's best outputs, and the number of its requests that are for another address."""
+    asked = list[str]()
+    opened = browser.new_page()
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.goto(page.as_uri())
+    opened.wait_for_selector("#answer:enabled", timeout=120_000)
+    opened.fill("#text", "\n".join(lines))
+    opened.select_option("#count", "1")
+    opened.press("#text", "Enter")
+    opened.wait_for_selector("#status :text('Answered in')", timeout=600_000)
+    found: list[str] = opened.evaluate(
+        "[...document.querySelectorAll('#outputs section')].map(part => part.querySelector('li p').firstChild.data)"
+    )
+    opened.close()
+    return found, sum(not address.startswith(("blob:", page.as_uri())) for address in asked)
+
+
+def export(run: Path, to: str, precision: str, out: Path, *more: str) -> Path:
+    command = [sys.executable, "-m", "transduce", "export", str(run), "--to", to, "--precision", precision]
+    subprocess.run([*command, "--out", str(out), *more], check=True, capture_output=True)
+    return out
+
+
+def node(code: str, *arguments: object) -> list[str]:
+    return ["node", "--input-type=module", "-e", code, "--", *map(str, arguments)]
+
+
+def compared(run: Path, browser: Browser, options: argparse.Namespace, folder: Path) -> tuple[list[str], str]:
+    """The rows of the first table, and the row of the second one, for a run. ``folder`` is empty."""
+    examples = Run.open(run).examples("test")[: options.lines]
+    texts = [str(example.source) for example in examples]
+    file, lines = export(run, "engine", options.precision, folder / "run.engine"), folder / "lines.json"
+    lines.write_text(json.dumps(texts))
+    module = (Path(web.__file__).parent / "transduce.mjs").as_uri()
+    ways = {name: [sys.executable, "-c", NATIVE, str(file), str(lines), name] for name in built()}
+    ways["WebAssembly"] = node(NODE, file, lines, module)
+    rows = speeds(run.name, rounds(ways, options.rounds, options.core), "WebAssembly", len(texts))
+    if options.onnxruntime_web is not None:
+        graphs = export(run, "onnx", options.precision, folder / "onnx")
+        tokenizers, ids = Run.open(run).tokenizers, folder / "ids.json"
+        given = {"sources": tokenizers.source.encode(texts), "begin": BOS, "end": EOS, "most": 100}
+        ids.write_text(json.dumps(given))
+        runtime = Path(options.onnxruntime_web).resolve() / "node_modules/onnxruntime-web/dist/ort.wasm.min.mjs"
+        ways = {
+            "onnxruntime-web, one line after another": node(ONNXRUNTIME, graphs, ids, runtime.as_uri()),
+            "WebAssembly, one line after another": node(ONE_BY_ONE, file, lines, module),
+        }
+        done = rounds(ways, options.rounds, options.core)
+        runtime_name, own_name = ways
+        done[runtime_name] = [
+            (took, [[tokenizers.target.decode(ids)] for ids in found]) for took, found in done[runtime_name]
+        ]
+        rows += speeds(run.name, done, own_name, len(texts))
+    page = export(run, "web", options.precision, folder / "page.html", "--single")
+    found, asked = in_a_page(browser, page, texts)
+    engine = [answer.outputs[0].text or "(empty)" for answer in transduce_engine.load(file).answer(texts)]
+    equal = sum(a == b for a, b in zip(found, engine, strict=True))
+    size = page.stat().st_size / 1e6
+    return rows, f"| {run.name} | {equal} of {len(texts)} | {asked} | {size:.1f} |"
 
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--lines", type=Path, required=True)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--core", default="1")
-    options = parser.parse_args()
-    module = (Path(web.__file__).parent / "transduce.mjs").as_uri()
-    count = len(options.lines.read_text().splitlines())
-    print("| file | engine | lines/s | WebAssembly / this | equal outputs |\n|---|---|---|---|---|")
-    for file in options.files:
-        given = [str(file), str(options.lines)]
-        ways = {name: [sys.executable, "-c", NATIVE, *given, name] for name in built()}
-        ways["WebAssembly"] = ["node", "--input-type=module", "-e", NODE, "--", *given, module]
-        done: dict[str, list[Any]] = {name: [] for name in ways}
-        for _ in range(options.rounds):
-            for name, command in ways.items():
-                command = ["taskset", "-c", options.core, *command]
-                done[name].append(
-                    json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-                )
-        wasm = done["WebAssembly"]
-        for name, rounds in done.items():
-            took = statistics.median(own for own, _ in rounds)
-            ratio = statistics.median(own / other for (own, _), (other, _) in zip(rounds, wasm, strict=True))
-            equal = sum(a == b for a, b in zip(rounds[0][1], wasm[0][1], strict=True))
-            print(f"| {file.name} | {name} | {count / took:.0f} | {ratio:.2f} | {equal} of {count} |", flush=True)
+    parser.add_argument("--precision", default="int8", choices=["int8", "float32"])
+    parser.add_argument("--onnxruntime-web", metavar="FOLDER")
+    options = parse(parser, threads=1)
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        parser.error("Chromium was not found: install the system's package chromium")
+    from playwright.sync_api import sync_playwright
+
+    rows, pages = list[str](), list[str]()
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for run in options.runs:
+            with tempfile.TemporaryDirectory() as folder:
+                own, page = compared(run, browser, options, Path(folder))
+            rows += own
+            pages.append(page)
+    head = columns("| run | engine | lines/s | this / the last of its kind | equal outputs |")
+    shown = columns("| run | outputs equal to the native engine's | requests that leave the page | MB |")
+    lines = [*titled("The engine in WebAssembly"), *head, *rows, "", "## The page in Chromium", "", *shown, *pages]
+    Report.asked(options).show(lines, options.runs)
 
 
 if __name__ == "__main__":
