@@ -59,8 +59,8 @@ from transduce.wings.counted.phrases.search.stack import StackSearch
 from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 from transduce.wings.engines.engine_files import FASTEST, open_file
+from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.engines.export.engine import compared_content
-from transduce.wings.engines.export.writing import export_run
 
 BATCH = 64
 LEAST = 0.5  # least seconds of a measurement

@@ -25,7 +25,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from report import Report, columns, parse, parser_of, titled
 
@@ -38,7 +38,7 @@ from transduce_engine.library import built
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-Timed = tuple[float, list[object]]  # seconds of the processor, and the outputs of each line
+Timed = tuple[float, list[list[Any]]]  # seconds of the processor, and each line's outputs or ids
 
 NATIVE = """
 import json, sys, time

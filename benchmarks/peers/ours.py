@@ -21,7 +21,7 @@ from transduce.runs.manifest import Manifest, checksum, is_export
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.greedy import Greedy
-from transduce.wings.engines.export.writing import export_run
+from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.lab.speed.report import peak_memory
 
 RECIPES: dict[Family, tuple[str, dict[str, Any]]] = {

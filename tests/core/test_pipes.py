@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.answers.arrivals import Arrivals
 from transduce.answers.batches import windows
+from transduce.answers.paused_input import Arrivals
 from transduce.core.pipes import Pipe
 from transduce.core.text_files import bounded_lines, texts
 

@@ -294,7 +294,7 @@ def _of_run(folder: Path, run: Path) -> dict[str, Format]:
     import transduce_engine
     from transduce.models.weights import load_tensors
     from transduce.runs.packed import extract
-    from transduce.wings.engines.export.writing import export_run
+    from transduce.wings.engines.export.checked_export import export_run
     from transduce.wings.engines.sharing.packing import pack
 
     pack(run, folder / "whole.zip")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from failing import failing
 
-from transduce.wings.engines.export.writing import export_run
+from transduce.wings.engines.export.checked_export import export_run
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler: gcc")

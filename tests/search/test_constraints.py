@@ -21,7 +21,7 @@ from transduce.core.errors import UserError
 from transduce.core.types import EOS, Padded
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import Constraints, constrained
-from transduce.search.constraints.lexicon import Lexicon
+from transduce.search.constraints.phrase_spelling import Lexicon
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force

@@ -17,7 +17,7 @@ from transduce.search import largest, random_numbers
 from transduce.search.base import ends_freely, resized, staggers, with_run, with_unknown
 from transduce.search.beam import Beam
 from transduce.search.constraints.base import Constraints
-from transduce.search.constraints.lexicon import _of_a_word
+from transduce.search.constraints.phrase_spelling import _of_a_word
 from transduce.search.exact import Exact, Exploration
 from transduce.search.front import remaining
 from transduce.search.greedy import Greedy, quickest

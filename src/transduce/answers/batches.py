@@ -7,7 +7,7 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import TypeVar
 
-from transduce.answers.arrivals import Arrivals
+from transduce.answers.paused_input import Arrivals
 from transduce.core.config.errors import shown
 from transduce.core.errors import UserError
 from transduce.core.stages import Stage, counted, size_of

@@ -251,7 +251,7 @@ def arriving(items: Iterable[T], pause: float) -> Iterable[T]:
     """The ``items`` that are read from standard input, a pipe: a window of them ends when nothing comes for ``pause``
     seconds.
     """
-    from transduce.answers.arrivals import Arrivals
+    from transduce.answers.paused_input import Arrivals
 
     pipe = _pipe()
     return items if pipe is None else Arrivals(items, partial(pipe.ready, pause))

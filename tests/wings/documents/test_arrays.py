@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from transduce.core.errors import DataError
-from transduce.wings.documents.arrays import read_npz
+from transduce.wings.documents.npz_arrays import read_npz
 
 
 def test_a_file_larger_than_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,11 +33,11 @@ from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 from transduce.wings.engines import light
 from transduce.wings.engines.ctranslate2 import CTranslate2Model, open_ctranslate2
+from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.engines.export.ctranslate2 import write_ctranslate2
 from transduce.wings.engines.export.onnx import write_onnx
 from transduce.wings.engines.export.parity import Parity, check, compare_quality
 from transduce.wings.engines.export.quantisation import integers, quantise
-from transduce.wings.engines.export.writing import export_run
 from transduce.wings.engines.light import options_of
 from transduce.wings.engines.onnx import open_onnx
 from transduce.wings.engines.translation import Options

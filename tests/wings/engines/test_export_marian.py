@@ -18,7 +18,7 @@ from transduce.core.protocols import Model
 from transduce.core.types import Facts
 from transduce.models.weights import load_tensors
 from transduce.wings.engines.export import marian as writing
-from transduce.wings.engines.export.writing import export_run
+from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.engines.importing.run import import_run
 
 __all__ = ["model"]

@@ -21,10 +21,10 @@ from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import BOS, EOS, SPECIALS, UNK, Padded
 from transduce.data.corpora import DataError
 from transduce.data.tokenizers import storage
-from transduce.wings.documents.arrays import read_npz
+from transduce.wings.documents.npz_arrays import read_npz
 from transduce.wings.engines.foreign import marian
 from transduce.wings.engines.foreign.original import Original
-from transduce.wings.engines.importing import hugging_face, npz
+from transduce.wings.engines.importing import hugging_face, marian_checkpoint
 from transduce.wings.engines.importing import run as importing
 from transduce.wings.engines.importing.agreement import logits
 from transduce.wings.engines.importing.building import build
@@ -250,7 +250,7 @@ def test_a_checkpoint_of_marian_itself(npz_folder: tuple[Path, Any], tmp_path: P
     done = import_run(folder, tmp_path / "run")
     assert done.agreement is not None
     assert done.agreement.largest < 1e-4
-    built = build(npz.read(folder))
+    built = build(marian_checkpoint.read(folder))
     source, target = Padded.of([[5, 6, 9, EOS], [7, EOS]]), torch.tensor([[BOS, 7, 8], [BOS, 30, 11]])
     original = Original.__new__(Original)
     original.model = theirs

@@ -35,8 +35,8 @@ from transduce.search.length_beam import LengthBeam
 from transduce.search.sampling import Sampling
 from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
+from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.engines.export.native import write_native
-from transduce.wings.engines.export.writing import export_run
 from transduce.wings.engines.native.model import native_model, open_native
 from transduce.wings.labels.search import LabelSearch
 from transduce.wings.labels.viterbi import Posterior, Viterbi

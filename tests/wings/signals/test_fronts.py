@@ -27,7 +27,7 @@ from transduce.wings.signals.modules.ended import EndedEmbedding
 from transduce.wings.signals.modules.feature_map import FeatureMapEmbedding
 from transduce.wings.signals.modules.features import FrameEmbedding
 from transduce.wings.signals.modules.grid import Grid, GridPositions, boxes
-from transduce.wings.signals.modules.layers import GridConvolution
+from transduce.wings.signals.modules.grid_convolutions import GridConvolution
 from transduce.wings.signals.modules.norms import PictureNorm
 from transduce.wings.signals.modules.numbers import NumberEmbedding
 from transduce.wings.signals.modules.patches import PatchEmbedding

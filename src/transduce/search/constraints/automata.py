@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.types import Padded
-from transduce.search.constraints.lexicon import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
+from transduce.search.constraints.phrase_spelling import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
 
 NONE = -1  # the token of a missing edge
 

@@ -16,7 +16,7 @@ from transduce.search.base import AnyAllocation, Filters
 from transduce.search.constraints.automata import Automata, Phrases
 from transduce.search.constraints.banks import Banks
 from transduce.search.constraints.forbidden import Forbidden
-from transduce.search.constraints.lexicon import Borders, Lexicon, Pattern
+from transduce.search.constraints.phrase_spelling import Borders, Lexicon, Pattern
 from transduce.search.filters.lengths import LengthLimit
 
 M = TypeVar("M")  # a model

@@ -10,7 +10,7 @@ from torch import Tensor
 from transduce.core import tree
 from transduce.core.types import Padded
 from transduce.search.constraints.automata import Automata
-from transduce.search.constraints.lexicon import BREAK, Borders
+from transduce.search.constraints.phrase_spelling import BREAK, Borders
 from transduce.search.filters.lengths import LengthLimit
 
 

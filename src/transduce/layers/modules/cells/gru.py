@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transduce.layers.modules.cells import fused
+from transduce.layers.modules.cells import torch_operators
 from transduce.layers.modules.cells.looped import HiddenCell, real_outputs, recurrence
 from transduce.layers.modules.linear import linear
 
@@ -49,11 +49,11 @@ class GRU(nn.Module):
         return h, h
 
     def unroll(self, x_BTD: Tensor, state: Tensor, lengths_B: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        if lengths_B is None and fused.is_search_step(x_BTD):
+        if lengths_B is None and torch_operators.is_search_step(x_BTD):
             y_BW, h_BW = self.step(self.project(x_BTD)[:, 0], state)
             return y_BW[:, None], h_BW
-        if fused.is_exporting():
-            y_BTW, h_BW = fused.gru(x_BTD, state, self.fused.all_weights[0])
+        if torch_operators.is_exporting():
+            y_BTW, h_BW = torch_operators.gru(x_BTD, state, self.fused.all_weights[0])
         else:
             y_BTW, h_1BW = self.fused(x_BTD, state[None])
             h_BW = h_1BW[0]

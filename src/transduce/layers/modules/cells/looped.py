@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from transduce.core import tree
 from transduce.core.types import real_mask
-from transduce.layers.modules.cells.fused import is_exporting
+from transduce.layers.modules.cells.torch_operators import is_exporting
 from transduce.layers.modules.linear import Linear, projection
 
 S = TypeVar("S")

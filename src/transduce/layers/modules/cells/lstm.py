@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transduce.compute.processor import has_wide_vectors
 from transduce.core.errors import UserError
 from transduce.core.types import real_mask
-from transduce.layers.modules.cells import fused
+from transduce.layers.modules.cells import torch_operators
 from transduce.layers.modules.cells.looped import LoopedCell, real_outputs, recurrence
 from transduce.layers.modules.linear import linear
 
@@ -62,7 +62,7 @@ class LSTM(nn.Module):
         return h, (h, c)
 
     def unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None = None) -> tuple[Tensor, LSTMState]:
-        if lengths_B is None and fused.is_search_step(x_BTD):
+        if lengths_B is None and torch_operators.is_search_step(x_BTD):
             y_BW, state = self.step(self.project(x_BTD)[:, 0], state)
             return y_BW[:, None], state
         if x_BTD.device.type == "cpu" and torch.is_autocast_enabled("cpu") and not has_wide_vectors():
@@ -75,8 +75,8 @@ class LSTM(nn.Module):
 
     def _unroll(self, x_BTD: Tensor, state: LSTMState, lengths_B: Tensor | None) -> tuple[Tensor, LSTMState]:
         h, c = state
-        if lengths_B is None and fused.is_exporting():
-            y_BTW, h, c = fused.lstm(x_BTD, h, c, self.fused.all_weights[0])
+        if lengths_B is None and torch_operators.is_exporting():
+            y_BTW, h, c = torch_operators.lstm(x_BTD, h, c, self.fused.all_weights[0])
             return y_BTW, (h, c)
         if lengths_B is None or x_BTD.device.type != "cpu":
             y_BTW, (h_1BW, c_1BW) = _packed(self.fused, x_BTD, (h[None], c[None]), lengths_B)
@@ -98,8 +98,8 @@ class LSTM(nn.Module):
         hold_G = weight_GD.new_tensor([-HOLD, HOLD, 0.0, 0.0]).repeat_interleave(self.width)
         held_BTD = torch.cat([x_BTD, padding_BT1.to(x_BTD.dtype).expand(-1, -1, EVEN)], -1)
         weights = [torch.cat([weight_GD, hold_G[:, None].expand(-1, EVEN)], 1), *others]
-        if fused.is_exporting():
-            y_BTW, _, c_BW = fused.lstm(held_BTD, h, c, weights)
+        if torch_operators.is_exporting():
+            y_BTW, _, c_BW = torch_operators.lstm(held_BTD, h, c, weights)
             return y_BTW, c_BW
         y_BTW, _, c_1BW = torch.lstm(
             held_BTD,

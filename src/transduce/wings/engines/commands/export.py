@@ -39,7 +39,7 @@ def export(
     """
     from transduce.cli import inputs
     from transduce.core.plugins import load_plugins
-    from transduce.wings.engines.export.writing import export_run
+    from transduce.wings.engines.export.checked_export import export_run
 
     load_plugins(plugin)
     sources = None if sample is None else list(inputs.lines([sample]))

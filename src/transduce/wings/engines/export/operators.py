@@ -10,27 +10,27 @@ from typing import Any
 
 from onnxscript import opset20 as op
 
-from transduce.layers.modules.cells import fused
+from transduce.layers.modules.cells import torch_operators
 
 LSTM_GATES = (0, 3, 1, 2)  # ONNX has input, output, forget, cell where PyTorch has input, forget, cell, output
 GRU_GATES = (1, 0, 2)  # ONNX has update, reset, new where PyTorch has reset, update, new
 
 
 def translations() -> dict[Callable[..., object], Callable[..., object]]:
-    """The translation of each operator of layers/modules/cells/fused.py, for ``torch.onnx.export``."""
-    return {fused.lstm._opoverload: lstm, fused.gru._opoverload: gru}
+    """The translation of each operator of layers/modules/cells/torch_operators.py, for ``torch.onnx.export``."""
+    return {torch_operators.lstm._opoverload: lstm, torch_operators.gru._opoverload: gru}
 
 
 def lstm(x: object, h: object, c: object, weights: Sequence[object]) -> tuple[object, ...]:
-    """``fused.lstm`` in ONNX: outputs [B, T, W], and h and c [B, W] after the last position. ``x`` is [B, T, D], ``h``
-    and ``c`` are the first states [B, W].
+    """``torch_operators.lstm`` in ONNX: outputs [B, T, W], and h and c [B, W] after the last position. ``x`` is
+    [B, T, D], ``h`` and ``c`` are the first states [B, W].
     """
     return _unrolled(op.LSTM, x, (h, c), _parameters(weights, LSTM_GATES), hidden_size=_width(weights))
 
 
 def gru(x: object, h: object, weights: Sequence[object]) -> tuple[object, ...]:
-    """``fused.gru`` in ONNX: outputs [B, T, W], and h [B, W] after the last position. ``x`` is [B, T, D], ``h`` is the
-    first state [B, W].
+    """``torch_operators.gru`` in ONNX: outputs [B, T, W], and h [B, W] after the last position. ``x`` is [B, T, D],
+    ``h`` is the first state [B, W].
     """
     parameters = _parameters(weights, GRU_GATES)
     return _unrolled(op.GRU, x, (h,), parameters, hidden_size=_width(weights), linear_before_reset=1)

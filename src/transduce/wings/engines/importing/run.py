@@ -10,7 +10,7 @@ from transduce.core.errors import MissingPackageError, UserError
 from transduce.runs.from_model import check_empty, write_run
 from transduce.wings.engines.foreign.hugging_face import write_original
 from transduce.wings.engines.foreign.original import Original
-from transduce.wings.engines.importing import hugging_face, joeynmt, joeynmt_files, npz
+from transduce.wings.engines.importing import hugging_face, joeynmt, joeynmt_files, marian_checkpoint
 from transduce.wings.engines.importing.agreement import Agreement, check, compare
 from transduce.wings.engines.importing.base import Foreign
 from transduce.wings.engines.importing.building import Built, build
@@ -32,9 +32,9 @@ class Imported:
 def import_run(folder: str | Path, out: str | Path) -> Imported:
     """Makes the directory ``out`` a run of the Marian, OPUS-MT or JoeyNMT checkpoint in ``folder``.
 
-    The folder has the files of Hugging Face's format (``hugging_face.read``), of Marian itself (``npz.read``) or of
-    JoeyNMT (``joeynmt_files.read``). If transformers is installed, both models compute the logits of a random sample,
-    and the run is written only if they agree. A checkpoint of Marian itself is compared with Hugging Face's model of
+    The folder has the files of Hugging Face's format (``hugging_face.read``), of Marian itself
+    (``marian_checkpoint.read``) or of JoeyNMT (``joeynmt_files.read``). If transformers is installed, both models
+    compute the logits of a random sample, and the run is written only if they agree. A checkpoint of Marian itself is compared with Hugging Face's model of
     the same weights. Nothing is compared for JoeyNMT.
 
     Raises FileNotFoundError if a file is missing. Raises UserError if the checkpoint is none that this version imports,
@@ -74,7 +74,7 @@ def _read(folder: Path) -> Foreign:
     if (folder / "config.json").is_file():
         return hugging_face.read(folder)
     if any(folder.glob("*.npz")):
-        return npz.read(folder)
+        return marian_checkpoint.read(folder)
     check_toolkit(folder)
     raise UserError(
         f"{folder} is no checkpoint that can be imported: it has neither config.json (Hugging Face's Marian), nor a "

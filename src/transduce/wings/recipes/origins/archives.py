@@ -12,7 +12,7 @@ from transduce.core.files import name_from
 from transduce.data.base import SPLITS
 from transduce.data.corpora import ColumnNames, DataError, Files, Splits, identity
 from transduce.data.rows import read
-from transduce.wings.documents.arrays import read_npz
+from transduce.wings.documents.npz_arrays import read_npz
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
 
 TEXTS = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")

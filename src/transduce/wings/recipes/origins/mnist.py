@@ -14,7 +14,7 @@ import numpy as np
 from transduce.core.files import name_from
 from transduce.data.base import SPLITS, Split
 from transduce.data.corpora import DataError, Splits, identity
-from transduce.wings.documents.arrays import read_npz
+from transduce.wings.documents.npz_arrays import read_npz
 from transduce.wings.recipes.origins.album import Bytes, Entry, albums
 from transduce.wings.recipes.origins.archives import array
 from transduce.wings.recipes.origins.published import download, unpacked

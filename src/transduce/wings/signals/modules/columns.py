@@ -12,7 +12,7 @@ from transduce.core.types import Padded
 from transduce.layers.modules import module_list
 from transduce.layers.modules.linear import projection
 from transduce.wings.signals.modules.grid import Grid, boxes, check_height, picture, shortened
-from transduce.wings.signals.modules.layers import GridConvolution, relu
+from transduce.wings.signals.modules.grid_convolutions import GridConvolution, relu
 from transduce.wings.signals.modules.norms import PictureNorm
 
 

@@ -16,7 +16,7 @@ from transduce.layers.modules.attention.heads import Heads, check_heads, merge_h
 from transduce.layers.modules.dropout import Dropout
 from transduce.wings.signals.modules.base import Gridded, Placed
 from transduce.wings.signals.modules.grid import Grid
-from transduce.wings.signals.modules.layers import GridConvolution
+from transduce.wings.signals.modules.grid_convolutions import GridConvolution
 from transduce.wings.signals.modules.norms import CellNorm
 
 

@@ -12,7 +12,7 @@ from transduce.core.protocols import Positions
 from transduce.core.types import Factory, Padded
 from transduce.layers.modules.positions import NoPositions
 from transduce.wings.signals.modules.grid import Grid, GridPositions, boxes, check_height, picture
-from transduce.wings.signals.modules.layers import GridConvolution, ResidualBlock, relu
+from transduce.wings.signals.modules.grid_convolutions import GridConvolution, ResidualBlock, relu
 from transduce.wings.signals.modules.norms import NORMS
 
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transduce.core.types import Padded
 from transduce.layers.modules.linear import projection
 from transduce.wings.signals.modules.grid import boxes, picture
-from transduce.wings.signals.modules.layers import GridConvolution, relu
+from transduce.wings.signals.modules.grid_convolutions import GridConvolution, relu
 
 
 class SubsamplingEmbedding(nn.Module):

@@ -17,7 +17,7 @@ from transduce.core.errors import UserError
 from transduce.core.text_files import read_text
 from transduce.core.types import EOS, PAD, SPECIALS, UNK
 from transduce.data.corpora import DataError
-from transduce.wings.documents.arrays import read_npz
+from transduce.wings.documents.npz_arrays import read_npz
 from transduce.wings.engines.foreign.marian import ACTIVATIONS, BIAS, EMBEDDINGS, READOUT, SHARED, Numerics
 from transduce.wings.engines.importing.base import Foreign, Side
 from transduce.wings.engines.importing.hugging_face import checked_config

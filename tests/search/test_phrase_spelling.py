@@ -14,7 +14,7 @@ from transduce.core.types import EOS, UNK
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.forbidden import Forbidden
-from transduce.search.constraints.lexicon import Lexicon
+from transduce.search.constraints.phrase_spelling import Lexicon
 
 TEXTS = ['a cat, a "cat" (cats) sat. at', "the cat sat at a tac, tac", "aa a aaa 猫 猫a cät_a cät", "sat-at; a.b. a"]
 TOKENIZERS = {
