@@ -34,8 +34,8 @@ def import_run(folder: str | Path, out: str | Path) -> Imported:
 
     The folder has the files of Hugging Face's format (``hugging_face.read``), of Marian itself
     (``marian_checkpoint.read``) or of JoeyNMT (``joeynmt_files.read``). If transformers is installed, both models
-    compute the logits of a random sample, and the run is written only if they agree. A checkpoint of Marian itself is compared with Hugging Face's model of
-    the same weights. Nothing is compared for JoeyNMT.
+    compute the logits of a random sample, and the run is written only if they agree. A checkpoint of Marian itself is
+    compared with Hugging Face's model of the same weights. Nothing is compared for JoeyNMT.
 
     Raises FileNotFoundError if a file is missing. Raises UserError if the checkpoint is none that this version imports,
     if it is damaged, if the models disagree, or if ``out`` has files.
