@@ -38,6 +38,7 @@ from transduce_engine.library import built
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+MODULE = (Path(web.__file__).parent / "transduce.mjs").as_uri()
 Timed = tuple[float, list[list[Any]]]  # seconds of the processor, and each line's outputs or ids
 
 NATIVE = """
@@ -160,32 +161,36 @@ def node(code: str, *arguments: object) -> list[str]:
     return ["node", "--input-type=module", "-e", code, "--", *map(str, arguments)]
 
 
+def beside_onnxruntime(run: Path, file: Path, texts: list[str], options: argparse.Namespace, folder: Path) -> list[str]:
+    """The rows of greedy search, one line after another, by onnxruntime-web and by the engine's ``file``."""
+    try:
+        graphs = export(run, "onnx", options.precision, folder / "onnx")
+    except subprocess.CalledProcessError as error:
+        return [f"| {run.name} | onnxruntime-web | refused: {error.stderr.decode().splitlines()[-1]} | – | – |"]
+    if "step" not in json.loads((graphs / "export.json").read_text())["graphs"]:
+        return [f"| {run.name} | onnxruntime-web | its graphs have no step of a search | – | – |"]
+    tokenizers, ids, lines = Run.open(run).tokenizers, folder / "ids.json", folder / "lines.json"
+    given = {"sources": tokenizers.source.encode(texts), "begin": BOS, "end": EOS, "most": 100}
+    ids.write_text(json.dumps(given))
+    runtime = Path(options.onnxruntime_web).resolve() / "node_modules/onnxruntime-web/dist/ort.wasm.min.mjs"
+    theirs, ours = (f"{name}, one line after another" for name in ("onnxruntime-web", "WebAssembly"))
+    ways = {theirs: node(ONNXRUNTIME, graphs, ids, runtime.as_uri()), ours: node(ONE_BY_ONE, file, lines, MODULE)}
+    done = rounds(ways, options.rounds, options.core)
+    done[theirs] = [(took, [[tokenizers.target.decode(row)] for row in found]) for took, found in done[theirs]]
+    return speeds(run.name, done, ours, len(texts))
+
+
 def compared(run: Path, browser: Browser, options: argparse.Namespace, folder: Path) -> tuple[list[str], str]:
     """The rows of the first table, and the row of the second one, for a run. ``folder`` is empty."""
     examples = Run.open(run).examples("test")[: options.lines]
     texts = [str(example.source) for example in examples]
     file, lines = export(run, "engine", options.precision, folder / "run.engine"), folder / "lines.json"
     lines.write_text(json.dumps(texts))
-    module = (Path(web.__file__).parent / "transduce.mjs").as_uri()
     ways = {name: [sys.executable, "-c", NATIVE, str(file), str(lines), name] for name in built()}
-    ways["WebAssembly"] = node(NODE, file, lines, module)
+    ways["WebAssembly"] = node(NODE, file, lines, MODULE)
     rows = speeds(run.name, rounds(ways, options.rounds, options.core), "WebAssembly", len(texts))
     if options.onnxruntime_web is not None:
-        graphs = export(run, "onnx", options.precision, folder / "onnx")
-        tokenizers, ids = Run.open(run).tokenizers, folder / "ids.json"
-        given = {"sources": tokenizers.source.encode(texts), "begin": BOS, "end": EOS, "most": 100}
-        ids.write_text(json.dumps(given))
-        runtime = Path(options.onnxruntime_web).resolve() / "node_modules/onnxruntime-web/dist/ort.wasm.min.mjs"
-        ways = {
-            "onnxruntime-web, one line after another": node(ONNXRUNTIME, graphs, ids, runtime.as_uri()),
-            "WebAssembly, one line after another": node(ONE_BY_ONE, file, lines, module),
-        }
-        done = rounds(ways, options.rounds, options.core)
-        runtime_name, own_name = ways
-        done[runtime_name] = [
-            (took, [[tokenizers.target.decode(ids)] for ids in found]) for took, found in done[runtime_name]
-        ]
-        rows += speeds(run.name, done, own_name, len(texts))
+        rows += beside_onnxruntime(run, file, texts, options, folder)
     page = export(run, "web", options.precision, folder / "page.html", "--single")
     found, asked = in_a_page(browser, page, texts)
     engine = [answer.outputs[0].text or "(empty)" for answer in transduce_engine.load(file).answer(texts)]
