@@ -43,6 +43,11 @@ def test_there_is_room_for_a_power_of_two() -> None:
     assert [batch_size(rows) for rows in (0, 1, 2, 3, 4, 5, 64, 65)] == [0, 1, 2, 4, 4, 8, 64, 128]
 
 
+def test_a_search_that_moves_its_rows_anyway_has_more_sizes() -> None:
+    sizes = [batch_size(rows, 4) for rows in range(34)]
+    assert sizes == [*range(9), 10, 10, 12, 12, 14, 14, 16, 16, *4 * [20], *4 * [24], *4 * [28], *4 * [32], 40]
+
+
 def test_all_stay_in_order_or_those_that_go_on_and_as_many_as_there_is_room_for() -> None:
     assert remaining([True, False, True, True]) == [0, 1, 2, 3]
     assert sorted(remaining([True, False, True, False, True, False])) == [0, 1, 2, 4]
@@ -57,7 +62,9 @@ def test_steps_have_few_sizes_and_rows_are_as_alone(model: Any, search: Any) -> 
     each = getattr(search, "size", 1)
     assert counted.rows[-1] < len(LENGTHS) * each  # some have left
     if not isinstance(search, Sampling):  # its rows include the samples of a source, whose number halves too
-        assert all(rows // each in (len(LENGTHS), 1, 2, 4, 8, 16) for rows in counted.rows[1:])
+        powers = (len(LENGTHS), 1, 2, 4, 8, 16)
+        sizes = (*powers, *range(8), 10, 12, 14, 20, 24, 28) if isinstance(search, Beam) else powers
+        assert all(rows // each in sizes for rows in counted.rows[1:])
     for row, found in enumerate(together):
         (alone,) = search(model, tree.select(source, torch.tensor([row])))
         assert [h.tokens for h in found] == [h.tokens for h in alone]

@@ -57,6 +57,7 @@ from transduce.search.next_tokens import Next, advance
 from transduce.search.ranking import Average, source_lengths
 
 NEVER = float("-inf")  # the total of an empty place of a beam
+SIZES = 4  # of the batch in an octave, as sources leave it: 8, 10, 12, 14, 16
 
 
 class BeamSource(NamedTuple):
@@ -230,10 +231,15 @@ class Beam:
                 finished.append((source.key, source.best(self.nbest)))
 
         # Write: row n of the next beam continues row rows_N[n] of this one. Not after the last step of all.
-        front = state.front
-        if any(source.searching for source in sources):
-            front = front.reorder(after.rows_N).write(after.tokens_BKT[:, :, -1].reshape(-1, 1), self._followers)
-        return BeamState(tuple(sources), after.total_BK, after.tokens_BKT, after.log_probs_BKT, front), finished
+        rows_N, front = after.rows_N, state.front
+        hypotheses = after.total_BK, after.tokens_BKT, after.log_probs_BKT
+        stay, stay_B = remaining([source.searching for source in sources], SIZES), None
+        if 0 < len(stay) < B:  # finished sources leave here, where each row is copied anyway
+            sources, stay_B = [sources[b] for b in stay], torch.tensor(stay, device=rows_N.device)
+            hypotheses, rows_N = tree.select(hypotheses, stay_B), rows_N.view(B, K)[stay_B].view(-1)
+        if stay:
+            front = front.reorder(rows_N, stay_B).write(hypotheses[1][:, :, -1].reshape(-1, 1), self._followers)
+        return BeamState(tuple(sources), *hypotheses, front), finished
 
     def _is_finished(self, source: BeamSource, written: int, best_active: float) -> bool:
         """True if the search drops the active hypotheses of a source, because none can still enter its n-best list.

@@ -48,10 +48,13 @@ class Front(Generic[S]):
         memories = tuple([follower.extend(tokens_NT, memory) for follower, memory in pairs])
         return Front(tokens_NT[:, -1], self.state, memories, self.prefix, self.reserved)
 
-    def reorder(self, rows_N: Tensor) -> Front[S]:
-        """The front whose row n continues row ``rows_N[n]``. ``token_N`` is not reordered, so ``write`` must follow."""
-        state, memories = tree.reorder((self.state, self.memories), rows_N)
-        return Front(self.token_N, state, memories, self.prefix, self.reserved)
+    def reorder(self, rows_N: Tensor, sources_B: Tensor | None = None) -> Front[S]:
+        """The front whose row n continues row ``rows_N[n]``. ``token_N`` is not reordered, so ``write`` must follow.
+        ``sources_B`` are the sources that stay; None if all do.
+        """
+        parts = self.state, self.memories, self.prefix
+        parts = tree.reorder(parts, rows_N) if sources_B is None else tree.select(parts, rows_N, sources_B)
+        return Front(self.token_N, *parts, self.reserved)
 
     def reserve(self, positions: int) -> Front[S]:
         """The front with buffers of ``capacity(positions)``, so that the model can read this number of tokens. No row
@@ -134,18 +137,22 @@ def repeated(rows: R, times: int) -> R:
     return tree.repeat(rows, times)
 
 
-def batch_size(active: int) -> int:
+def batch_size(active: int, sizes: int = 1) -> int:
     """The number of rows that a batch keeps while ``active`` of them are active: the smallest power of two that is at
-    least ``active``, or 0.
+    least ``active``, or 0. There are ``sizes`` equally far from each power of two to the next.
 
     Finished rows do not leave one by one, but when half of the rows are finished. The reason is that moving the others
     costs half a step, and that the CPU builds a kernel in bfloat16 for each new shape. About a tenth of the computation
-    is for finished rows.
+    is for finished rows. A search that moves its rows in each step anyway has more ``sizes``.
     """
-    return 1 << (active - 1).bit_length() if active else 0
+    if not active:
+        return 0
+    power = 1 << (active - 1).bit_length()  # the next one
+    apart = max(1, power // (2 * sizes))
+    return -(-active // apart) * apart
 
 
-def remaining(active: Sequence[bool], full: bool = False) -> list[int]:
+def remaining(active: Sequence[bool], sizes: int = 1, full: bool = False) -> list[int]:
     """The rows that stay in the batch. If there are at most ``batch_size`` rows, all stay, in order. Otherwise the
     active rows come first. Then finished rows follow until there are ``batch_size`` rows.
 
@@ -153,7 +160,7 @@ def remaining(active: Sequence[bool], full: bool = False) -> list[int]:
     """
     if full:
         return [row for row, each in enumerate(active) if each]
-    size = batch_size(sum(active))
+    size = batch_size(sum(active), sizes)
     if size >= len(active):
         return list(range(len(active)))
     return sorted(range(len(active)), key=lambda row: not active[row])[:size]
