@@ -61,7 +61,10 @@ def unknown_values(source: Unknown, target: Unknown) -> dict[str, object]:
 
 def json_text(value: object, indent: int | None = None) -> str:
     """A value as JSON text. JSON has no infinities and no NaN: a number that is not finite becomes null."""
-    return json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    except (TypeError, ValueError):  # seldom, and a copy of each value takes twice the time of the text
+        return json.dumps(_finite(value), ensure_ascii=False, indent=indent, allow_nan=False)
 
 
 def _finite(value: object) -> object:

@@ -16,7 +16,7 @@ from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import Padded
 from transduce.search.base import Continuous, Finished, G
 
-FEW = 12  # sources that the encoder reads together, if many of different lengths enter
+FEW = 16  # sources that the encoder reads together, if many of different lengths enter
 SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
 
 
