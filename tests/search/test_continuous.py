@@ -97,6 +97,26 @@ def test_many_new_sources_are_a_group_of_their_own(model: Any) -> None:
         assert counted.rows == [3 * count for count in groups]
 
 
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_many_sources_of_different_lengths_are_encoded_in_parts(model: Any, prefixed: bool) -> None:
+    """The encoder reads less padding, and each source has the outputs that it has alone."""
+    lengths, read = (LENGTHS * 2)[:40], list[int]()
+    counted, search = Counted(model), Beam(3, 2, max_length=12)
+    counted.start = lambda source: (read.append(source.values.numel()), model.start(source))[1]
+    source = sources(lengths)
+    beginnings = [[5, 4, 7][: row % 4] if prefixed else [] for row in range(40)]
+    batch = ContinuousBatch(search, counted, 64)
+    told = dict(batch.enter(source, range(40), prefixes(beginnings) if prefixed else None))
+    assert len(read) == 2
+    assert sum(read) < source.values.numel() * 0.8
+    while batch.active:
+        told |= dict(batch.step())
+    for row, prefix in enumerate(beginnings):
+        expected = alone(search, model, tree.select(source, torch.tensor([row])), prefix)
+        assert [h.tokens for h in told[row]] == [h.tokens for h in expected]
+        assert [h.score for h in told[row]] == pytest.approx([h.score for h in expected], abs=1e-9)
+
+
 def test_sources_are_read_when_there_is_room(model: Any) -> None:
     together, read = sources(LENGTHS), list[int]()
     rows = (

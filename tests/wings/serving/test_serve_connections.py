@@ -15,11 +15,13 @@ import subprocess
 import sys
 import threading
 import time
+from asyncio import Transport
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -30,6 +32,7 @@ from test_scheduler import PATIENCE, Gate
 import transduce
 from transduce.wings.serving.app import application
 from transduce.wings.serving.catalogue import Catalogue
+from transduce.wings.serving.connection import Together
 from transduce.wings.serving.gate import Gate as Door
 from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.server import address, bound, new_server
@@ -209,6 +212,28 @@ def test_an_answer_that_is_cut_is_a_line_in_the_log(
     reason = "an error inside the server" if bug else "the request was not answered before its deadline"
     assert told.getMessage().startswith(f"GET '/stream': the answer was cut, because {reason}")
     assert ("ZeroDivisionError" in caplog.text) == ("Traceback" in caplog.text) == bug
+
+
+def test_what_is_written_in_one_turn_is_sent_together() -> None:
+    """Nothing is lost or reordered if the connection ends in the same turn."""
+    sent, turns = list[object](), list[Any]()
+    transport = SimpleNamespace(
+        write=sent.append, close=lambda: sent.append("closed"), abort=lambda: sent.append("aborted"), name="inner"
+    )
+    together = Together(cast(Transport, transport), turns.append)
+    together.write(b"head")
+    together.write(b"body")
+    assert not sent
+    assert len(turns) == 1
+    turns.pop()()
+    together.write(b"a")
+    together.close()
+    together.write(b"b")
+    together.abort()
+    for turn in turns:
+        turn()
+    assert sent == [b"headbody", b"a", "closed", b"b", "aborted"]
+    assert together.name == "inner"
 
 
 def test_a_second_request_may_not_hang_either(started: Started) -> None:

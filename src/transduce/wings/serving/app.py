@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from importlib import resources
 from pathlib import Path
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from transduce import __version__
 from transduce.core.errors import BusyError, StoppedError, UserError
@@ -67,8 +68,9 @@ def application(
         redirect_slashes=False,
         lifespan=lifespan,
     )
+    asked = verbs(catalogue)
     for router in (
-        verbs(catalogue),
+        asked,
         views(catalogue),
         openai(catalogue),
         libretranslate(catalogue, keys, proxies),
@@ -77,11 +79,44 @@ def application(
         app.include_router(router)
     _add_studio(app)
     _add_problems(app)
-    gate: ASGIApp = Gate(app, catalogue.limits, keys, hosts)
+    gate: ASGIApp = Gate(Shortcut(app, asked), catalogue.limits, keys, hosts)
     if origins:
         allowed = ["GET", "HEAD", "POST"]
         gate = CORSMiddleware(gate, list(origins), allowed, SENT, expose_headers=SHOWN, max_age=REMEMBERED)
     return Visits(gate, measurements, proxies)
+
+
+class Shortcut:
+    """An ASGI application that answers POST for the paths of a router's endpoints, which take the request and return
+    the response. FastAPI would take a fifth of the time of such a request, and has nothing to look up for it. ``app``
+    answers everything else, also forms.
+    """
+
+    def __init__(self, app: ASGIApp, router: APIRouter) -> None:
+        self._app = app
+        self._routes = {each.path: each for each in router.routes if isinstance(each, APIRoute)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        post = scope["type"] == "http" and scope["method"] == "POST"
+        route = self._routes.get(scope["path"]) if post else None
+        if route is None or any(name == b"content-type" and b"form" in kind.lower() for name, kind in scope["headers"]):
+            await self._app(scope, receive, send)
+            return
+        scope["route"] = route  # for the measurements
+        request = Request(scope, receive)
+        try:
+            response = await route.endpoint(request)
+        except Exception as error:
+            response = await failed(request, error)
+        await response(scope, receive, send)
+
+
+async def failed(request: Request, error: Exception) -> Response:
+    """The answer to a request that fails."""
+    if isinstance(error, BusyError):
+        await asyncio.sleep(REFUSAL_SECONDS)
+    status, line = problem(error)
+    return Response(problem_body(line, request.url.path), status, headers_of(status), media_type="application/json")
 
 
 def _add_problems(app: FastAPI) -> None:
@@ -94,17 +129,8 @@ def _add_problems(app: FastAPI) -> None:
             problem_body(line, request.url.path), error.status_code, error.headers, media_type="application/json"
         )
 
-    async def failed(request: Request, error: Exception) -> Response:
-        status, line = problem(error)
-        return Response(problem_body(line, request.url.path), status, headers_of(status), media_type="application/json")
-
-    async def busy(request: Request, error: Exception) -> Response:
-        await asyncio.sleep(REFUSAL_SECONDS)
-        return await failed(request, error)
-
-    for kind in (UserError, StoppedError, TimeoutError, Exception):
+    for kind in (UserError, BusyError, StoppedError, TimeoutError, Exception):
         app.add_exception_handler(kind, failed)
-    app.add_exception_handler(BusyError, busy)
 
 
 def _add_studio(app: FastAPI) -> None:

@@ -32,6 +32,10 @@ class Together:
         self._send()
         self._transport.close()
 
+    def abort(self) -> None:
+        self._send()
+        self._transport.abort()
+
     def _send(self) -> None:
         held, self._held = self._held, []
         if held:

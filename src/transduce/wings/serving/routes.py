@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from transduce.answers.answer import Answer
@@ -40,7 +39,7 @@ def as_json(value: object, status: int = 200) -> Response:
 
 def verbs(catalogue: Catalogue) -> APIRouter:
     """The routes for the runs of a catalogue."""
-    router, verb = APIRouter(route_class=Direct), Verbs(catalogue)
+    router, verb = APIRouter(), Verbs(catalogue)
     _add(router, "/predict", bodies.Predict, verb.predict)
     _add(router, "/n-best", bodies.Predict, verb.nbest)
     _add(router, "/score", bodies.Pair, verb.score)
@@ -49,15 +48,6 @@ def verbs(catalogue: Catalogue) -> APIRouter:
     _add(router, "/stream", bodies.Stream, verb.stream)
     _add(router, "/document", bodies.Document, Documents(catalogue).translated, file=True)
     return router
-
-
-class Direct(APIRoute):
-    """A route whose endpoint takes the request and returns the response. FastAPI has nothing to look up for it, which
-    would take a tenth of the time of a request.
-    """
-
-    def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[None, None, Response]]:
-        return cast(Callable[[HttpRequest], Coroutine[None, None, Response]], self.endpoint)
 
 
 def _add(router: APIRouter, path: str, kind: type[B], answer: Answering[B], file: bool = False) -> None:
