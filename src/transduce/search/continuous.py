@@ -8,15 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Generic
 
-import torch
-
-from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import Padded
 from transduce.search.base import Continuous, Finished, G
 
-FEW = 16  # sources that the encoder reads together, if many of different lengths enter
 SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
 
 
@@ -67,16 +63,11 @@ class ContinuousBatch(Generic[G]):
         if len(keys) > self.free:
             raise UserError(f"{len(keys)} sources cannot enter a batch with {self.free} free places")
         many = len(keys) > len(self.active)
-        entered, finished = list[G](), Finished()
-        for rows in _similar(source.lengths.tolist()):
-            begun = None if prefix is None else _part(prefix, rows)
-            group, found = self.search.enter(self.model, _part(source, rows), [keys[row] for row in rows], begun)
-            entered.append(group)
-            finished += found
+        entered, finished = self.search.enter(self.model, source, keys, prefix)
         if many:  # a group of their own, beside one group of all older sources
-            self._groups = [*self._joined(self._groups), *self._joined(entered)]
+            self._groups = _active([*self._joined(self._groups), entered])
         else:
-            self._groups = self._joined([*self._groups, *entered])
+            self._groups = self._joined([*self._groups, entered])
         return finished
 
     def step(self) -> Finished:
@@ -93,26 +84,6 @@ class ContinuousBatch(Generic[G]):
         """A list with the active sources of all groups in one group. It is empty if no source is active."""
         groups = _active(groups)
         return [self.search.join(groups)] if len(groups) > 1 else groups
-
-
-def _similar(lengths: Sequence[int]) -> list[Sequence[int]]:
-    """The rows in parts of similar length with at least ``FEW`` rows each, because an encoder reads the padding too. If
-    padding is at most a quarter of all, there is one part.
-    """
-    count = len(lengths)
-    parts = count // FEW
-    if parts < 2 or 4 * sum(lengths) >= 3 * count * max(lengths):
-        return [range(count)]
-    order = sorted(range(count), key=lengths.__getitem__)
-    return [order[count * part // parts : count * (part + 1) // parts] for part in range(parts)]
-
-
-def _part(padded: Padded, rows: Sequence[int]) -> Padded:
-    """Some of the rows, without padding that they do not need."""
-    if len(rows) == len(padded.lengths):
-        return padded
-    some = tree.select(padded, torch.tensor(rows, device=padded.lengths.device))
-    return Padded(some.values[:, : int(some.lengths.max())], some.lengths)
 
 
 def _active(groups: Iterable[G]) -> list[G]:

@@ -22,6 +22,7 @@ from transduce.search.base import Followers
 from transduce.search.reading import capacity, log_probs
 
 R = TypeVar("R")
+FEW = 12  # sources that an encoder reads together, if many of different lengths begin
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def begin(
     B, device = tree.rows(source), tree.leaves(source)[0].device
     token_B = torch.full((B,), BOS, device=device)
     memories = tuple(follower.start(source) for follower in followers)
-    front = Front(token_B, model.start(source), memories, None if prefix is None else tree.Shared(prefix))
+    front = Front(token_B, _start(model, source), memories, None if prefix is None else tree.Shared(prefix))
     shortest = 0
     if prefix is not None:
         check_prefix(prefix, B, max_length)
@@ -103,6 +104,33 @@ def begin(
     log_prob_N, _, _ = log_probs(model, tree.map(lambda leaf: leaf.flatten(0, 1), output), tokens_BT.flatten())
     front = replace(front, state=state).reserve(shortest).write(tokens_BT, followers)
     return front, Begun(tokens_BT, log_prob_N.view(B, shortest))
+
+
+def _start(model: Autoregressive[S], source: Padded) -> S:
+    """The model's state. On the CPU, an encoder reads many sources in parts of similar length: it computes the padding
+    too, which may be as much as the sources that a server gets.
+    """
+    parts = _similar(source.lengths.tolist()) if source.lengths.device.type == "cpu" else []
+    if len(parts) < 2:
+        return model.start(source)
+    states = []
+    for rows in parts:
+        some = tree.select(source, torch.tensor(rows))
+        states.append(model.start(Padded(some.values[:, : int(some.lengths.max())], some.lengths)))
+    places = torch.tensor([row for rows in parts for row in rows]).argsort()
+    return tree.select(tree.join(states), places)
+
+
+def _similar(lengths: Sequence[int]) -> list[list[int]]:
+    """The rows in parts of similar length with at least ``FEW`` rows each. If at most a quarter is padding, there
+    is one part.
+    """
+    count = len(lengths)
+    parts = count // FEW
+    if parts < 2 or 4 * sum(lengths) >= 3 * count * max(lengths):
+        return [[*range(count)]]
+    order = sorted(range(count), key=lengths.__getitem__)
+    return [order[count * part // parts : count * (part + 1) // parts] for part in range(parts)]
 
 
 def check_prefix(prefix: Padded, rows: int, max_length: int) -> None:
