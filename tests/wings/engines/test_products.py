@@ -1,5 +1,5 @@
-"""The engine's products of matrices against brute force: sums of integers are exact, and no number depends on the
-company or on threads.
+"""The engine's products of matrices and its attention against brute force: sums of integers are exact, and no number
+depends on the company or on threads.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ FLAGS = {
 
 @pytest.mark.skipif(shutil.which("g++") is None or not built(), reason="there is no C++ compiler: g++")
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_products_are_those_of_brute_force(variant: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["products", "attention"])
+def test_sums_are_those_of_brute_force(name: str, variant: str, tmp_path: Path) -> None:
     best = transduce_engine.library.library().transduce_processor()
     if VARIANTS.index(variant) > best or (FLAGS[variant] and platform.machine() != "x86_64"):
         pytest.skip(f"this processor has no {variant[1:]}")
     engine, compute = ROOT / "engine" / "src", ROOT / "src" / "transduce" / "compute" / "native"
     folders = [f"-I{folder}" for folder in (engine, engine / "kernels", compute)]
     options = ["-O2", "-std=c++17", "-pthread", "-Wno-psabi", "-ffp-contract=off", *FLAGS[variant].split()]
-    program = tmp_path / "products"
-    subprocess.run(["g++", *options, *folders, Path(__file__).with_name("products.cpp"), "-o", program], check=True)
+    program = tmp_path / name
+    subprocess.run(["g++", *options, *folders, Path(__file__).with_name(f"{name}.cpp"), "-o", program], check=True)
     done = subprocess.run([program], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")

@@ -165,13 +165,36 @@ static inline float largest_of(const float* x, int64_t count) {
     return largest;
 }
 
-// Turns energies into weights that sum to 1.
-static inline void softmax(float* x, int count) {
-    const float largest = largest_of<false>(x, count);
-    for (int i = 0; i < count; ++i) x[i] = exponential(x[i] - largest);
-    const float scale = 1.0f / moment<1>(x, 0.0f, count);
-    for (int i = 0; i < count; ++i) x[i] *= scale;
+// e^x of some numbers, at most 88, in place.
+static inline void exponentials(float* x, int count) {
+    Register some = {};
+    int i = 0;
+    for (; i + AT_A_TIME <= count; i += AT_A_TIME) {
+        std::memcpy(&some, x + i, sizeof some);
+        some = exponential(some);
+        std::memcpy(x + i, &some, sizeof some);
+    }
+    for (int j = i; j < count; ++j) some[j - i] = x[j];  // the last ones share a register with old numbers
+    some = exponential(some);
+    for (int j = i; j < count; ++j) x[j] = some[j - i];
 }
+
+// Turns rows [rows, count] of energies into weights that sum to 1 in each row.
+static inline void softmax(float* x, int rows, int count) {
+    for (int r = 0; r < rows; ++r) {
+        float* row = x + r * count;
+        const float largest = largest_of<false>(row, count);
+        for (int i = 0; i < count; ++i) row[i] -= largest;
+    }
+    exponentials(x, rows * count);
+    for (int r = 0; r < rows; ++r) {
+        float* row = x + r * count;
+        const float scale = 1.0f / moment<1>(row, 0.0f, count);
+        for (int i = 0; i < count; ++i) row[i] *= scale;
+    }
+}
+
+static inline void softmax(float* x, int count) { softmax(x, 1, count); }
 
 // Layer norm of one row (Ba et al. 2016). `to` may be `from`.
 static inline void layer_norm(const float* from, float* to, const float* weight, const float* bias, float eps, int count) {
