@@ -3,6 +3,7 @@
 #include "matrix.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <type_traits>
 
 #include "sums.h"
@@ -11,13 +12,15 @@
 namespace transduce {
 
 static const double WORTH_SHARING = 32768;  // products of numbers: some two microseconds
+static const int NARROW = 128;  // what the absolute values of two neighbouring weights sum to at most
 
 Matrix::Matrix(int outputs, int inputs, const float* bias_O)
     : outputs(outputs),
       inputs(inputs),
       panels((outputs + PANEL - 1) / PANEL),
       groups((inputs + GROUP - 1) / GROUP),
-      quantised(false) {
+      quantised(false),
+      narrow(false) {
     const size_t padded = static_cast<size_t>(panels) * PANEL;
     bias.resize(padded);
     std::fill(bias.data(), bias.data() + padded, 0.0f);
@@ -33,6 +36,12 @@ void Matrix::pack(const int8_t* weight_OI, const float* scale_O) {
     std::fill(integers.data(), integers.data() + padded * groups * GROUP, static_cast<int8_t>(0));
     std::fill(scale.data(), scale.data() + padded, 0.0f);
     std::fill(shift.data(), shift.data() + padded, 0);
+    narrow = true;
+    for (int o = 0; o < outputs; ++o) {
+        const int8_t* row = weight_OI + static_cast<size_t>(o) * inputs;
+        for (int i = 0; i < inputs; i += 2)
+            if (std::abs(row[i]) + (i + 1 < inputs ? std::abs(row[i + 1]) : 0) > NARROW) narrow = false;
+    }
     for (int o = 0; o < outputs; ++o) {
         int8_t* panel = integers.data() + o / PANEL * panel_size;
         int32_t total = 0;
@@ -42,7 +51,7 @@ void Matrix::pack(const int8_t* weight_OI, const float* scale_O) {
             total += weight;
         }
         scale.data()[o] = scale_O[o];
-        shift.data()[o] = UNSIGNED * total;
+        shift.data()[o] = stored_zero(*this) * total;
     }
 }
 
@@ -57,7 +66,7 @@ void Matrix::pack(const float* weight_OI) {
     }
 }
 
-void QuantisedRows::read(const float* x, int rows, int inputs) {
+void QuantisedRows::read(const float* x, int rows, int inputs, int zero) {
     stride_ = (inputs + GROUP - 1) / GROUP * GROUP;
     values_.resize(static_cast<size_t>(rows) * stride_);
     scale_.resize(rows);
@@ -68,8 +77,8 @@ void QuantisedRows::read(const float* x, int rows, int inputs) {
         const float to_integers = largest > 0 ? 127.0f / largest : 0.0f;
         scale_[r] = largest / 127.0f;
         for (int i = 0; i < inputs; ++i)
-            to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::rint(from[i] * to_integers)) + UNSIGNED);
-        for (int i = inputs; i < stride_; ++i) to[i] = UNSIGNED;
+            to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::rint(from[i] * to_integers)) + zero);
+        for (int i = inputs; i < stride_; ++i) to[i] = static_cast<uint8_t>(zero);
     }
 }
 
@@ -92,7 +101,7 @@ static inline void multiply_rows(const Matrix& matrix, int panel, const Quantise
     alignas(64) int32_t sums[R * PANEL];
     const size_t panel_size = static_cast<size_t>(matrix.groups) * GROUP * PANEL;
     const int8_t* weights = matrix.integers.data() + panel * panel_size;
-    integer_sums<R>(x.row(first), x.stride(), weights, matrix.groups, sums);
+    integer_sums<R>(x.row(first), x.stride(), weights, matrix, sums);
     write_panel(matrix, panel, sums, x, first, R, y);
 }
 
@@ -129,7 +138,7 @@ static void multiply_panel(const Matrix& matrix, int panel, const Rows& x, int r
 }
 
 void multiply(const Matrix& matrix, const float* x, float* y, int rows, int activation, QuantisedRows& quantised) {
-    if (matrix.quantised) quantised.read(x, rows, matrix.inputs);
+    if (matrix.quantised) quantised.read(x, rows, matrix.inputs, stored_zero(matrix));
     const auto one_panel = [&](int panel) {
         if (matrix.quantised)
             multiply_panel(matrix, panel, quantised, rows, y);

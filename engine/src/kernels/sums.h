@@ -69,10 +69,10 @@ static ALWAYS_INLINE void store(const Registers<R>& total, int32_t* sums) {
 }
 
 template <int R>
-static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, const Matrix& matrix, int32_t* sums) {
     Registers<R> total;
     clear(total);
-    for (int g = 0; g < groups; ++g, x += GROUP, weights += PANEL * GROUP) {
+    for (int g = 0; g < matrix.groups; ++g, x += GROUP, weights += PANEL * GROUP) {
         for (int line = 0; line < 4; ++line) _mm_prefetch(weights + AHEAD + 64 * line, _MM_HINT_T0);
         const __m512i weight[4] = {
             _mm512_load_si512(weights), _mm512_load_si512(weights + 64), _mm512_load_si512(weights + 128),
@@ -84,34 +84,42 @@ static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weig
 
 #elif defined(__AVX2__)
 
-const int MOST_ROWS = 2;
+const int MOST_ROWS = 8;
+const int NEAR = 64;  // groups: their weights stay in the first cache while all rows read them
 
-// VPMADDUBSW multiplies unsigned by signed bytes and adds pairs in 16 bits. With |x| and sign(x) w, both at most 127,
-// no pair exceeds 32,258: so nothing saturates, and the sums are exact.
-template <int R>
-static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+// Adds the products of one row with some groups to its sums, which fill 8 registers. VPMADDUBSW multiplies unsigned by
+// signed bytes and adds pairs in 16 bits. Of a narrow matrix (matrix.h), no pair is too large. Otherwise it multiplies
+// |x| by sign(x) w, both at most 127, so no pair exceeds 32,258. Nothing saturates, and the sums are exact.
+template <bool narrow>
+static inline void add_groups(const uint8_t* x, const int8_t* weights, int groups, int32_t* sums) {
     const __m256i ones = _mm256_set1_epi16(1);
-    for (int half = 0; half < 2; ++half) {
-        __m256i total[R][4];
-        for (int r = 0; r < R; ++r)
-            for (int c = 0; c < 4; ++c) total[r][c] = _mm256_setzero_si256();
-        for (int g = 0; g < groups; ++g) {
-            const int8_t* block = weights + static_cast<size_t>(g) * PANEL * GROUP + 128 * half;
-            for (int r = 0; r < R; ++r) {
-                const __m256i activation = _mm256_set1_epi32(four_bytes(x + r * stride + g * GROUP));
-                const __m256i size = _mm256_abs_epi8(activation);
-                for (int c = 0; c < 4; ++c) {
-                    const __m256i weight = _mm256_load_si256(reinterpret_cast<const __m256i*>(block + 32 * c));
-                    const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8(weight, activation));
-                    total[r][c] = _mm256_add_epi32(total[r][c], _mm256_madd_epi16(pairs, ones));
-                }
-            }
+    __m256i total[8];
+    for (int c = 0; c < 8; ++c) total[c] = _mm256_load_si256(reinterpret_cast<const __m256i*>(sums + 8 * c));
+    for (int g = 0; g < groups; ++g, x += GROUP, weights += PANEL * GROUP) {
+        const __m256i activation = _mm256_set1_epi32(four_bytes(x)), size = _mm256_abs_epi8(activation);
+        for (int c = 0; c < 8; ++c) {
+            const __m256i weight = _mm256_load_si256(reinterpret_cast<const __m256i*>(weights + 32 * c));
+            const __m256i pairs = narrow ? _mm256_maddubs_epi16(activation, weight)
+                                         : _mm256_maddubs_epi16(size, _mm256_sign_epi8(weight, activation));
+            total[c] = _mm256_add_epi32(total[c], _mm256_madd_epi16(pairs, ones));
         }
-        for (int r = 0; r < R; ++r)
-            for (int c = 0; c < 4; ++c) {
-                __m256i* to = reinterpret_cast<__m256i*>(sums + r * PANEL + 32 * half + 8 * c);
-                _mm256_storeu_si256(to, total[r][c]);
-            }
+    }
+    for (int c = 0; c < 8; ++c) _mm256_store_si256(reinterpret_cast<__m256i*>(sums + 8 * c), total[c]);
+}
+
+template <int R>
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, const Matrix& matrix, int32_t* sums) {
+    for (int i = 0; i < R * PANEL; ++i) sums[i] = 0;
+    for (int first = 0; first < matrix.groups; first += NEAR) {
+        const int count = matrix.groups - first < NEAR ? matrix.groups - first : NEAR;
+        const int8_t* near = weights + static_cast<size_t>(first) * PANEL * GROUP;
+        for (int r = 0; r < R; ++r) {
+            const uint8_t* row = x + r * stride + first * GROUP;
+            if (matrix.narrow)
+                add_groups<true>(row, near, count, sums + r * PANEL);
+            else
+                add_groups<false>(row, near, count, sums + r * PANEL);
+        }
     }
 }
 
@@ -123,13 +131,13 @@ const int EIGHT_OUTPUTS = 8;  // at a time: 8 registers for sums, 1 for weights,
 // A product of 16-bit integers adds two neighbours. So the four products of an output become two sums, which are added at
 // the end.
 template <int R>
-static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, const Matrix& matrix, int32_t* sums) {
     for (int first = 0; first < PANEL; first += EIGHT_OUTPUTS) {
         v128_t total[R][4];
         for (int r = 0; r < R; ++r)
             for (int c = 0; c < 4; ++c) total[r][c] = wasm_i32x4_splat(0);
         const int8_t* block = weights + first * GROUP;
-        for (int g = 0; g < groups; ++g, block += PANEL * GROUP) {
+        for (int g = 0; g < matrix.groups; ++g, block += PANEL * GROUP) {
             v128_t activation[R];
             for (int r = 0; r < R; ++r)
                 activation[r] = wasm_i16x8_extend_low_i8x16(wasm_v128_load32_splat(x + r * stride + g * GROUP));
@@ -153,9 +161,9 @@ static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weig
 const int MOST_ROWS = 2;
 
 template <int R>
-static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, int groups, int32_t* sums) {
+static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weights, const Matrix& matrix, int32_t* sums) {
     for (int i = 0; i < R * PANEL; ++i) sums[i] = 0;
-    for (int g = 0; g < groups; ++g) {
+    for (int g = 0; g < matrix.groups; ++g) {
         const int8_t* block = weights + static_cast<size_t>(g) * PANEL * GROUP;
         for (int r = 0; r < R; ++r) {
             const int8_t* four = reinterpret_cast<const int8_t*>(x + r * stride + g * GROUP);
@@ -187,6 +195,19 @@ static inline void float_sums(const float* x, int stride, const float* weights, 
     }
     for (int r = 0; r < R; ++r)
         for (int c = 0; c < 4; ++c) _mm512_storeu_ps(sums + r * PANEL + 16 * c, total[r][c]);
+#elif defined(__AVX2__)
+    for (int r = 0; r < R; ++r) {
+        __m256 total[8];
+        for (int c = 0; c < 8; ++c) total[c] = _mm256_setzero_ps();
+        for (int i = 0; i < inputs; ++i) {
+            const __m256 activation = _mm256_set1_ps(x[r * stride + i]);
+            for (int c = 0; c < 8; ++c) {
+                const __m256 weight = _mm256_load_ps(weights + static_cast<size_t>(i) * PANEL + 8 * c);
+                total[c] = _mm256_add_ps(total[c], _mm256_mul_ps(activation, weight));
+            }
+        }
+        for (int c = 0; c < 8; ++c) _mm256_storeu_ps(sums + r * PANEL + 8 * c, total[c]);
+    }
 #elif defined(__wasm_simd128__)
     for (int first = 0; first < PANEL; first += 16) {
         v128_t total[R][4];

@@ -37,6 +37,21 @@ struct Case {
             for (int i = 0; i < I; ++i) x[m * I + i] *= m == 4 ? 0.0f : std::pow(10.0f, static_cast<float>(m % 7 - 3));
     }
 
+    // The largest products that a narrow matrix allows: two neighbouring weights sum to 128, and all of some rows of x have
+    // the largest size.
+    void make_narrow() {
+        std::mt19937 random(O * I + M);
+        const auto sign = [&] { return random() % 2 ? 1 : -1; };
+        for (int o = 0; o < O; ++o)
+            for (int i = 0; i < I; i += 2) {
+                const int first = static_cast<int>(random() % 128), one = o % 3 ? sign() : 1, other = o % 3 ? sign() : 1;
+                integers[o * I + i] = static_cast<int8_t>(one * first);
+                if (i + 1 < I) integers[o * I + i + 1] = static_cast<int8_t>(other * std::min(127, 128 - first));
+            }
+        for (int m = 0; m < M; m += 2)
+            for (int i = 0; i < I; ++i) x[m * I + i] = static_cast<float>(m % 4 ? sign() : m % 8 ? 1 : -1);
+    }
+
     std::vector<float> product(const Matrix& matrix, int first, int count) const {
         std::vector<float> y(count * O, NAN);
         transduce_multiply(&matrix, x.data() + first * I, y.data(), count, NONE);
@@ -45,10 +60,11 @@ struct Case {
 };
 
 // The sums of integers are exact, and each row has its own scale.
-static void check_integers(const Case& given) {
+static void check_integers(const Case& given, bool narrow) {
     const int O = given.O, I = given.I, M = given.M;
     Matrix matrix(O, I, nullptr);
     matrix.pack(given.integers.data(), given.scale.data());
+    expect(matrix.narrow == narrow, "a matrix is wrongly narrow, or wide", O, I, M);
     const std::vector<float> y = given.product(matrix, 0, M);
     bool exact = true, alone = true;
     for (int m = 0; m < M; ++m) {
@@ -107,8 +123,14 @@ static void check_threads(const Case& given) {
 }
 
 int main() {
-    for (const auto& size : {std::vector<int>{130, 37, 13}, {64, 8, 13}, {3, 1, 13}, {200, 300, 60}, {1000, 300, 1}}) {
-        check_integers(Case(size[0], size[1], size[2]));
+    for (const auto& size : {std::vector<int>{130, 37, 13}, {64, 8, 13}, {70, 700, 21}, {3, 1, 13}, {200, 300, 60}, {1000, 300, 1}}) {
+        Case given(size[0], size[1], size[2]);
+        check_integers(given, size[1] == 1);  // one input has no neighbour
+        given.make_narrow();
+        check_integers(given, true);
+        given.integers[0] = -127;
+        if (size[1] > 1) given.integers[1] = 2;
+        check_integers(given, size[1] == 1);
         check_floats(Case(size[0], size[1], size[2]));
     }
     for (const auto& size : {std::vector<int>{1000, 300, 1}, {1000, 300, 7}, {200, 300, 300}}) check_threads(Case(size[0], size[1], size[2]));

@@ -37,6 +37,7 @@ from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.engines.export.native import write_native
+from transduce.wings.engines.native.conversion.weights import quantised
 from transduce.wings.engines.native.model import native_model, open_native
 from transduce.wings.labels.search import LabelSearch
 from transduce.wings.labels.viterbi import Posterior, Viterbi
@@ -89,6 +90,19 @@ def test_int8_is_near_pytorch(name: str) -> None:
     for one, two in zip(search.force(model, source, target), native.force(source, target), strict=True):
         assert one.log_prob != two.log_prob
         assert one.token_log_probs == pytest.approx(two.token_log_probs, abs=0.5)
+
+
+@pytest.mark.parametrize("inputs", [1, 7, 256])
+def test_no_sum_of_two_products_is_too_large_for_16_bits(inputs: int) -> None:
+    """Of neighbouring weights and activations of 0 to 255, which AVX2 adds without a check."""
+    weight_OI = torch.randn(300, inputs) * torch.rand(300, 1)
+    weight_OI[0] = 0
+    weight_OI[1] = 3.0
+    integers_OI, scale_O = quantised(weight_OI)
+    sizes_OI = torch.nn.functional.pad(integers_OI.int().abs(), (0, inputs % 2))
+    assert (sizes_OI[:, ::2] + sizes_OI[:, 1::2]).max() <= 128
+    assert integers_OI.abs().max() == 127 or inputs > 7
+    torch.testing.assert_close(integers_OI * scale_O[:, None], weight_OI, rtol=0, atol=0.501 * scale_O.max().item())
 
 
 @pytest.mark.parametrize(

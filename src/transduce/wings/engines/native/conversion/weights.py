@@ -9,7 +9,7 @@ from transduce.core.protocols import Positions
 from transduce.layers.modules.embedding import TokenEmbedding
 
 MOST_POSITIONS = 2048  # of sinusoids
-LARGEST = 127  # of an 8-bit weight
+LARGEST = 127  # sum of the absolute values of two neighbouring 8-bit weights
 Notes = dict[str, object]  # what the file says about a part, as JSON
 
 
@@ -74,10 +74,13 @@ def position_table(positions: Positions) -> Tensor | None:
 
 
 def quantised(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
-    """A matrix as 8-bit integers [O, I] and the scale of each output [O]: weight = integer * scale, rounded. The
-    largest weight of an output becomes 127 or -127.
+    """A matrix as 8-bit integers [O, I] and the scale of each output [O]: weight = integer * scale, rounded.
+
+    The absolute values of two neighbouring integers of an output, 2i and 2i + 1, sum to at most 128: the largest sum
+    becomes 127, and rounding adds at most 1. So the engine is 1.5 times as fast with AVX2 (kernels/matrix.h).
     """
     weight_OI = weight_OI.float()
-    scale_O = weight_OI.abs().amax(1) / LARGEST
+    sizes_OI = nn.functional.pad(weight_OI.abs(), (0, weight_OI.shape[1] % 2))
+    scale_O = (sizes_OI[:, ::2] + sizes_OI[:, 1::2]).amax(1) / LARGEST
     integers_OI = (weight_OI / scale_O.clamp(min=torch.finfo(torch.float32).tiny)[:, None]).round()
     return integers_OI.clamp(-LARGEST, LARGEST).to(torch.int8), scale_O
