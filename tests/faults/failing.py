@@ -6,6 +6,7 @@ As a program, it reads one JSON object a line, runs it in a fork, and writes one
 from __future__ import annotations
 
 import ctypes
+import importlib
 import io
 import json
 import os
@@ -19,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from forks import NEEDED
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ def failing(folder: Path) -> Iterator[Failing]:
 def _main() -> None:
     import torch
 
+    for name in NEEDED:
+        importlib.import_module(name)
     torch.set_num_threads(1)
     for line in sys.stdin:
         asked = json.loads(line)

@@ -12,7 +12,11 @@ from typing import NamedTuple
 
 TICKS = os.sysconf("SC_CLK_TCK")  # of the clock in /proc/PID/stat, per second
 KILLED = -9  # the status of a process that SIGKILL has ended
-NEEDED = ["transduce.cli.app", "transduce.api", "transduce.door", "torch._dynamo", "tokenizers", "soaking"]
+NEEDED = [  # what commands import: once, before the forks
+    *("transduce.cli.app", "transduce.cli.predict", "transduce.cli.train", "transduce.api", "tokenizers"),
+    *("transduce.wings.engines.export.writing", "transduce.wings.engines.sharing.packing"),
+    *("transduce.wings.terminal.progress", "torch._dynamo", "torch.utils.tensorboard"),
+]
 
 
 class Ended(NamedTuple):
@@ -30,7 +34,7 @@ class Commands:
         self.told = folder / "told.txt"
         os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(NEEDED)
+        self.context.set_forkserver_preload([*NEEDED, "soaking"])
 
     def run(self, arguments: Sequence[str], kill_after: float | None = None) -> Ended:
         """Runs one command. SIGKILL ends it when it has had ``kill_after`` seconds of the processor."""
