@@ -228,6 +228,7 @@ def test_the_command_line_asks_for_workers(
     assert Inline.pools == [(3, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="this system does not list the pages of a process")
 def test_workers_share_the_pages_of_the_weights(trained: Path) -> None:
     loaded = RunOptions(run=trained, device="cpu", workers=2).load()

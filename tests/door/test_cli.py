@@ -569,7 +569,8 @@ def test_files_of_unequal_length_name_both_counts(trained: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("command", "line", "answer"), [("predict", "ab", r"[a-z]*"), ("score", "ab\tba", r"-\d+\.\d+")]
+    ("command", "line", "answer"),
+    [("predict", "ab", r"[a-z]*"), pytest.param("score", "ab\tba", r"-\d+\.\d+", marks=pytest.mark.slow)],
 )
 def test_a_line_of_a_pipe_is_answered_before_the_next(trained: Path, command: str, line: str, answer: str) -> None:
     run = [sys.executable, "-m", "transduce", command, str(trained), "--device=cpu", "--threads=1"]
