@@ -24,10 +24,12 @@ OF_ENGINE = ("counted/readings", "ctc")  # the wings whose kernels the engine in
 ENGINE = Path("engine/src")  # the engine's own C++, which includes the kernels of both
 # No flag reorders additions or contracts them with products, so the variants differ in one place only: float32 products
 # of matrices, whose AVX-512 code adds each product without rounding it first (sums.h). int8 products are exact in all.
-FLAGS = "-O3 -std=c++11 -pthread -fvisibility=hidden -Wno-psabi "
+GIVEN = [flag for name in ("CFLAGS", "CXXFLAGS") for flag in os.environ.get(name, "").split()]
+FLAGS = "-std=c++11 -pthread -fvisibility=hidden -Wno-psabi "
 FLAGS += "-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-signed-zeros"
 # Without notes for debuggers, which Python's own flags ask for, a library has a quarter of the size.
-FLAGS += "" if "-g" in os.environ.get("CFLAGS", "").split() else " -g0"
+FLAGS += "" if "-g" in GIVEN else " -g0"
+FLAGS += "" if any(flag.startswith("-O") for flag in GIVEN) else " -O3"  # tests compile with less
 AVX512 = "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mprefer-vector-width=512"
 VARIANTS = {"portable": "", "avx2": "-mavx2 -mfma", "avx512": AVX512}
 
@@ -41,7 +43,11 @@ def variants() -> dict[str, list[str]]:
 
 
 class PlainNames(build_ext):
-    """Names the libraries without the version of Python that builds them."""
+    """Names the libraries without the version of Python that builds them, and compiles two at once."""
+
+    def initialize_options(self) -> None:
+        super().initialize_options()
+        self.parallel = 2  # a compiler takes 0.7 GB
 
     def get_ext_filename(self, fullname: str) -> str:
         return str(Path(*fullname.split(".")).with_suffix(".so"))

@@ -26,6 +26,8 @@ import transduce
 import transduce_engine
 
 PAGE = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
+# Nothing is measured: the compiler need not optimise, and pip need not compile the many modules that nobody imports.
+QUICK = os.environ | {"CFLAGS": "-O0", "CXXFLAGS": "-O0", "CMAKE_ARGS": "-DVARIANTS=portable", "PIP_NO_COMPILE": "no"}
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
@@ -141,7 +143,7 @@ def test_the_commands_of_the_container_make_a_server(trained: Path) -> None:
     if not index_is_there():
         pytest.skip("the package index cannot be reached, from which the container installs")
     script = Path(__file__).parents[3] / "scripts" / "container"
-    done = subprocess.run([sys.executable, str(script), str(trained)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(script), str(trained)], capture_output=True, text=True, env=QUICK)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == transduce.load(trained, device="cpu", engine="native")("abc")
 
@@ -154,9 +156,8 @@ def test_the_commands_of_the_container_without_pytorch_make_a_server(tmp_path: P
     file = tmp_path / "m.engine"
     file.write_bytes(content(TABLES["transformer, pre-norm"], SEARCHES["greedy"])[1])
     script = Path(__file__).parents[3] / "scripts" / "container"
-    quick = os.environ | {"CMAKE_ARGS": "-DVARIANTS=portable"}
     command = [sys.executable, str(script), str(file), "--keep", str(tmp_path / "kept")]
-    done = subprocess.run(command, capture_output=True, text=True, env=quick)
+    done = subprocess.run(command, capture_output=True, text=True, env=QUICK)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == transduce_engine.load(file)("abc")
     (place,) = (tmp_path / "kept" / "1" / "venv" / "lib").glob("python3*/site-packages")
