@@ -280,7 +280,7 @@ def test_a_window_is_answered_before_the_next_is_read(trained: Path, tmp_path: P
 def test_a_killed_process_is_continued(trained: Path, tmp_path: Path) -> None:
     """SIGKILL at random moments, until one call ends."""
     drawn = random.Random(4)
-    lines = ["".join(drawn.choices("abc", k=drawn.randrange(6))) for _ in range(3000)]
+    lines = ["".join(drawn.choices("abc", k=drawn.randrange(6))) for _ in range(1500)]
     (tmp_path / "in").write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "transduce", "predict", str(trained), str(tmp_path / "in"), "--device=cpu"]
     command += ["--threads=1", "--window=20", "--batch-size=4", "--format=jsonl", "--nbest=2", "--out"]

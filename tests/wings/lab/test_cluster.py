@@ -281,7 +281,7 @@ def test_a_killed_worker_changes_no_byte(verb: str, run: Path, tmp_path: Path, m
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     names, given = ("*.txt", ()) if verb == "predict" else ("*.tsv", ("--pairs",))
-    folder = shards(tmp_path / "in", 10, lines=300) if verb == "predict" else pairs(tmp_path / "in", 10)
+    folder = shards(tmp_path / "in", 6, lines=100) if verb == "predict" else pairs(tmp_path / "in", 6)
     common = (verb, run, *given, folder, "--threads", 1, "--device", "cpu")
     call(monkeypatch, *common, "--out", tmp_path / "alone")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as local:
@@ -298,7 +298,7 @@ def test_a_killed_worker_changes_no_byte(verb: str, run: Path, tmp_path: Path, m
         call(monkeypatch, *common, "--out", done, "--cluster", local.scheduler_address)
         killer.join()
     assert outputs(tmp_path / "alone", names) == outputs(done, names)
-    assert len(outputs(done, names)) == 10
+    assert len(outputs(done, names)) == 6
 
 
 @pytest.mark.slow
