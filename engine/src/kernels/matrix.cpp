@@ -76,8 +76,10 @@ void QuantisedRows::read(const float* x, int rows, int inputs, int zero) {
         const float largest = largest_of<true>(from, inputs);
         const float to_integers = largest > 0 ? 127.0f / largest : 0.0f;
         scale_[r] = largest / 127.0f;
-        for (int i = 0; i < inputs; ++i)
-            to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::rint(from[i] * to_integers)) + zero);
+        for (int i = 0; i < inputs; ++i) {  // infinity and NaN have no integer; the largest of -127 and NaN is -127
+            const float within = std::min(127.0f, std::max(-127.0f, from[i] * to_integers));
+            to[i] = static_cast<uint8_t>(static_cast<int32_t>(std::rint(within)) + zero);
+        }
         for (int i = inputs; i < stride_; ++i) to[i] = static_cast<uint8_t>(zero);
     }
 }

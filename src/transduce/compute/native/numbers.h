@@ -26,6 +26,7 @@ typedef Four Register;
 #endif
 const int AT_A_TIME = sizeof(Register) / sizeof(float);
 typedef int32_t Integers __attribute__((vector_size(sizeof(Register))));
+typedef uint32_t Naturals __attribute__((vector_size(sizeof(Register))));
 
 // NaN is no number that C++ converts; a register converts it to some number, and the result stays NaN.
 static inline int32_t to_integers(float x) { return x == x ? static_cast<int32_t>(x) : 0; }
@@ -35,7 +36,7 @@ static inline Register to_reals(Integers x) { return __builtin_convertvector(x, 
 
 // The bits of 2^n in float32. Of NaN, n may be any number, so the shift is unsigned.
 static inline int32_t power_bits(int32_t n) { return static_cast<int32_t>(static_cast<uint32_t>(n + 127) << 23); }
-static inline Integers power_bits(Integers n) { return (n + 127) * (1 << 23); }
+static inline Integers power_bits(Integers n) { return (Integers)((Naturals)(n + 127) * (1u << 23)); }
 
 // e^x for x <= 88: 2^n times a polynomial (Cephes, expf). Smaller than -87 gives about 0. Unlike std::exp, it becomes
 // vector instructions. Of one number or of a register of them.
