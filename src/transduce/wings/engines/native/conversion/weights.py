@@ -77,7 +77,7 @@ def quantised(weight_OI: Tensor) -> tuple[Tensor, Tensor]:
     """A matrix as 8-bit integers [O, I] and the scale of each output [O]: weight = integer * scale, rounded.
 
     The absolute values of two neighbouring integers of an output, 2i and 2i + 1, sum to at most 128: the largest sum
-    becomes 127, and rounding adds at most 1. So the engine is 1.5 times as fast with AVX2 (kernels/matrix.h).
+    becomes 127, and rounding adds at most 1. So products are 1.5 times as fast with AVX2 (kernels/matrix.h).
     """
     weight_OI = weight_OI.float()
     sizes_OI = nn.functional.pad(weight_OI.abs(), (0, weight_OI.shape[1] % 2))
