@@ -10,6 +10,7 @@ The benchmark has five parts:
 
 1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
+   On a busy machine, compare the processor time of a sentence.
 3. The server's memory after each tenth of ``--requests`` requests, if this number is given.
 4. An overload: 256 clients with 16 sentences each for 15 seconds. Then the time to the next answer of one client.
 5. The seconds of one client with one sentence at a time: alone, and beside 8 clients with 128 sentences and 50 outputs
@@ -58,7 +59,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     given = parse(parser, threads=1)
     sentences = [example.source for example in _examples(given.run)]
-    rate, texts, scores = predicted(given, sentences)
+    rate, cost, texts, scores = predicted(given, sentences)
     told = [
         *titled(
             f"Server under load: {given.run.name}, engine {'in one file' if given.file else given.engine or 'its own'}"
@@ -68,10 +69,15 @@ def main() -> None:
         "",
     ]
     with server(given) as (address, pid):
-        same = asyncio.run(closed_loop(given, address, plain(sentences, texts)))
+        same, (loop, model) = asyncio.run(closed_loop(given, address, pid, plain(sentences, texts)))
         mixed_questions = mixed(sentences, texts, scores, given)
-        different = asyncio.run(closed_loop(given, address, mixed_questions))
+        different, _ = asyncio.run(closed_loop(given, address, pid, mixed_questions))
         told += throughput([("predict only", same), ("mixed", different)], rate)
+        told += [
+            f"Milliseconds of the processor for a sentence: `predict` {1000 * cost:.2f}; the server's model "
+            f"{model:.2f}, its event loop {loop:.2f}.",
+            "",
+        ]
         if given.requests:
             told += asyncio.run(memory(given, address, pid, plain(sentences, texts)))
     with server(given) as (address, _):
@@ -86,8 +92,10 @@ def _examples(run: Path) -> Any:
     return examples(opened.data, "test", opened.cache)
 
 
-def predicted(given: argparse.Namespace, sentences: list[str]) -> tuple[float, list[str], list[float]]:
-    """Runs predict in its own process. Returns sentences per second, the texts, and their log-probabilities."""
+def predicted(given: argparse.Namespace, sentences: list[str]) -> tuple[float, float, list[str], list[float]]:
+    """Runs predict in its own process. Returns sentences per second, seconds of the processor for a sentence, the
+    texts, and their log-probabilities.
+    """
     run = f"""
 import torch, transduce
 torch.set_num_threads({given.threads})
@@ -109,18 +117,19 @@ import json, sys, time
 sentences = json.load(sys.stdin)
 {file if given.file else run}
 texts = [each.text for each in predict()]
-begun, passes = time.perf_counter(), 0
+begun, spent, passes = time.perf_counter(), time.process_time(), 0
 while time.perf_counter() - begun < {LEAST}:
     predict()
     passes += 1
-rate = passes * len(sentences) / (time.perf_counter() - begun)
-json.dump([rate, texts, score(texts)], sys.stdout)
+count = passes * len(sentences)
+rate, cost = count / (time.perf_counter() - begun), (time.process_time() - spent) / count
+json.dump([rate, cost, texts, score(texts)], sys.stdout)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], input=json.dumps(sentences), capture_output=True, text=True, check=True
     )
-    rate, texts, scores = json.loads(done.stdout)
-    return rate, texts, scores
+    rate, cost, texts, scores = json.loads(done.stdout)
+    return rate, cost, texts, scores
 
 
 @contextmanager
@@ -198,11 +207,26 @@ def _streamed(text: str, body: bytes) -> bool:
     return "".join(event.get("text", "") for event in events) == text
 
 
-async def closed_loop(given: argparse.Namespace, address: str, questions: Iterator[Question]) -> Outcome:
-    """The results of the clients for ``--seconds``, after a warm-up."""
+def spent(pid: int) -> tuple[float, float]:
+    """The processor time of a server in seconds: of its event loop, which is its first thread, and of all others."""
+    threads = {
+        each.name: int((each / "schedstat").read_text().split()[0]) for each in Path(f"/proc/{pid}/task").iterdir()
+    }
+    loop = threads.pop(str(pid))
+    return loop / 1e9, sum(threads.values()) / 1e9
+
+
+async def closed_loop(
+    given: argparse.Namespace, address: str, pid: int, questions: Iterator[Question]
+) -> tuple[Outcome, list[float]]:
+    """The results of the clients for ``--seconds``, after a warm-up, and the milliseconds of the processor that each
+    sentence takes: of the server's event loop, and of its other threads.
+    """
     await load(address, questions, given.clients, lambda count: count < 2 * given.clients)  # the first batches
-    end = time.perf_counter() + given.seconds
-    return await load(address, questions, given.clients, lambda _: time.perf_counter() < end)
+    end, before = time.perf_counter() + given.seconds, spent(pid)
+    outcome = await load(address, questions, given.clients, lambda _: time.perf_counter() < end)
+    pairs = zip(before, spent(pid), strict=True)
+    return outcome, [1000 * (two - one) / max(1, outcome.sentences) for one, two in pairs]
 
 
 def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:
