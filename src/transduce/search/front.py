@@ -110,7 +110,8 @@ def _start(model: Autoregressive[S], source: Padded) -> S:
     """The model's state. On the CPU, an encoder reads many sources in parts of similar length: it computes the padding
     too, which may be as much as the sources that a server gets.
     """
-    parts = _similar(source.lengths.tolist()) if source.lengths.device.type == "cpu" else []
+    known = isinstance(source, Padded) and source.lengths.device.type == "cpu"  # other sources have no lengths
+    parts = _similar(source.lengths.tolist()) if known else []
     if len(parts) < 2:
         return model.start(source)
     states = []
