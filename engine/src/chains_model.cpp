@@ -17,7 +17,9 @@ struct Trellis {
     int64_t places, labels;
     std::vector<double> unary, transition, start, end;
 
-    double from(int64_t t, int64_t before, int64_t label) const { return t == 0 ? start[label] : transition[before * labels + label]; }
+    double from(int64_t t, int64_t before, int64_t label) const {
+        return t == 0 ? start[label] : transition[before * labels + label];
+    }
 
     // [T, L]: the log-sum over all ways that go on from a label, without its own score; with the score of the end.
     std::vector<double> backward() const {
@@ -25,7 +27,8 @@ struct Trellis {
         if (places) std::copy(end.begin(), end.end(), found.end() - labels);
         for (int64_t t = places - 1; t-- > 0;)
             for (int64_t i = 0; i < labels; ++i) {
-                for (int64_t j = 0; j < labels; ++j) sums[j] = from(t + 1, i, j) + unary[(t + 1) * labels + j] + found[(t + 1) * labels + j];
+                for (int64_t j = 0; j < labels; ++j)
+                    sums[j] = from(t + 1, i, j) + unary[(t + 1) * labels + j] + found[(t + 1) * labels + j];
                 found[t * labels + i] = log_sum_of(sums);
             }
         return found;
@@ -45,7 +48,8 @@ static Hypothesis chained(const Trellis& trellis, const std::vector<double>& bac
     std::vector<double> each, every(L);
     Hypothesis choices = {};
     for (int64_t t = 0; t < trellis.places; ++t) {
-        for (int64_t j = 0; j < L; ++j) every[j] = trellis.from(t, t ? labels[t - 1] : 0, j) + trellis.unary[t * L + j] + backward[t * L + j];
+        for (int64_t j = 0; j < L; ++j)
+            every[j] = trellis.from(t, t ? labels[t - 1] : 0, j) + trellis.unary[t * L + j] + backward[t * L + j];
         const double whole = Trellis::log_sum_of(every);
         each.push_back(every[labels[t]] - whole);
         const int64_t best = best_label(every.data(), L);
@@ -66,7 +70,8 @@ class Chain : public Model {
         for (const Trellis& trellis : trellises(batch)) {
             const std::vector<double> backward = trellis.backward();
             found.emplace_back();
-            const auto ways = options.kind == Options::VITERBI ? best_ways(trellis, static_cast<size_t>(options.nbest)) : std::vector<std::vector<int64_t>>{likely(trellis, backward)};
+            const auto ways = options.kind == Options::VITERBI ? best_ways(trellis, static_cast<size_t>(options.nbest))
+                                                               : std::vector<std::vector<int64_t>>{likely(trellis, backward)};
             for (const auto& labels : ways) {
                 Hypothesis one = chained(trellis, backward, labels);
                 if (std::isfinite(one.log_prob)) found.back().push_back(std::move(one));
@@ -101,7 +106,9 @@ class Chain : public Model {
             for (int64_t label = UNK + 1; label < trellis.labels; ++label) {
                 std::vector<Way> own;
                 for (size_t k = 0; k < every.back().size(); ++k)
-                    own.push_back({every.back()[k].score + trellis.from(t, every.back()[k].label, label) + trellis.unary[t * trellis.labels + label], k, label});
+                    own.push_back({every.back()[k].score + trellis.from(t, every.back()[k].label, label) +
+                                       trellis.unary[t * trellis.labels + label],
+                        k, label});
                 std::stable_sort(own.begin(), own.end(), better);
                 next.insert(next.end(), own.begin(), own.begin() + std::min(count, own.size()));
             }
@@ -144,7 +151,8 @@ class Chain : public Model {
 
 class RandomField : public Chain {
   public:
-    RandomField(Parts& parts, const Json& notes) : encoder_(read_encoder(parts, notes)), labels_(parts.matrix("labels", ANY, encoder_->sizes().width)) {
+    RandomField(Parts& parts, const Json& notes)
+        : encoder_(read_encoder(parts, notes)), labels_(parts.matrix("labels", ANY, encoder_->sizes().width)) {
         const int64_t L = labels_->outputs;
         if (L <= UNK + 1) throw Refusal("labels has no label");
         parts.tensor("transition", {L, L});
@@ -164,7 +172,8 @@ class RandomField : public Chain {
         std::vector<Trellis> found;
         for (int64_t b = 0; b < memory.sources(); ++b) {
             const float* own = logits.data() + b * memory.longest * L;
-            found.push_back({memory.lengths[b], L, {own, own + memory.lengths[b] * L}, {transition_, transition_ + L * L}, {ends_, ends_ + L}, {ends_ + L, ends_ + 2 * L}});
+            found.push_back({memory.lengths[b], L, {own, own + memory.lengths[b] * L}, {transition_, transition_ + L * L},
+                {ends_, ends_ + L}, {ends_ + L, ends_ + 2 * L}});
         }
         return found;
     }
@@ -181,8 +190,11 @@ class ChainFusion : public Chain {
     ChainFusion(Parts& parts, const Json& notes) : weights_(notes.reals_in("weights", 0, LARGEST_WEIGHT)) {
         for (const Json& own : notes.at("members").items) {
             own.choice("model", {"crf"});
-            models_.push_back(parts.within(std::to_string(models_.size()), [&] { return std::make_unique<RandomField>(parts, own); }));
-            if (models_.back()->target_vocabulary() != target_vocabulary() || models_.back()->source_vocabulary() != source_vocabulary()) throw Refusal("its members have vocabularies of different sizes");
+            models_.push_back(
+                parts.within(std::to_string(models_.size()), [&] { return std::make_unique<RandomField>(parts, own); }));
+            if (models_.back()->target_vocabulary() != target_vocabulary() ||
+                models_.back()->source_vocabulary() != source_vocabulary())
+                throw Refusal("its members have vocabularies of different sizes");
         }
         if (models_.empty() || models_.size() != weights_.size()) throw Refusal("weights: one for each member was expected");
     }
@@ -201,7 +213,8 @@ class ChainFusion : public Chain {
             if (found.empty()) found = own;
             for (size_t b = 0; b < own.size(); ++b)
                 for (auto part : {&Trellis::unary, &Trellis::transition, &Trellis::start, &Trellis::end})
-                    for (size_t i = 0; i < (own[b].*part).size(); ++i) (found[b].*part)[i] = (m ? (found[b].*part)[i] : 0.0) + weights_[m] * (own[b].*part)[i];
+                    for (size_t i = 0; i < (own[b].*part).size(); ++i)
+                        (found[b].*part)[i] = (m ? (found[b].*part)[i] : 0.0) + weights_[m] * (own[b].*part)[i];
         }
         return found;
     }

@@ -16,8 +16,8 @@
 
 using namespace transduce;
 
-const int64_t BATCH = 8;  // more rows do not fit the second cache: 64 sources take 1.2 to 1.6 times as long
-const int64_t MOST_SOURCES = 1 << 24;      // in a call
+const int64_t BATCH = 8;                    // more rows do not fit the second cache: 64 sources take 1.2 to 1.6 times as long
+const int64_t MOST_SOURCES = 1 << 24;       // in a call
 const double LIKELY = -0.6931471805599453;  // log 0.5: an end at the limit that is more probable is the model's own
 
 struct TransduceEngine {
@@ -31,10 +31,7 @@ struct TransduceEngine {
     std::unique_ptr<Model> model;
 
     TransduceEngine(const File& file, const Json& limits)
-        : notes(file.notes),
-          parts(file),
-          source(file.json("source")),
-          target(file.json("target")),
+        : notes(file.notes), parts(file), source(file.json("source")), target(file.json("target")),
           options(Options::read(file.json("search"))),
           max_source_length(limits.number_in("max_source_length", 1, MOST_SOURCES)),
           keeps_empty(limits.truth_of("keeps_empty")) {
@@ -52,7 +49,8 @@ struct TransduceEngine {
 
     static void check_vocabulary(const char* side, const Tokenizer& tokenizer, int64_t vocabulary) {
         if (tokenizer.size() && tokenizer.size() != vocabulary)
-            throw Refusal(std::string("the ") + side + " vocabulary has " + std::to_string(tokenizer.size()) + " entries, and the model has " + std::to_string(vocabulary) + " vectors");
+            throw Refusal(std::string("the ") + side + " vocabulary has " + std::to_string(tokenizer.size()) +
+                          " entries, and the model has " + std::to_string(vocabulary) + " vectors");
     }
 };
 
@@ -93,9 +91,10 @@ struct Kept {
     }
 
     void publish() {
-        answers = {static_cast<int64_t>(output_ends.size()), static_cast<int64_t>(text_ends.size()), output_ends.data(), text_ends.data(),
-                   token_ends.data(), tokens.data(), texts.c_str(), token_log_probs.data(), log_prob.data(), score.data(),
-                   source_tokens.data(), read_tokens.data(), unknown.data(), cut.data(), choices.data(), choice_log_probs.data(), keys.data()};
+        answers = {static_cast<int64_t>(output_ends.size()), static_cast<int64_t>(text_ends.size()), output_ends.data(),
+            text_ends.data(), token_ends.data(), tokens.data(), texts.c_str(), token_log_probs.data(), log_prob.data(),
+            score.data(), source_tokens.data(), read_tokens.data(), unknown.data(), cut.data(), choices.data(),
+            choice_log_probs.data(), keys.data()};
     }
 };
 
@@ -119,10 +118,12 @@ auto told(char* message, uint64_t room, const Work& work) -> decltype(work()) {
 }
 
 std::vector<Row> rows_of_ids(const int64_t* ids, const int64_t* ends, int64_t count) {
-    if (count < 0 || count > MOST_SOURCES) throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
+    if (count < 0 || count > MOST_SOURCES)
+        throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
     std::vector<Row> found;
     for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
-        if (ends[b] <= first || ids[ends[b] - 1] != EOS) throw Refusal("input " + std::to_string(b + 1) + ": a row of ids that ends with </s> (2) was expected");
+        if (ends[b] <= first || ids[ends[b] - 1] != EOS)
+            throw Refusal("input " + std::to_string(b + 1) + ": a row of ids that ends with </s> (2) was expected");
         found.emplace_back(ids + first, ids + ends[b]);
     }
     return found;
@@ -132,19 +133,23 @@ std::vector<Row> rows_of_ids(const int64_t* ids, const int64_t* ends, int64_t co
 struct Asked {
     const TransduceEngine& engine;
     std::vector<Row> rows;
-    std::vector<bool> empty;     // rows whose output is empty
-    std::vector<Row> targets;    // to be scored; empty if outputs are searched for
+    std::vector<bool> empty;   // rows whose output is empty
+    std::vector<Row> targets;  // to be scored; empty if outputs are searched for
     Options options;
     int64_t batch;
     std::vector<Row> prefixes = {};  // that the outputs begin with; empty if none
 
     void check_prefixes() const {
         if (prefixes.empty()) return;
-        if (options.kind != Options::GREEDY && options.kind != Options::BEAM && options.kind != Options::SAMPLING) throw Refusal("a prefix needs a search that writes token by token");
+        if (options.kind != Options::GREEDY && options.kind != Options::BEAM && options.kind != Options::SAMPLING)
+            throw Refusal("a prefix needs a search that writes token by token");
         for (const Row& prefix : prefixes) {
-            if (static_cast<int64_t>(prefix.size()) >= options.max_length) throw Refusal("a prefix of " + std::to_string(prefix.size()) + " tokens and the end do not fit max_length = " + std::to_string(options.max_length));
+            if (static_cast<int64_t>(prefix.size()) >= options.max_length)
+                throw Refusal("a prefix of " + std::to_string(prefix.size()) +
+                              " tokens and the end do not fit max_length = " + std::to_string(options.max_length));
             for (int64_t id : prefix)
-                if (id <= EOS || id >= engine.model->target_vocabulary()) throw Refusal("id " + std::to_string(id) + " cannot stand in a prefix");
+                if (id <= EOS || id >= engine.model->target_vocabulary())
+                    throw Refusal("id " + std::to_string(id) + " cannot stand in a prefix");
         }
     }
 
@@ -161,9 +166,12 @@ struct Asked {
             }
             const std::string input = "input " + std::to_string(b + 1) + ": ";
             if (static_cast<int64_t>(row.size()) > most)
-                throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " + std::to_string(most));
+                throw Refusal(input + "a text of " + std::to_string(row.size()) + " tokens: the model has positions for " +
+                              std::to_string(most));
             for (int64_t id : row)
-                if (id < 0 || id >= vocabulary) throw Refusal(input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(vocabulary));
+                if (id < 0 || id >= vocabulary)
+                    throw Refusal(
+                        input + "id " + std::to_string(id) + " is outside a vocabulary of " + std::to_string(vocabulary));
         }
         return lengths;
     }
@@ -201,8 +209,10 @@ struct Asked {
         const std::vector<int64_t> lengths = cut_rows();
         const Found found = find();
         for (size_t b = 0; b < found.size(); ++b) {
-            if (found[b].empty()) throw Refusal("input " + std::to_string(b + 1) + ": the model's numbers are not finite, so it has no output");
-            const int64_t read = static_cast<int64_t>(rows[b].size()), limit = targets.empty() && !empty[b] ? options.longest(read) : 0;
+            if (found[b].empty())
+                throw Refusal("input " + std::to_string(b + 1) + ": the model's numbers are not finite, so it has no output");
+            const int64_t read = static_cast<int64_t>(rows[b].size()),
+                          limit = targets.empty() && !empty[b] ? options.longest(read) : 0;
             for (const Hypothesis& each : found[b]) kept->add(engine.target, each, each.tokens, limit);
             kept->end_source(lengths[b], read, std::count(rows[b].begin(), rows[b].end(), UNK));
         }
@@ -214,7 +224,8 @@ struct Asked {
 // The prefixes of `count` sources; none if there are no ends.
 std::vector<Row> prefixes_of(const int64_t* ids, const int64_t* ends, int64_t count) {
     std::vector<Row> found;
-    for (int64_t b = 0, first = 0; b < count && ends != nullptr; first = ends[b++]) found.emplace_back(ids + first, ids + std::max(first, ends[b]));
+    for (int64_t b = 0, first = 0; b < count && ends != nullptr; first = ends[b++])
+        found.emplace_back(ids + first, ids + std::max(first, ends[b]));
     return found;
 }
 
@@ -261,11 +272,11 @@ const char* transduce_engine_note(const TransduceEngine* engine, const char* nam
     return found->second.c_str();
 }
 
-const TransduceAnswers* transduce_engine_answer(
-    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, TransduceOptions options,
-    char* message, uint64_t room) {
+const TransduceAnswers* transduce_engine_answer(const TransduceEngine* engine, const char* texts, const int64_t* ends,
+    int64_t count, TransduceOptions options, char* message, uint64_t room) {
     return told(message, room, [=]() -> const TransduceAnswers* {
-        if (count < 0 || count > MOST_SOURCES) throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
+        if (count < 0 || count > MOST_SOURCES)
+            throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
         Asked asked = {*engine, {}, {}, {}, engine->options.resized(options.beam, options.nbest), options.batch};
         for (int64_t b = 0, first = 0; b < count; first = ends[b++]) {
             const std::string text(texts + first, texts + std::max(first, ends[b]));
@@ -280,31 +291,32 @@ const TransduceAnswers* transduce_engine_answer(
     });
 }
 
-const TransduceAnswers* transduce_engine_answer_ids(
-    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, TransduceOptions options,
-    char* message, uint64_t room) {
+const TransduceAnswers* transduce_engine_answer_ids(const TransduceEngine* engine, const int64_t* ids, const int64_t* ends,
+    int64_t count, TransduceOptions options, char* message, uint64_t room) {
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count);
-        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, engine->options.resized(options.beam, options.nbest), options.batch};
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {},
+            engine->options.resized(options.beam, options.nbest), options.batch};
         return asked.answer();
     });
 }
 
-const TransduceAnswers* transduce_engine_search_ids(
-    const TransduceEngine* engine, const char* search, uint64_t size, const int64_t* ids, const int64_t* ends,
-    const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, int64_t batch, char* message, uint64_t room) {
+const TransduceAnswers* transduce_engine_search_ids(const TransduceEngine* engine, const char* search, uint64_t size,
+    const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
+    int64_t batch, char* message, uint64_t room) {
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count);
         const Options options = Options::read(Json::parse(search, size));
         if (!engine->has(options.kind)) throw Refusal("the search does not fit the model");
-        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options, batch, prefixes_of(prefix_ids, prefix_ends, count)};
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options, batch,
+            prefixes_of(prefix_ids, prefix_ends, count)};
         return asked.answer();
     });
 }
 
-const TransduceAnswers* transduce_engine_score_ids(
-    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, const int64_t* target_ids,
-    const int64_t* target_ends, int64_t count, TransduceOptions options, char* message, uint64_t room) {
+const TransduceAnswers* transduce_engine_score_ids(const TransduceEngine* engine, const int64_t* ids, const int64_t* ends,
+    const int64_t* target_ids, const int64_t* target_ends, int64_t count, TransduceOptions options, char* message,
+    uint64_t room) {
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count), targets = rows_of_ids(target_ids, target_ends, count);
         Asked asked = {*engine, std::move(rows), std::vector<bool>(count), std::move(targets), engine->options, options.batch};
@@ -332,7 +344,8 @@ const TransduceAnswers* transduce_engine_generate_ids(
     return told(message, room, [=]() -> const TransduceAnswers* {
         const Row prompt(ids, ids + std::max<int64_t>(0, count));
         for (int64_t id : prompt)
-            if (id <= EOS || id >= engine->model->target_vocabulary()) throw Refusal("id " + std::to_string(id) + " cannot stand in a prompt");
+            if (id <= EOS || id >= engine->model->target_vocabulary())
+                throw Refusal("id " + std::to_string(id) + " cannot stand in a prompt");
         const Options options = Options::of_samples(how.samples, how.length, how.temperature, how.top_k, how.top_p, how.seed);
         std::unique_ptr<Kept> kept(new Kept());
         for (const Hypothesis& each : engine->model->generate(prompt, options)) {
@@ -359,20 +372,23 @@ struct TransduceRunning {
     const std::unique_ptr<Search> search;
     std::map<int64_t, Entered> entered;
 
-    TransduceRunning(const TransduceEngine& engine, const Options& options) : engine(engine), options(options), search(engine.model->begin(options)) {}
+    TransduceRunning(const TransduceEngine& engine, const Options& options)
+        : engine(engine), options(options), search(engine.model->begin(options)) {}
 };
 
-TransduceRunning* transduce_engine_begin(const TransduceEngine* engine, TransduceOptions options, char* message, uint64_t room) {
-    return told(message, room, [=] { return new TransduceRunning(*engine, engine->options.resized(options.beam, options.nbest)); });
+TransduceRunning* transduce_engine_begin(
+    const TransduceEngine* engine, TransduceOptions options, char* message, uint64_t room) {
+    return told(
+        message, room, [=] { return new TransduceRunning(*engine, engine->options.resized(options.beam, options.nbest)); });
 }
 
 void transduce_engine_end(TransduceRunning* running) { delete running; }
 
-TransduceRunning* transduce_engine_enter(
-    TransduceRunning* running, const int64_t* keys, const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids,
-    const int64_t* prefix_ends, int64_t count, char* message, uint64_t room) {
+TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_t* keys, const int64_t* ids,
+    const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, char* message, uint64_t room) {
     return told(message, room, [=] {
-        Asked asked = {running->engine, rows_of_ids(ids, ends, count), std::vector<bool>(count), {}, running->options, 0, prefixes_of(prefix_ids, prefix_ends, count)};
+        Asked asked = {running->engine, rows_of_ids(ids, ends, count), std::vector<bool>(count), {}, running->options, 0,
+            prefixes_of(prefix_ids, prefix_ends, count)};
         asked.check_prefixes();
         const std::vector<int64_t> lengths = asked.cut_rows();
         Targets rows;
@@ -394,7 +410,8 @@ const TransduceAnswers* transduce_engine_step(TransduceRunning* running, char* m
         std::unique_ptr<Kept> kept(new Kept());
         for (const auto& each : running->search->take_ended()) {
             const TransduceRunning::Entered& source = running->entered.at(each.first);
-            for (const Hypothesis& one : each.second) kept->add(running->engine.target, one, one.tokens, running->options.longest(source.read));
+            for (const Hypothesis& one : each.second)
+                kept->add(running->engine.target, one, one.tokens, running->options.longest(source.read));
             kept->end_source(source.all, source.read, source.unknown);
             kept->keys.push_back(each.first);
             running->entered.erase(each.first);

@@ -63,25 +63,23 @@ TRANSDUCE_EXPORT const char* transduce_engine_note(const TransduceEngine* engine
 
 /* Answers texts in UTF-8: text b ends at the byte ends[b] of `texts`, and begins where the one before ends. Needs a source
  * tokenizer of the engine's own. */
-TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer(
-    const TransduceEngine* engine, const char* texts, const int64_t* ends, int64_t count, TransduceOptions options,
-    char* message, uint64_t room);
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer(const TransduceEngine* engine, const char* texts,
+    const int64_t* ends, int64_t count, TransduceOptions options, char* message, uint64_t room);
 
 /* The same for rows of ids, which end with EOS. */
-TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer_ids(
-    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, int64_t count, TransduceOptions options,
-    char* message, uint64_t room);
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer_ids(const TransduceEngine* engine, const int64_t* ids,
+    const int64_t* ends, int64_t count, TransduceOptions options, char* message, uint64_t room);
 
 /* The same by another search: `search` is a run's table `search` with all defaults, JSON of `size` bytes. Output b begins with
  * the ids of row b of the prefixes, which have no EOS and may be empty; there are none if `prefix_ends` is null. */
-TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_ids(
-    const TransduceEngine* engine, const char* search, uint64_t size, const int64_t* ids, const int64_t* ends,
-    const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, int64_t batch, char* message, uint64_t room);
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_ids(const TransduceEngine* engine, const char* search,
+    uint64_t size, const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends,
+    int64_t count, int64_t batch, char* message, uint64_t room);
 
 /* Scores given outputs, rows of ids that end with EOS: one output for each source. */
-TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(
-    const TransduceEngine* engine, const int64_t* ids, const int64_t* ends, const int64_t* target_ids,
-    const int64_t* target_ends, int64_t count, TransduceOptions options, char* message, uint64_t room);
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(const TransduceEngine* engine, const int64_t* ids,
+    const int64_t* ends, const int64_t* target_ids, const int64_t* target_ends, int64_t count, TransduceOptions options,
+    char* message, uint64_t room);
 
 /* The ids of outputs in UTF-8, EOS at their ends; their log-probabilities are 0. Needs a target tokenizer of the engine's
  * own. */
@@ -110,9 +108,8 @@ TRANSDUCE_EXPORT void transduce_engine_end(TransduceRunning* running);
 
 /* Adds sources, rows of ids that end with EOS. Source b gets the key keys[b], which no other source in the search has. Prefixes
  * are those of transduce_engine_search_ids. Returns `running`. After a null the search goes on without these sources. */
-TRANSDUCE_EXPORT TransduceRunning* transduce_engine_enter(
-    TransduceRunning* running, const int64_t* keys, const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids,
-    const int64_t* prefix_ends, int64_t count, char* message, uint64_t room);
+TRANSDUCE_EXPORT TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_t* keys, const int64_t* ids,
+    const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, char* message, uint64_t room);
 
 /* A step of all sources: the answers to those that have ended, which leave. A source without an output had numbers that are
  * not finite. After a null the search cannot go on. */

@@ -58,7 +58,8 @@ static Tensor tensor_of(const std::string& name, const Json& entry, const uint8_
         Json one;
         one.entries.emplace_back("size", each);
         found.shape.push_back(one.number_in("size", 0, LARGEST));
-        if (found.shape.back() > 0 && found.count > LARGEST / found.shape.back()) throw Refusal("tensor " + named + " is too large");
+        if (found.shape.back() > 0 && found.count > LARGEST / found.shape.back())
+            throw Refusal("tensor " + named + " is too large");
         found.count *= found.shape.back();
     }
     const std::vector<Json>& ends = entry.at("data_offsets").items;
@@ -82,14 +83,18 @@ File::File(const uint8_t* bytes, size_t size) {
         throw Refusal("it is no file of an engine: write one with `transduce export RUN --to engine --out FILE`");
     for (const auto& entry : metadata->entries) notes[entry.first] = metadata->text_of(entry.first);
     if (notes["transduce-engine"] != std::to_string(FILE_VERSION))
-        throw Refusal("it has version " + metadata->at("transduce-engine").shown() + ", and this engine reads '" + std::to_string(FILE_VERSION) + "': export the run again, or update the engine");
+        throw Refusal("it has version " + metadata->at("transduce-engine").shown() + ", and this engine reads '" +
+                      std::to_string(FILE_VERSION) + "': export the run again, or update the engine");
     for (const auto& entry : described.entries)
-        if (entry.first != "__metadata__") tensors[entry.first] = tensor_of(entry.first, entry.second, bytes + 8 + header, static_cast<int64_t>(size - 8 - header));
+        if (entry.first != "__metadata__")
+            tensors[entry.first] =
+                tensor_of(entry.first, entry.second, bytes + 8 + header, static_cast<int64_t>(size - 8 - header));
     const auto sum = tensors.find(CHECKSUM);
     if (sum == tensors.end() || sum->second.type != "U8" || sum->second.count != 4) throw Refusal("it has no checksum");
     const size_t before = sum->second.bytes - bytes;
     if (before + 4 != size) throw Refusal("its checksum is not at its end");
-    if (little_endian(sum->second.bytes, 4) != crc32(bytes, before)) throw Refusal("it is damaged: its checksum is another one; copy it again");
+    if (little_endian(sum->second.bytes, 4) != crc32(bytes, before))
+        throw Refusal("it is damaged: its checksum is another one; copy it again");
 }
 
 Json File::json(const std::string& name) const {

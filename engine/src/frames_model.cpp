@@ -20,7 +20,8 @@ struct Frames {
     Frames writable(int64_t symbols, bool unknown) const {
         Frames found = *this;
         for (size_t frame = 0; frame < found.log_probs.size(); frame += symbols)
-            for (int64_t v = BOS; v <= (unknown ? EOS : UNK); ++v) found.log_probs[frame + v] = -std::numeric_limits<double>::infinity();
+            for (int64_t v = BOS; v <= (unknown ? EOS : UNK); ++v)
+                found.log_probs[frame + v] = -std::numeric_limits<double>::infinity();
         return found;
     }
 
@@ -35,7 +36,8 @@ struct Frames {
 
 class FrameModel : public Model {
   public:
-    FrameModel(Parts& parts, const Json& notes) : encoder_(read_encoder(parts, notes)), stretch_(notes.number_in("stretch", 1, 1000)) {
+    FrameModel(Parts& parts, const Json& notes)
+        : encoder_(read_encoder(parts, notes)), stretch_(notes.number_in("stretch", 1, 1000)) {
         const int64_t width = encoder_->sizes().width;
         if (stretch_ > 1) split_ = parts.matrix("frames.split", stretch_ * width, width);
         symbols_ = parts.matrix("frames", ANY, width);
@@ -91,7 +93,8 @@ class FrameModel : public Model {
     }
 
     // The output of the most probable alignment.
-    void follow_best_path(const Frames& allowed, std::vector<std::vector<int64_t>>& outputs, std::vector<double>& scores, std::vector<int64_t>& origin) const {
+    void follow_best_path(const Frames& allowed, std::vector<std::vector<int64_t>>& outputs, std::vector<double>& scores,
+        std::vector<int64_t>& origin) const {
         const int64_t V = target_vocabulary();
         for (size_t b = 0; b < allowed.lengths.size(); ++b) {
             std::vector<int64_t> output;
@@ -111,11 +114,13 @@ class FrameModel : public Model {
         }
     }
 
-    void find_prefixes(const Frames& allowed, const Options& options, std::vector<std::vector<int64_t>>& outputs, std::vector<double>& scores, std::vector<int64_t>& origin) const {
+    void find_prefixes(const Frames& allowed, const Options& options, std::vector<std::vector<int64_t>>& outputs,
+        std::vector<double>& scores, std::vector<int64_t>& origin) const {
         const int64_t B = static_cast<int64_t>(allowed.lengths.size()), S = allowed.longest, K = options.nbest;
         std::vector<int64_t> ids(B * K * S), lengths(B * K);
         std::vector<double> found(B * K);
-        check(transduce_prefix_beam(allowed.log_probs.data(), allowed.lengths.data(), B, S, target_vocabulary(), EOS + 1, options.size, K, options.bonus, ids.data(), lengths.data(), found.data()));
+        check(transduce_prefix_beam(allowed.log_probs.data(), allowed.lengths.data(), B, S, target_vocabulary(), EOS + 1,
+            options.size, K, options.bonus, ids.data(), lengths.data(), found.data()));
         for (int64_t n = 0; n < B * K; ++n) {
             if (lengths[n] < 0) continue;
             outputs.emplace_back(ids.begin() + n * S, ids.begin() + n * S + lengths[n]);
@@ -133,8 +138,9 @@ class FrameModel : public Model {
         const size_t N = targets.size(), T = static_cast<size_t>(of.longest);
         std::vector<double> own(N * T), best(N * T), total(N);
         std::vector<int64_t> choice(N * T);
-        check(transduce_align(frames.log_probs.data(), frames.lengths.data(), static_cast<int64_t>(N), frames.longest, target_vocabulary(), EOS + 1, EOS,
-                              of.ids.data(), of.lengths.data(), of.longest, own.data(), best.data(), choice.data(), total.data()));
+        check(transduce_align(frames.log_probs.data(), frames.lengths.data(), static_cast<int64_t>(N), frames.longest,
+            target_vocabulary(), EOS + 1, EOS, of.ids.data(), of.lengths.data(), of.longest, own.data(), best.data(),
+            choice.data(), total.data()));
         for (size_t n = 0; n < N; ++n) {
             std::vector<double> each(own.begin() + n * T, own.begin() + n * T + of.lengths[n]);
             each.back() = total[n];
@@ -142,7 +148,8 @@ class FrameModel : public Model {
             Hypothesis one = {*targets[n], {}, total[n], total[n]};
             for (size_t t = 0; t < each.size(); ++t) {  // EOS has a difference of sums, which rounding would set apart
                 const bool right = choice[n * T + t] == (*targets[n])[t] && std::isfinite(each[t]);
-                one.choose(right || choice[n * T + t] != (*targets[n])[t] ? choice[n * T + t] : PAD, right ? each[t] : best[n * T + t]);
+                one.choose(right || choice[n * T + t] != (*targets[n])[t] ? choice[n * T + t] : PAD,
+                    right ? each[t] : best[n * T + t]);
             }
             one.log_probs = std::move(each);
             found.push_back(std::move(one));

@@ -46,7 +46,8 @@ class Instant : public Model {
             if (std::isfinite(one.score)) found[n / K].push_back(std::move(one));
         }
         for (auto& own : found) {
-            std::stable_sort(own.begin(), own.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
+            std::stable_sort(
+                own.begin(), own.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
             if (static_cast<int64_t>(own.size()) > options.nbest) own.resize(options.nbest);
         }
         return found;
@@ -57,8 +58,11 @@ class Instant : public Model {
         for (const auto* target : targets) {
             check_target(*target, target_vocabulary());
             lengths.push_back(static_cast<int64_t>(target->size()) - 1);
-            if (lengths.back() >= length_->outputs) throw Refusal("an output of " + std::to_string(lengths.back()) + " tokens: this model writes at most " + std::to_string(length_->outputs - 1));
-            if (std::find(target->begin(), target->end() - 1, EOS) != target->end() - 1) throw Refusal("id 2 cannot stand within an output");
+            if (lengths.back() >= length_->outputs)
+                throw Refusal("an output of " + std::to_string(lengths.back()) + " tokens: this model writes at most " +
+                              std::to_string(length_->outputs - 1));
+            if (std::find(target->begin(), target->end() - 1, EOS) != target->end() - 1)
+                throw Refusal("id 2 cannot stand within an output");
         }
         const Memory memory = (*encoder_)(batch);
         Found found;
@@ -86,7 +90,8 @@ class Instant : public Model {
             float* own = read.data() + b * (F + width_);
             std::copy(memory.summary.begin() + b * F, memory.summary.begin() + (b + 1) * F, own);
             for (int64_t i = 0; i < width_; i += 2) {
-                const double angle = static_cast<double>(memory.lengths[b]) / std::pow(10000.0, static_cast<double>(i) / static_cast<double>(width_));
+                const double angle = static_cast<double>(memory.lengths[b]) /
+                                     std::pow(10000.0, static_cast<double>(i) / static_cast<double>(width_));
                 own[F + i] = static_cast<float>(std::sin(angle));
                 own[F + i + 1] = static_cast<float>(std::cos(angle));
             }
@@ -105,15 +110,18 @@ class Instant : public Model {
 
     // Outputs of these lengths [N], the same number for each source: the most probable tokens, or those of `targets`. The
     // log-probability of EOS is that of the length.
-    std::vector<Hypothesis> write(const Memory& memory, const std::vector<float>& log_probs, const std::vector<int64_t>& lengths, const Targets* targets) const {
-        const int64_t B = memory.sources(), N = static_cast<int64_t>(lengths.size()), V = target_vocabulary(), W = stack_.embedding.width;
+    std::vector<Hypothesis> write(const Memory& memory, const std::vector<float>& log_probs,
+        const std::vector<int64_t>& lengths, const Targets* targets) const {
+        const int64_t B = memory.sources(), N = static_cast<int64_t>(lengths.size()), V = target_vocabulary(),
+                      W = stack_.embedding.width;
         const int64_t T = std::max<int64_t>(1, *std::max_element(lengths.begin(), lengths.end()));
         std::vector<int64_t> ids(N * T);  // the places from the end
         for (int64_t n = 0; n < N; ++n)
             for (int64_t t = 0; t < lengths[n]; ++t) ids[n * T + t] = lengths[n] - 1 - t;
         const std::vector<float> read = keys_and_values(*read_, memory, W);
         std::vector<TransformerSource> sources;
-        for (int64_t b = 0; b < B; ++b) sources.push_back({memory.lengths[b], read.data() + b * memory.longest * read_->outputs, nullptr, 0});
+        for (int64_t b = 0; b < B; ++b)
+            sources.push_back({memory.lengths[b], read.data() + b * memory.longest * read_->outputs, nullptr, 0});
         const TransformerMemory places = {B, memory.longest, sources.data()};
         std::vector<float> features(N * T * W);
         check(transduce_transformer_encode(&stack_, ids.data(), lengths.data(), N, T, &places, features.data()));
@@ -122,7 +130,8 @@ class Instant : public Model {
         for (int64_t n = 0; n < N; ++n) {
             Hypothesis own = {std::vector<int64_t>(lengths[n]), std::vector<double>(lengths[n]), 0, 0};
             const int64_t* forced = targets == nullptr ? nullptr : (*targets)[n]->data();
-            transduce_highest(logits.data() + n * T * V, forced, lengths[n], V, forced == nullptr ? UNK + 1 : EOS + 1, own.tokens.data(), own.log_probs.data());
+            transduce_highest(logits.data() + n * T * V, forced, lengths[n], V, forced == nullptr ? UNK + 1 : EOS + 1,
+                own.tokens.data(), own.log_probs.data());
             for (int64_t t = 0; forced != nullptr && t <= lengths[n]; ++t) {
                 int64_t choice = EOS;
                 double log_prob;

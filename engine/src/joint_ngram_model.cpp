@@ -43,13 +43,16 @@ class NgramTables {
         for (int64_t parent = 0; parent < count; ++parent) {
             if (parent == level) {
                 level = next;
-                if (++levels > MOST_LEVELS) throw Refusal("ngrams.children has more than " + std::to_string(MOST_LEVELS) + " levels");
+                if (++levels > MOST_LEVELS)
+                    throw Refusal("ngrams.children has more than " + std::to_string(MOST_LEVELS) + " levels");
             }
             first_.push_back(static_cast<int32_t>(next));
-            if (parent >= next || children_[parent] > count - next) throw Refusal("ngrams.children does not fit the number of n-grams");
+            if (parent >= next || children_[parent] > count - next)
+                throw Refusal("ngrams.children does not fit the number of n-grams");
             for (const int64_t end = next + children_[parent]; next < end; ++next) {
                 const int64_t word = last_[next - 1];
-                if (word >= words_ || (next > first_[parent] && word <= last_[next - 2])) throw Refusal("ngrams.words: ascending words of the vocabulary were expected");
+                if (word >= words_ || (next > first_[parent] && word <= last_[next - 2]))
+                    throw Refusal("ngrams.words: ascending words of the vocabulary were expected");
                 keys.push_back(parent * words_ + word);
             }
         }
@@ -75,17 +78,20 @@ class NgramTables {
 
     // The n-gram that goes on with a word, or 0.
     int64_t child(int64_t parent, int64_t word) const {
-        const auto begin = last_.begin() + first_[parent] - 1, end = begin + children_[parent], found = std::lower_bound(begin, end, word);
+        const auto begin = last_.begin() + first_[parent] - 1, end = begin + children_[parent],
+                   found = std::lower_bound(begin, end, word);
         return found == end || *found != word ? 0 : found - last_.begin() + 1;
     }
 };
 
 class ReadingState : public State {
   public:
-    ReadingState(const JointNgrams& model, int64_t vocabulary, double escape, const Batch& batch) : vocabulary_(vocabulary), escape_(escape) {
+    ReadingState(const JointNgrams& model, int64_t vocabulary, double escape, const Batch& batch)
+        : vocabulary_(vocabulary), escape_(escape) {
         std::vector<int64_t> lengths = batch.lengths;
         for (int64_t& length : lengths) --length;  // without EOS
-        Lattices* lattices = transduce_read_sources(&model, batch.ids.data(), lengths.data(), batch.sources(), batch.longest, &tables_);
+        Lattices* lattices =
+            transduce_read_sources(&model, batch.ids.data(), lengths.data(), batch.sources(), batch.longest, &tables_);
         if (lattices == nullptr) throw std::bad_alloc();
         tables_.arcs = std::max<int64_t>(1, tables_.arcs);
         arcs_of_.assign(tables_.sources, tables_.arcs);
@@ -101,8 +107,8 @@ class ReadingState : public State {
     void step(const int64_t* tokens, float* features) override {
         next_after_.resize(next_.size());
         ending_after_.resize(ending_.size());
-        const ReadingStep step = {static_cast<int64_t>(ending_.size()), vocabulary_, BOS, EOS, escape_, tokens, next_.data(), ending_.data(),
-                                  next_after_.data(), ending_after_.data(), features};
+        const ReadingStep step = {static_cast<int64_t>(ending_.size()), vocabulary_, BOS, EOS, escape_, tokens, next_.data(),
+            ending_.data(), next_after_.data(), ending_after_.data(), features};
         check(transduce_reading_step(&tables_, &step));
         next_.swap(next_after_);
         ending_.swap(ending_after_);
@@ -131,9 +137,12 @@ class ReadingState : public State {
         for (auto table : {&ReadingState::arcs_of_, &ReadingState::nodes_of_}) append(this->*table, 1, other.*table, 1, 1);
         tables_.arcs = *std::max_element(arcs_of_.begin(), arcs_of_.end());
         tables_.nodes = *std::max_element(nodes_of_.begin(), nodes_of_.end());
-        for (auto table : {&ReadingState::start_, &ReadingState::stop_, &ReadingState::token_}) append(this->*table, own.arcs, other.*table, other.tables_.arcs, tables_.arcs);
-        for (auto table : {&ReadingState::chance_, &ReadingState::next_}) append(this->*table, own.arcs, other.*table, other.tables_.arcs, tables_.arcs);
-        for (auto table : {&ReadingState::silent_, &ReadingState::stopping_}) append(this->*table, own.nodes, other.*table, other.tables_.nodes, tables_.nodes);
+        for (auto table : {&ReadingState::start_, &ReadingState::stop_, &ReadingState::token_})
+            append(this->*table, own.arcs, other.*table, other.tables_.arcs, tables_.arcs);
+        for (auto table : {&ReadingState::chance_, &ReadingState::next_})
+            append(this->*table, own.arcs, other.*table, other.tables_.arcs, tables_.arcs);
+        for (auto table : {&ReadingState::silent_, &ReadingState::stopping_})
+            append(this->*table, own.nodes, other.*table, other.tables_.nodes, tables_.nodes);
         append(silent_stop_, own.nodes, other.silent_stop_, other.tables_.nodes, tables_.nodes);
         append(ending_, 1, other.ending_, 1, 1);
         tables_.sources += other.tables_.sources;
@@ -158,7 +167,8 @@ class ReadingState : public State {
         point();
     }
     void point() {
-        tables_ = {tables_.sources, tables_.arcs, tables_.nodes, tables_.depth, start_.data(), stop_.data(), token_.data(), chance_.data(), silent_.data(), silent_stop_.data(), stopping_.data()};
+        tables_ = {tables_.sources, tables_.arcs, tables_.nodes, tables_.depth, start_.data(), stop_.data(), token_.data(),
+            chance_.data(), silent_.data(), silent_stop_.data(), stopping_.data()};
     }
 };
 
@@ -167,24 +177,27 @@ class JointNgram : public Autoregressive {
     JointNgram(Parts& parts, const Json& notes)
         : source_vocabulary_(notes.number_in("source_vocabulary", EOS + 2, LARGEST_NUMBER)),
           target_vocabulary_(notes.number_in("target_vocabulary", EOS + 2, LARGEST_NUMBER)),
-          escape_(notes.real_in("escape", 1e-300, 1)),
-          units_(parts.whole_numbers("units", {ANY, ANY})),
-          unit_count_(parts.tensor("units", {ANY, ANY}, "I64").shape[0]),
-          ngrams_(parts, unit_count_ + 2) {
-        const int64_t S = notes.number_in("source_tokens", 1, 1000), T = notes.number_in("target_tokens", 1, 1000), W = unit_count_ + 2;
+          escape_(notes.real_in("escape", 1e-300, 1)), units_(parts.whole_numbers("units", {ANY, ANY})),
+          unit_count_(parts.tensor("units", {ANY, ANY}, "I64").shape[0]), ngrams_(parts, unit_count_ + 2) {
+        const int64_t S = notes.number_in("source_tokens", 1, 1000), T = notes.number_in("target_tokens", 1, 1000),
+                      W = unit_count_ + 2;
         parts.tensor("units", {unit_count_, S + T}, "I64");
         check_units(S, T);
         const int64_t begun = ngrams_.after[W];  // the begin is the last of the words
-        model_ = {units_.data(), ngrams_.keys.data(), ngrams_.suffix.data(), ngrams_.after.data(), ngrams_.log_prob.data(), ngrams_.back_off.data(),
-                  unit_count_, S, T, static_cast<int64_t>(ngrams_.after.size()), unit_count_, begun, notes.number_in("width", 1, LARGEST_NUMBER),
-                  std::min(notes.real_in("beam", 0, FAR), FAR)};
+        model_ = {units_.data(), ngrams_.keys.data(), ngrams_.suffix.data(), ngrams_.after.data(), ngrams_.log_prob.data(),
+            ngrams_.back_off.data(), unit_count_, S, T, static_cast<int64_t>(ngrams_.after.size()), unit_count_, begun,
+            notes.number_in("width", 1, LARGEST_NUMBER), std::min(notes.real_in("beam", 0, FAR), FAR)};
     }
     int64_t source_vocabulary() const override { return source_vocabulary_; }
     int64_t target_vocabulary() const override { return target_vocabulary_; }
     int64_t width() const override { return target_vocabulary_; }
-    void read_out(const float* features, int64_t rows, float* logits) const override { std::copy(features, features + rows * target_vocabulary_, logits); }
+    void read_out(const float* features, int64_t rows, float* logits) const override {
+        std::copy(features, features + rows * target_vocabulary_, logits);
+    }
 
-    std::unique_ptr<State> start(const Batch& batch, int64_t) const override { return std::make_unique<ReadingState>(model_, target_vocabulary_, escape_, batch); }
+    std::unique_ptr<State> start(const Batch& batch, int64_t) const override {
+        return std::make_unique<ReadingState>(model_, target_vocabulary_, escape_, batch);
+    }
 
   private:
     int64_t source_vocabulary_, target_vocabulary_;
@@ -197,15 +210,18 @@ class JointNgram : public Autoregressive {
     void check_units(int64_t S, int64_t T) const {
         for (size_t i = 0; i < units_.size(); ++i) {
             const bool source = static_cast<int64_t>(i) % (S + T) < S;
-            if (units_[i] < 0 || units_[i] >= (source ? source_vocabulary_ : target_vocabulary_)) throw Refusal("units has ids outside the vocabularies");
+            if (units_[i] < 0 || units_[i] >= (source ? source_vocabulary_ : target_vocabulary_))
+                throw Refusal("units has ids outside the vocabularies");
         }
         for (auto unit = units_.begin() + (S + T); unit < units_.end(); unit += S + T)
-            if (!std::lexicographical_compare(unit - (S + T), unit, unit, unit + (S + T))) throw Refusal("units: ascending rows were expected");
+            if (!std::lexicographical_compare(unit - (S + T), unit, unit, unit + (S + T)))
+                throw Refusal("units: ascending rows were expected");
     }
 };
 
 static std::unique_ptr<Autoregressive> read_joint_ngram(Parts& parts, const Json& notes) {
-    return parts.within("counted", [&]() -> std::unique_ptr<Autoregressive> { return std::make_unique<JointNgram>(parts, notes.table("counted")); });
+    return parts.within("counted",
+        [&]() -> std::unique_ptr<Autoregressive> { return std::make_unique<JointNgram>(parts, notes.table("counted")); });
 }
 
 }  // namespace transduce

@@ -91,7 +91,8 @@ class JsonReader {
 
     void read_number(Json& found) {
         std::string digits;
-        while (at_ != end_ && digits.size() < 400 && std::string("+-.eE0123456789").find(*at_) != std::string::npos) digits += *at_++;
+        while (at_ != end_ && digits.size() < 400 && std::string("+-.eE0123456789").find(*at_) != std::string::npos)
+            digits += *at_++;
         char* after = nullptr;
         found.kind = Json::NUMBER;
         found.number = std::strtod(digits.c_str(), &after);
@@ -103,7 +104,10 @@ class JsonReader {
         uint32_t found = 0;
         for (int i = 0; i < 4; ++i) {
             const char c = next();
-            const int digit = '0' <= c && c <= '9' ? c - '0' : 'a' <= c && c <= 'f' ? c - 'a' + 10 : 'A' <= c && c <= 'F' ? c - 'A' + 10 : -1;
+            const int digit = '0' <= c && c <= '9'   ? c - '0'
+                              : 'a' <= c && c <= 'f' ? c - 'a' + 10
+                              : 'A' <= c && c <= 'F' ? c - 'A' + 10
+                                                     : -1;
             if (digit < 0) fail("four hexadecimal digits were expected");
             found = found * 16 + static_cast<uint32_t>(digit);
         }
@@ -174,7 +178,8 @@ const Json& Json::table(const std::string& name) const {
 
 int64_t Json::number_in(const std::string& name, int64_t least, int64_t most) const {
     const Json& found = at(name);
-    if (found.kind != NUMBER || !found.whole || !(static_cast<double>(least) <= found.number && found.number <= static_cast<double>(most)))
+    if (found.kind != NUMBER || !found.whole ||
+        !(static_cast<double>(least) <= found.number && found.number <= static_cast<double>(most)))
         refuse(name, found.shown(), "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
     return static_cast<int64_t>(found.number);
 }

@@ -23,7 +23,8 @@ static Hypothesis labelled(std::vector<int64_t> labels, std::vector<double> log_
     const double total = std::accumulate(log_probs.begin(), log_probs.end(), 0.0);
     labels.push_back(EOS);
     log_probs.push_back(0);
-    return {std::move(labels), std::move(log_probs), total, total, std::move(choices.choices), std::move(choices.choice_log_probs)};
+    return {
+        std::move(labels), std::move(log_probs), total, total, std::move(choices.choices), std::move(choices.choice_log_probs)};
 }
 
 // The label with the highest score [V]; of equal ones the first.
@@ -34,7 +35,8 @@ static int64_t best_label(const T* scores, int64_t V) {
 
 static void check_labels(const std::vector<int64_t>& target, int64_t places, int64_t vocabulary) {
     check_target(target, vocabulary);
-    if (static_cast<int64_t>(target.size()) != places + 1) throw Refusal(std::to_string(target.size() - 1) + " labels for a source of " + std::to_string(places) + " places");
+    if (static_cast<int64_t>(target.size()) != places + 1)
+        throw Refusal(std::to_string(target.size() - 1) + " labels for a source of " + std::to_string(places) + " places");
 }
 
 class Labeller : public Model {
@@ -103,7 +105,8 @@ class Labeller : public Model {
             std::stable_sort(order.begin(), order.end(), [&](int64_t one, int64_t two) { return own[one] > own[two]; });
             std::vector<Way> next;
             for (size_t k = 0; k < ways.back().size(); ++k)
-                for (int64_t i = 0; i < few; ++i) next.push_back({ways.back()[k].score + static_cast<double>(own[order[i]]), k, order[i]});
+                for (int64_t i = 0; i < few; ++i)
+                    next.push_back({ways.back()[k].score + static_cast<double>(own[order[i]]), k, order[i]});
             std::stable_sort(next.begin(), next.end(), [](const Way& one, const Way& two) { return one.score > two.score; });
             if (next.size() > count) next.resize(count);
             ways.push_back(std::move(next));
@@ -172,7 +175,8 @@ class Classifier : public Labeller {
         if (pooling_ == 2) transduce_mean(memory.read(), found.data(), memory.lengths.data(), B, memory.longest, W);
         for (int64_t b = 0; b < B && pooling_ == 1; ++b)
             for (int64_t s = 0; s < memory.lengths[b]; ++s)
-                for (int64_t i = 0; i < W; ++i) found[b * W + i] = std::max(found[b * W + i], memory.read()[(b * memory.longest + s) * W + i]);
+                for (int64_t i = 0; i < W; ++i)
+                    found[b * W + i] = std::max(found[b * W + i], memory.read()[(b * memory.longest + s) * W + i]);
         return found;
     }
 };

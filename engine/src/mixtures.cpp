@@ -51,7 +51,8 @@ class Mixture : public Autoregressive {
     Mixture(std::vector<std::unique_ptr<Autoregressive>> models) : models_(std::move(models)) {
         if (models_.empty()) throw Refusal("members is empty: one model or more was expected");
         for (const auto& each : models_) {
-            if (each->target_vocabulary() != target_vocabulary() || each->source_vocabulary() != source_vocabulary()) throw Refusal("its members have vocabularies of different sizes");
+            if (each->target_vocabulary() != target_vocabulary() || each->source_vocabulary() != source_vocabulary())
+                throw Refusal("its members have vocabularies of different sizes");
             widths_.push_back(each->width());
         }
     }
@@ -120,7 +121,8 @@ class Fusion : public Mixture {
     Fusion(std::vector<std::unique_ptr<Autoregressive>> models, std::vector<double> weights, bool renormalise)
         : Mixture(std::move(models)), weights_(std::move(weights)), renormalise_(renormalise) {
         const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
-        if (weights_.size() != models_.size() || !(sum > 0)) throw Refusal("weights: one for each model was expected, not all of them 0");
+        if (weights_.size() != models_.size() || !(sum > 0))
+            throw Refusal("weights: one for each model was expected, not all of them 0");
     }
 
   protected:
@@ -152,10 +154,13 @@ static std::vector<std::unique_ptr<Autoregressive>> read_members(Parts& parts, c
     return found;
 }
 
-static std::unique_ptr<Autoregressive> read_ensemble(Parts& parts, const Json& notes) { return std::make_unique<Ensemble>(read_members(parts, notes)); }
+static std::unique_ptr<Autoregressive> read_ensemble(Parts& parts, const Json& notes) {
+    return std::make_unique<Ensemble>(read_members(parts, notes));
+}
 
 static std::unique_ptr<Autoregressive> read_fusion(Parts& parts, const Json& notes) {
-    return std::make_unique<Fusion>(read_members(parts, notes), notes.reals_in("weights", 0, LARGEST_WEIGHT), notes.truth_of("renormalise"));
+    return std::make_unique<Fusion>(
+        read_members(parts, notes), notes.reals_in("weights", 0, LARGEST_WEIGHT), notes.truth_of("renormalise"));
 }
 
 // A trained model beside a counted one; the trained one alone if nothing was counted.

@@ -107,7 +107,8 @@ std::vector<float> of_real(const Matrix& matrix, const float* x, const std::vect
 template <class T>
 void gather(std::vector<T>& x, int64_t width, const std::vector<int64_t>& rows) {
     std::vector<T> found(rows.size() * width);
-    for (size_t n = 0; n < rows.size(); ++n) std::copy(x.begin() + rows[n] * width, x.begin() + (rows[n] + 1) * width, found.begin() + n * width);
+    for (size_t n = 0; n < rows.size(); ++n)
+        std::copy(x.begin() + rows[n] * width, x.begin() + (rows[n] + 1) * width, found.begin() + n * width);
     x.swap(found);
 }
 

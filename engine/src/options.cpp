@@ -13,7 +13,8 @@ namespace transduce {
 const double ROUNDED_TOKENS = 1e-9;  // because 1.4 * 45 gives 62.99999999999999
 const int64_t LARGEST_SIZE = 1000;   // of a beam
 const int64_t LONGEST = 100000;      // tokens of an output
-static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam", "sampling", "length-beam"};  // as in Options::Kind
+static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam",
+    "sampling", "length-beam"};  // as in Options::Kind
 
 double Ranking::operator()(double log_prob, int64_t length, int64_t source_length) const {
     const double y = static_cast<double>(length), expected = ratio * static_cast<double>(source_length);
@@ -49,10 +50,13 @@ static double optional(const Json& table, const char* name, double otherwise, do
 
 static LengthLimit read_limit(const Json& filters) {
     LengthLimit limit;
-    if (filters.items.size() > 1) throw Refusal("filters = " + filters.shown() + ": one filter of the length, or none, was expected");
+    if (filters.items.size() > 1)
+        throw Refusal("filters = " + filters.shown() + ": one filter of the length, or none, was expected");
     for (const Json& filter : filters.items) {
         filter.choice("type", {"length"});
-        const auto given = [&](const char* name) { return filter.find(name) != nullptr && filter.find(name)->kind != Json::NOTHING; };
+        const auto given = [&](const char* name) {
+            return filter.find(name) != nullptr && filter.find(name)->kind != Json::NOTHING;
+        };
         limit.limited = given("maximum") || given("maximum_ratio");
         limit.minimum = static_cast<int64_t>(optional(filter, "minimum", 0, LONGEST));
         limit.maximum = static_cast<int64_t>(optional(filter, "maximum", 0, LONGEST));
@@ -66,7 +70,8 @@ static Ranking read_ranking(const Json& search) {
     Json named;
     const Json& ranking = with_type(search.at("ranking"), named);
     static const std::vector<std::string> kinds = {"none", "average", "wu", "brevity", "bounded-reward"};
-    return {static_cast<Ranking::Kind>(ranking.choice("type", kinds)), optional(ranking, "alpha", 0.6, 10), optional(ranking, "reward", 1, 1e9), optional(ranking, "length_ratio", 1, 1e9)};
+    return {static_cast<Ranking::Kind>(ranking.choice("type", kinds)), optional(ranking, "alpha", 0.6, 10),
+        optional(ranking, "reward", 1, 1e9), optional(ranking, "length_ratio", 1, 1e9)};
 }
 
 static const double MOST_SEED = 9007199254740992;  // 2^53
@@ -76,7 +81,8 @@ static void read_sampling(const Json& search, Options& options) {
     options.seed = search.number_in("seed", -static_cast<int64_t>(MOST_SEED), static_cast<int64_t>(MOST_SEED));
     for (const Json& each : search.at("truncations").items) {
         const auto kind = static_cast<Truncation::Kind>(each.choice("type", {"top-k", "nucleus", "epsilon"}));
-        const double amount = kind == Truncation::TOP_K ? static_cast<double>(each.number_in("k", 1, LARGEST_NUMBER)) : each.real_in(kind == Truncation::NUCLEUS ? "p" : "epsilon", 0, 1);
+        const double amount = kind == Truncation::TOP_K ? static_cast<double>(each.number_in("k", 1, LARGEST_NUMBER))
+                                                        : each.real_in(kind == Truncation::NUCLEUS ? "p" : "epsilon", 0, 1);
         options.truncations.push_back({kind, amount});
     }
 }
@@ -88,11 +94,15 @@ Options Options::of_samples(int64_t samples, int64_t length, double temperature,
     found.max_length = length;
     found.temperature = temperature;
     found.seed = seed;
-    if (samples < 1 || samples > LARGEST_SIZE) throw Refusal("samples = " + std::to_string(samples) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
-    if (length < 1 || length > LONGEST) throw Refusal("length = " + std::to_string(length) + ": 1 to " + std::to_string(LONGEST) + " was expected");
-    if (!(temperature > 0 && temperature < 1e300)) throw Refusal("temperature = " + std::to_string(temperature) + ": a number above 0 was expected");
+    if (samples < 1 || samples > LARGEST_SIZE)
+        throw Refusal("samples = " + std::to_string(samples) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
+    if (length < 1 || length > LONGEST)
+        throw Refusal("length = " + std::to_string(length) + ": 1 to " + std::to_string(LONGEST) + " was expected");
+    if (!(temperature > 0 && temperature < 1e300))
+        throw Refusal("temperature = " + std::to_string(temperature) + ": a number above 0 was expected");
     if (top_k < 0) throw Refusal("top_k = " + std::to_string(top_k) + ": 1 or more was expected, or 0 for all tokens");
-    if (!(top_p >= 0 && top_p <= 1)) throw Refusal("top_p = " + std::to_string(top_p) + ": a probability was expected, or 0 for all tokens");
+    if (!(top_p >= 0 && top_p <= 1))
+        throw Refusal("top_p = " + std::to_string(top_p) + ": a probability was expected, or 0 for all tokens");
     if (top_k) found.truncations.push_back({Truncation::TOP_K, static_cast<double>(top_k)});
     if (top_p > 0) found.truncations.push_back({Truncation::NUCLEUS, top_p});
     return found;
@@ -120,7 +130,9 @@ Options Options::read(const Json& search) {
 Options Options::resized(int64_t beam, int64_t outputs) const {
     Options found = *this;
     if (!beam && !outputs) return found;
-    const auto refuse = [&](const std::string& why) { throw Refusal("nbest = " + std::to_string(found.nbest) + ", beam = " + std::to_string(found.size) + ": " + why); };
+    const auto refuse = [&](const std::string& why) {
+        throw Refusal("nbest = " + std::to_string(found.nbest) + ", beam = " + std::to_string(found.size) + ": " + why);
+    };
     if (found.kind == GREEDY) {
         found.kind = BEAM;
         found.size = 5;
@@ -129,9 +141,11 @@ Options Options::resized(int64_t beam, int64_t outputs) const {
     const bool every = kind == SAMPLING && nbest == size;  // then a larger size gives more outputs
     found.nbest = outputs ? outputs : every ? beam : found.sized() ? std::min(found.nbest, beam) : found.nbest;
     found.size = beam ? beam : found.sized() ? std::max(found.size, found.nbest) : 1;
-    if (found.size < 1 || found.size > LARGEST_SIZE) throw Refusal("beam = " + std::to_string(found.size) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
+    if (found.size < 1 || found.size > LARGEST_SIZE)
+        throw Refusal("beam = " + std::to_string(found.size) + ": 1 to " + std::to_string(LARGEST_SIZE) + " was expected");
     if (found.kind == POSTERIOR || found.kind == BEST_PATH) {
-        if (found.nbest != 1 || (found.kind == BEST_PATH && found.size != 1)) refuse("the search '" + KINDS[found.kind] + "' has one output");
+        if (found.nbest != 1 || (found.kind == BEST_PATH && found.size != 1))
+            refuse("the search '" + KINDS[found.kind] + "' has one output");
     } else if (found.nbest < 1 || found.nbest > LARGEST_SIZE || (found.sized() && found.nbest > found.size)) {
         refuse("a beam of n has room for 1 to n outputs");
     }

@@ -37,7 +37,8 @@ const Tensor& Parts::tensor(const std::string& name, const std::vector<int64_t>&
     for (size_t i = 0; fits && i < shape.size(); ++i)
         fits = shape[i] == ANY ? 1 <= tensor.shape[i] && tensor.shape[i] <= LARGEST_NUMBER : tensor.shape[i] == shape[i];
     if (!fits)
-        throw Refusal(name + " has shape " + shown(tensor.shape) + " and type " + tensor.type + ": " + shown(shape) + " and " + type + " were expected");
+        throw Refusal(name + " has shape " + shown(tensor.shape) + " and type " + tensor.type + ": " + shown(shape) + " and " +
+                      type + " were expected");
     return tensor;
 }
 
@@ -71,7 +72,8 @@ std::vector<float> Parts::likelihoods(const std::string& name, int64_t count) co
     const bool coded = has(name + ".values");
     std::vector<float> found = numbers(coded ? tensor(name + ".values", {256}) : tensor(name, {count}));
     for (float each : found)
-        if (!(each < std::numeric_limits<float>::infinity())) throw Refusal(name + " has numbers that are no log-probabilities");
+        if (!(each < std::numeric_limits<float>::infinity()))
+            throw Refusal(name + " has numbers that are no log-probabilities");
     if (!coded) return found;
     const Tensor& codes = tensor(name, {count}, "U8");
     std::vector<float> every(static_cast<size_t>(count));
@@ -87,8 +89,10 @@ const Matrix* Parts::matrix(const std::string& name, int64_t outputs, int64_t in
     std::vector<float> bias, scale;
     if (has(name + ".bias")) bias = numbers(tensor(name + ".bias", {outputs}));
     if (integers) scale = numbers(tensor(name + ".scale", {outputs}));
-    if (!all_finite(bias.data(), bias.size()) || !all_finite(scale.data(), scale.size())) throw Refusal(name + " has numbers that are not finite");
-    const auto packed = std::make_shared<Matrix>(static_cast<int>(outputs), static_cast<int>(inputs), bias.empty() ? nullptr : bias.data());
+    if (!all_finite(bias.data(), bias.size()) || !all_finite(scale.data(), scale.size()))
+        throw Refusal(name + " has numbers that are not finite");
+    const auto packed =
+        std::make_shared<Matrix>(static_cast<int>(outputs), static_cast<int>(inputs), bias.empty() ? nullptr : bias.data());
     if (integers) {
         packed->pack(reinterpret_cast<const int8_t*>(weight.bytes), scale.data());
     } else {
@@ -116,7 +120,8 @@ Embedding Parts::embedding(const Json& notes) {
         found.positions = floats(positions, {ANY, width});
     }
     if (notes.find("most_positions") != nullptr)
-        found.most_positions = std::min(found.most_positions, static_cast<int32_t>(notes.number_in("most_positions", 1, LARGEST_NUMBER)));
+        found.most_positions =
+            std::min(found.most_positions, static_cast<int32_t>(notes.number_in("most_positions", 1, LARGEST_NUMBER)));
     found.scale = static_cast<float>(notes.real_in("embedding_scale", -1e30, 1e30));
     found.vectors = floats(name, {ANY, width});
     return found;

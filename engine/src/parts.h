@@ -15,7 +15,7 @@
 
 namespace transduce {
 
-const int64_t ANY = -1;                   // a size from 1
+const int64_t ANY = -1;                  // a size from 1
 const int64_t LARGEST_NUMBER = 1 << 24;  // of a description
 const int ANY_POSITION = INT32_MAX;      // of an embedding without positions
 

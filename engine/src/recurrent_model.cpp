@@ -17,8 +17,8 @@ static int64_t gates_of(size_t kind) { return kind == LSTM ? 4 : kind == GRU ? 3
 static RecurrentCell read_cell(Parts& parts, const std::string& name, size_t kind, int64_t width, int64_t inputs) {
     const int64_t gates = gates_of(kind) * width;
     return {static_cast<int32_t>(kind), static_cast<int32_t>(width), parts.matrix(name + ".input", gates, inputs),
-            kind == SSRU ? nullptr : parts.matrix(name + ".recurrent", gates, width),
-            kind == LSTM ? parts.floats(name + ".peepholes", {3, width}) : nullptr};
+        kind == SSRU ? nullptr : parts.matrix(name + ".recurrent", gates, width),
+        kind == LSTM ? parts.floats(name + ".peepholes", {3, width}) : nullptr};
 }
 
 class RecurrentReader : public Encoder {
@@ -37,18 +37,23 @@ class RecurrentReader : public Encoder {
                 there += has;
                 cells.push_back(has ? read_cell(parts, name, kind, width, l ? width_ : embedding.width) : RecurrentCell());
             }
-            if (there * width != width_) throw Refusal("encoder." + std::to_string(l) + " has " + std::to_string(there) + " cells, and 'ways' says another number");
+            if (there * width != width_)
+                throw Refusal("encoder." + std::to_string(l) + " has " + std::to_string(there) +
+                              " cells, and 'ways' says another number");
         }
         summary_ = count * width_ * (kind == LSTM ? 2 : 1);
-        encoder_ = {embedding, static_cast<int32_t>(count), static_cast<int32_t>(notes.number_in("residual", 0, 1)), parts.array(std::move(cells))};
+        encoder_ = {embedding, static_cast<int32_t>(count), static_cast<int32_t>(notes.number_in("residual", 0, 1)),
+            parts.array(std::move(cells))};
     }
     Encoded sizes() const override { return {width_, summary_, encoder_.embedding.vocabulary}; }
     int64_t most_positions() const override { return encoder_.embedding.most_positions; }
 
     Memory encode(const Batch& batch) const override {
         const int64_t B = batch.sources(), S = batch.longest;
-        Memory memory = {batch.lengths, S, width_, std::vector<float>(B * S * width_), {}, std::vector<float>(B * summary_), {}};
-        check(transduce_recurrent_encode(&encoder_, batch.ids.data(), batch.lengths.data(), B, S, memory.states.data(), memory.summary.data()));
+        Memory memory = {
+            batch.lengths, S, width_, std::vector<float>(B * S * width_), {}, std::vector<float>(B * summary_), {}};
+        check(transduce_recurrent_encode(
+            &encoder_, batch.ids.data(), batch.lengths.data(), B, S, memory.states.data(), memory.summary.data()));
         return memory;
     }
 
@@ -59,16 +64,18 @@ class RecurrentReader : public Encoder {
 
 class RecurrentState : public State {
   public:
-    RecurrentState(const RecurrentDecoder& decoder, std::vector<int64_t> lengths, int64_t longest, std::vector<float> keys, std::vector<float> values, std::vector<float> cells)
-        : decoder_(decoder), lengths_(std::move(lengths)), longest_(longest), keys_(std::move(keys)), values_(std::move(values)), cells_(std::move(cells)) {
+    RecurrentState(const RecurrentDecoder& decoder, std::vector<int64_t> lengths, int64_t longest, std::vector<float> keys,
+        std::vector<float> values, std::vector<float> cells)
+        : decoder_(decoder), lengths_(std::move(lengths)), longest_(longest), keys_(std::move(keys)),
+          values_(std::move(values)), cells_(std::move(cells)) {
         width_ = lengths_.empty() ? 0 : static_cast<int64_t>(cells_.size() / lengths_.size());
     }
 
     void step(const int64_t* tokens, float* features) override {
         const int64_t B = static_cast<int64_t>(lengths_.size());
         next_.resize(cells_.size());
-        const RecurrentStep step = {
-            B * rows_, B, longest_, width_, tokens, lengths_.data(), keys_.data(), values_.data(), cells_.data(), next_.data(), features};
+        const RecurrentStep step = {B * rows_, B, longest_, width_, tokens, lengths_.data(), keys_.data(), values_.data(),
+            cells_.data(), next_.data(), features};
         check(transduce_recurrent_step(&decoder_, &step));
         cells_.swap(next_);
     }
@@ -107,20 +114,25 @@ class RecurrentWriter : public Decoder {
     // Cells without a readout, if it does not `write`.
     RecurrentWriter(Parts& parts, const Json& notes, const Encoded& encoded, bool writes) : decoder_() {
         const size_t kind = notes.choice("cell", CELLS), wiring = notes.choice("wiring", WIRINGS);
-        const int64_t W = notes.number_in("width", 1, LARGEST_NUMBER), count = notes.number_in("layers", 1, 1000), fed = notes.number_in("fed", 0, 1);
+        const int64_t W = notes.number_in("width", 1, LARGEST_NUMBER), count = notes.number_in("layers", 1, 1000),
+                      fed = notes.number_in("fed", 0, 1);
         const Embedding embedding = parts.embedding(notes);
         bridge_ = notes.choice("bridge", BRIDGES);
         cells_ = count * W * (kind == LSTM ? 2 : 1);
         feed_ = fed ? W : 0;
         if (bridge_ == 0) project_ = parts.matrix("bridge", cells_, encoded.summary);
         if (bridge_ == 1 && encoded.summary != cells_)
-            throw Refusal("the encoder's summary has " + std::to_string(encoded.summary) + " numbers: " + std::to_string(cells_) + " were expected");
+            throw Refusal("the encoder's summary has " + std::to_string(encoded.summary) +
+                          " numbers: " + std::to_string(cells_) + " were expected");
         if (wiring != PLAIN && !encoded.width) throw Refusal("wiring = '" + WIRINGS[wiring] + "': attention needs a source");
         if (fed && wiring != LUONG) throw Refusal("fed = 1: only luong feeds its features");
         const int64_t lowest = wiring == BAHDANAU ? encoded.width : feed_, gates = gates_of(kind) * W;
-        const int64_t joined = wiring == PLAIN ? 0 : wiring == BAHDANAU ? W + encoded.width + embedding.width : encoded.width + W;
+        const int64_t joined = wiring == PLAIN      ? 0
+                               : wiring == BAHDANAU ? W + encoded.width + embedding.width
+                                                    : encoded.width + W;
         std::vector<RecurrentCell> cells;
-        for (int64_t l = 0; l < count; ++l) cells.push_back(read_cell(parts, "decoder." + std::to_string(l), kind, W, l ? W : embedding.width));
+        for (int64_t l = 0; l < count; ++l)
+            cells.push_back(read_cell(parts, "decoder." + std::to_string(l), kind, W, l ? W : embedding.width));
         decoder_.embedding = embedding;
         decoder_.count = static_cast<int32_t>(count);
         decoder_.residual = static_cast<int32_t>(notes.number_in("residual", 0, 1));
@@ -140,7 +152,8 @@ class RecurrentWriter : public Decoder {
             keys = keys_ == nullptr ? memory.states : of_real(*keys_, memory.states.data(), memory.lengths, memory.longest);
             values.assign(memory.read(), memory.read() + memory.states.size());
         }
-        return std::make_unique<RecurrentState>(decoder_, memory.lengths, memory.longest, std::move(keys), std::move(values), first(memory));
+        return std::make_unique<RecurrentState>(
+            decoder_, memory.lengths, memory.longest, std::move(keys), std::move(values), first(memory));
     }
 
   private:
@@ -152,7 +165,8 @@ class RecurrentWriter : public Decoder {
     void read_attention(Parts& parts, const Json& notes, const Encoded& encoded, int64_t W) {
         const int64_t K = notes.number_in("key_width", 1, LARGEST_NUMBER);
         const bool mapped = parts.has("keys.weight"), asks = parts.has("query.weight");
-        if (!(asks || W == K) || !(mapped || encoded.width == K)) throw Refusal("key_width = " + std::to_string(K) + ": queries and keys of other widths need matrices");
+        if (!(asks || W == K) || !(mapped || encoded.width == K))
+            throw Refusal("key_width = " + std::to_string(K) + ": queries and keys of other widths need matrices");
         if (mapped) keys_ = parts.matrix("keys", K, encoded.width);
         if (asks) decoder_.query = parts.matrix("query", K, W);
         decoder_.key_width = static_cast<int32_t>(K);
@@ -169,7 +183,8 @@ class RecurrentWriter : public Decoder {
             check(transduce_multiply(project_, memory.summary.data(), projected.data(), B, TANH));
         else if (bridge_ == 1)
             projected = memory.summary;
-        for (int64_t b = 0; b < B; ++b) std::copy(projected.begin() + b * cells_, projected.begin() + (b + 1) * cells_, found.begin() + b * width);
+        for (int64_t b = 0; b < B; ++b)
+            std::copy(projected.begin() + b * cells_, projected.begin() + (b + 1) * cells_, found.begin() + b * width);
         return found;
     }
 };

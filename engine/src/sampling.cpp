@@ -77,7 +77,9 @@ int64_t drawn(const std::vector<float>& q, double share) {
 
 }  // namespace
 
-static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count) { return with_ids(static_cast<uint64_t>(seed), ids, count); }
+static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count) {
+    return with_ids(static_cast<uint64_t>(seed), ids, count);
+}
 
 void Search::draw() {
     const int64_t K = options_.size, V = model_.target_vocabulary();
@@ -105,7 +107,9 @@ void Search::draw() {
 
 // ---------------------------------------------------------------- texts that go on
 
-std::vector<Hypothesis> Model::generate(const std::vector<int64_t>&, const Options&) const { throw Refusal("this model has sources: a language model was expected"); }
+std::vector<Hypothesis> Model::generate(const std::vector<int64_t>&, const Options&) const {
+    throw Refusal("this model has sources: a language model was expected");
+}
 
 static std::vector<Hypothesis> go_on(const Autoregressive& model, const std::vector<int64_t>& prompt, const Options& options) {
     const std::vector<int64_t> nothing(1, EOS);
@@ -113,7 +117,8 @@ static std::vector<Hypothesis> go_on(const Autoregressive& model, const std::vec
     const int64_t K = options.size, V = model.target_vocabulary();
     std::vector<int64_t> begun = {BOS}, last(K, EOS);
     begun.insert(begun.end(), prompt.begin(), prompt.end());
-    const uint64_t dice = with_ids(dice_of(options.seed, batch.ids.data(), 1), begun.data(), static_cast<int64_t>(begun.size()));
+    const uint64_t dice =
+        with_ids(dice_of(options.seed, batch.ids.data(), 1), begun.data(), static_cast<int64_t>(begun.size()));
     const std::unique_ptr<State> state = model.start(batch, K);
     std::vector<float> features(K * model.width()), scores(K * V), q(V), sorted;
     for (int64_t token : begun) state->step(&token, features.data());

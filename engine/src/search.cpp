@@ -17,7 +17,9 @@ const double STUCK = 1e6;  // penalty of an end where no token is allowed (searc
 
 static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count);  // sampling.cpp
 
-static double total_of(const std::vector<double>& log_probs) { return std::accumulate(log_probs.begin(), log_probs.end(), 0.0); }
+static double total_of(const std::vector<double>& log_probs) {
+    return std::accumulate(log_probs.begin(), log_probs.end(), 0.0);
+}
 
 // ---------------------------------------------------------------- sources that enter, step and leave
 
@@ -26,10 +28,13 @@ void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
     Search entering(model_, options_);
     for (int64_t b = 0; b < batch.sources(); ++b) {
         const int64_t length = batch.lengths[b];
-        Searched source = {keys[b], length, options_.limit.least(length), options_.longest(length), {}, 0, 0, false, std::vector<Hypothesis>(options_.size), {}};
+        Searched source = {keys[b], length, options_.limit.least(length), options_.longest(length), {}, 0, 0, false,
+            std::vector<Hypothesis>(options_.size), {}};
         if (!batch.prefixes.empty()) source.prefix = *batch.prefixes[b];
-        if (options_.kind == Options::SAMPLING) source.dice = dice_of(options_.seed, batch.ids.data() + b * batch.longest, length);
-        for (size_t k = 1; k < source.active.size() && options_.kind == Options::BEAM; ++k) source.active[k].score = NEVER;  // of equal ones, the first counts
+        if (options_.kind == Options::SAMPLING)
+            source.dice = dice_of(options_.seed, batch.ids.data() + b * batch.longest, length);
+        for (size_t k = 1; k < source.active.size() && options_.kind == Options::BEAM; ++k)
+            source.active[k].score = NEVER;  // of equal ones, the first counts
         entering.sources_.push_back(std::move(source));
     }
     entering.last_.assign(batch.sources(), BOS);
@@ -116,12 +121,15 @@ Found Autoregressive::search(const Batch& batch, const Options& options) const {
 
 std::unique_ptr<Search> Autoregressive::begin(const Options& options) const { return std::make_unique<Search>(*this, options); }
 
-std::unique_ptr<Search> Model::begin(const Options&) const { throw Refusal("this model answers whole batches: sources enter a search that writes token by token"); }
+std::unique_ptr<Search> Model::begin(const Options&) const {
+    throw Refusal("this model answers whole batches: sources enter a search that writes token by token");
+}
 
 // ---------------------------------------------------------------- greedy search
 
 // The most probable token of a row that may come next, and its log-probability among all tokens.
-static void choose_token(float* logits, int64_t V, bool must_end, bool may_end, bool unknown, int64_t& token, double& log_prob) {
+static void choose_token(
+    float* logits, int64_t V, bool must_end, bool may_end, bool unknown, int64_t& token, double& log_prob) {
     const int64_t end = EOS;
     transduce_highest(logits, must_end ? &end : nullptr, 1, V, EOS, &token, &log_prob);
     if (must_end || !((token == EOS && !may_end) || (token == UNK && !unknown))) return;
@@ -189,7 +197,8 @@ void Search::score_rows() {
 
 // The outputs that a search returns: the best `count`.
 static std::vector<Hypothesis> best_of(std::vector<Hypothesis>& some, int64_t count) {
-    std::stable_sort(some.begin(), some.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
+    std::stable_sort(
+        some.begin(), some.end(), [](const Hypothesis& one, const Hypothesis& two) { return one.score > two.score; });
     if (static_cast<int64_t>(some.size()) > count) some.resize(count);
     return std::move(some);
 }
@@ -203,8 +212,10 @@ static bool is_finished(const Searched& source, const Options& options, double b
     for (const Hypothesis& each : source.finished) scores.push_back(each.score);
     std::nth_element(scores.begin(), scores.begin() + options.nbest - 1, scores.end(), std::greater<double>());
     const double worst = scores[options.nbest - 1];
-    if (static_cast<int64_t>(source.finished.size()) >= options.size) return options.ranking(best, source.written, source.length) <= worst;
-    return std::max(options.ranking(best, source.written + 1, source.length), options.ranking(best, options.max_length, source.length)) <= worst;
+    if (static_cast<int64_t>(source.finished.size()) >= options.size)
+        return options.ranking(best, source.written, source.length) <= worst;
+    return std::max(options.ranking(best, source.written + 1, source.length),
+               options.ranking(best, options.max_length, source.length)) <= worst;
 }
 
 void Search::choose_by_beam() {
@@ -218,7 +229,8 @@ void Search::choose_by_beam() {
         const int64_t row = static_cast<int64_t>(b) * K;
         const float* own = logits_.data() + row * V;
         for (int64_t k = 0; k < K; ++k) before[k] = source.active[k].score - penalties_[row + k];
-        transduce::check(transduce_choose(own, before.data(), 1, K, V, EOS, totals.data(), origin.data(), token.data(), ended.data(), live.data()));
+        transduce::check(transduce_choose(
+            own, before.data(), 1, K, V, EOS, totals.data(), origin.data(), token.data(), ended.data(), live.data()));
 
         // A hypothesis of the last step with one more token.
         const auto longer = [&](int64_t c) {

@@ -50,8 +50,8 @@ class Search {
     const Autoregressive& model_;
     Options options_;
     std::vector<Searched> sources_;
-    std::unique_ptr<State> state_;  // null if there is no source
-    int64_t each_ = 1;              // rows of each source: 1 before its first step, then K
+    std::unique_ptr<State> state_;         // null if there is no source
+    int64_t each_ = 1;                     // rows of each source: 1 before its first step, then K
     std::vector<int64_t> last_, follows_;  // the token that each row has written, and the row that it goes on from
     std::vector<float> features_, logits_;
     std::vector<double> penalties_;  // of each row: that of an end which is forced although no token is allowed

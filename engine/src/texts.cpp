@@ -14,7 +14,8 @@ static const std::string MARKED = "\xE2\x96\x81";
 static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>"};
 
 Tokenizer::Tokenizer(const Json& described) {
-    unit_ = static_cast<Unit>(described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library", "ids"}));
+    unit_ = static_cast<Unit>(
+        described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library", "ids"}));
     if (unit_ == IDS) return;
     form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
     lowercase_ = described.truth_of("lowercase");
@@ -25,11 +26,14 @@ Tokenizer::Tokenizer(const Json& described) {
         entries_ = SPECIALS;
         for (const Json& column : columns.items)
             for (const Json& label : column.items) entries_.push_back(label.text);
-        if (columns.items.size() != 1 || entries_.size() != static_cast<size_t>(size_)) throw Refusal("labels = " + columns.shown() + ": one column of labels was expected, as many as 'size' says");
+        if (columns.items.size() != 1 || entries_.size() != static_cast<size_t>(size_))
+            throw Refusal("labels = " + columns.shown() + ": one column of labels was expected, as many as 'size' says");
         return;
     }
     const Json& vocabulary = described.table("record").table("model").table("vocab");
-    if (vocabulary.entries.size() != static_cast<size_t>(size_)) throw Refusal("a vocabulary of " + std::to_string(vocabulary.entries.size()) + " entries: " + std::to_string(size_) + " were expected");
+    if (vocabulary.entries.size() != static_cast<size_t>(size_))
+        throw Refusal("a vocabulary of " + std::to_string(vocabulary.entries.size()) + " entries: " + std::to_string(size_) +
+                      " were expected");
     entries_.resize(vocabulary.entries.size());
     std::vector<bool> seen(entries_.size());
     for (const auto& entry : vocabulary.entries) {
@@ -41,7 +45,8 @@ Tokenizer::Tokenizer(const Json& described) {
     }
     for (size_t i = 0; i < SPECIALS.size(); ++i)
         if (entries_[i] != SPECIALS[i]) throw Refusal("id " + std::to_string(i) + " of a vocabulary is no " + SPECIALS[i]);
-    if (unit_ == BYTES && size_ != 256 + static_cast<int64_t>(SPECIALS.size())) throw Refusal("a vocabulary of bytes has " + std::to_string(size_) + " entries");
+    if (unit_ == BYTES && size_ != 256 + static_cast<int64_t>(SPECIALS.size()))
+        throw Refusal("a vocabulary of bytes has " + std::to_string(size_) + " entries");
 }
 
 void Tokenizer::add_piece(const Text& text, size_t first, size_t last, std::vector<int64_t>& to) const {
@@ -71,7 +76,8 @@ void Tokenizer::cut_words(const Text& text, std::vector<int64_t>& to) const {
 void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
     const auto begins_special = [&](size_t i, size_t end) {
         return std::any_of(SPECIALS.begin(), SPECIALS.end(), [&](const std::string& special) {
-            return i + special.size() <= end && std::equal(special.begin(), special.end(), text.begin() + i, [](char a, uint32_t b) { return static_cast<uint32_t>(a) == b; });
+            return i + special.size() <= end && std::equal(special.begin(), special.end(), text.begin() + i,
+                                                    [](char a, uint32_t b) { return static_cast<uint32_t>(a) == b; });
         });
     };
     for (size_t i = 0; i < text.size();) {
@@ -89,7 +95,8 @@ void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
 }
 
 std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
-    if (unit_ == IDS) throw Refusal("this file is a part of an export to native and has no tokenizers: name the folder of the export");
+    if (unit_ == IDS)
+        throw Refusal("this file is a part of an export to native and has no tokenizers: name the folder of the export");
     if (unit_ == NOTHING) throw Refusal("this is a language model, which has no sources: score texts, or generate them");
     if (unit_ == LABELS) throw Refusal("its source tokenizer reads labels, and text was expected");
     if (unit_ == LIBRARY) throw Refusal("its source tokenizer needs the library tokenizers: pip install tokenizers");
@@ -101,7 +108,8 @@ std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
     if (unit_ == CHARACTERS)
         for (size_t i = 0; i < text.size(); ++i) add_piece(text, i, i + 1, found);
     if (unit_ == BYTES)
-        for (char byte : encode_utf8(text)) found.push_back(static_cast<int64_t>(SPECIALS.size()) + static_cast<unsigned char>(byte));
+        for (char byte : encode_utf8(text))
+            found.push_back(static_cast<int64_t>(SPECIALS.size()) + static_cast<unsigned char>(byte));
     found.push_back(EOS);
     return found;
 }
@@ -119,7 +127,8 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids) const {
     }
     if (unit_ == BYTES) return repair_utf8(found);
     if (unit_ != WORDS) return found;
-    for (size_t at = found.find(MARKED); at != std::string::npos; at = found.find(MARKED, at + 1)) found.replace(at, MARKED.size(), " ");
+    for (size_t at = found.find(MARKED); at != std::string::npos; at = found.find(MARKED, at + 1))
+        found.replace(at, MARKED.size(), " ");
     return found.substr(!found.empty() && found[0] == ' ');
 }
 

@@ -13,13 +13,17 @@ const int64_t FIRST_CAPACITY = 16;  // positions; then twice as many each time
 static const std::vector<std::string> ACTIVATIONS = {"none", "relu", "gelu", "swish", "tanh"};  // as in numbers.h
 
 static Relative read_relative(Parts& parts, const std::string& name, const Json& mixer, int64_t heads, int64_t features) {
-    const auto reach = [&](const char* key) { return mixer.find(key) == nullptr ? 0 : mixer.number_in(key, 0, LARGEST_NUMBER); };
+    const auto reach = [&](const char* key) {
+        return mixer.find(key) == nullptr ? 0 : mixer.number_in(key, 0, LARGEST_NUMBER);
+    };
     const int64_t far = reach("far"), ahead = reach("ahead"), distances = far + 1 + ahead;
-    if (parts.has(name + ".turns") && features % 2) throw Refusal(name + ".turns: heads of " + std::to_string(features) + " numbers have no two halves to turn");
-    if (parts.has(name + ".keys") != parts.has(name + ".values")) throw Refusal(name + ".keys and " + name + ".values: both or neither were expected");
+    if (parts.has(name + ".turns") && features % 2)
+        throw Refusal(name + ".turns: heads of " + std::to_string(features) + " numbers have no two halves to turn");
+    if (parts.has(name + ".keys") != parts.has(name + ".values"))
+        throw Refusal(name + ".keys and " + name + ".values: both or neither were expected");
     return {static_cast<int32_t>(far), static_cast<int32_t>(ahead), parts.floats(name + ".turns", {ANY, features}),
-            parts.floats(name + ".bias", {heads, distances}), parts.floats(name + ".keys", {distances, features}),
-            parts.floats(name + ".values", {distances, features})};
+        parts.floats(name + ".bias", {heads, distances}), parts.floats(name + ".keys", {distances, features}),
+        parts.floats(name + ".values", {distances, features})};
 }
 
 static TransformerLayer read_layer(
@@ -37,7 +41,8 @@ static TransformerLayer read_layer(
     layer.project = parts.matrix(name + ".project", (kernel ? 2 : 3) * W, W);
     layer.out = parts.matrix(name + ".out", W, W);
     layer.widen = parts.matrix(name + ".widen", ANY, W);
-    if (gated && layer.widen->outputs % 2) throw Refusal(name + ".widen has " + std::to_string(layer.widen->outputs) + " outputs: two halves were expected");
+    if (gated && layer.widen->outputs % 2)
+        throw Refusal(name + ".widen has " + std::to_string(layer.widen->outputs) + " outputs: two halves were expected");
     layer.narrow = parts.matrix(name + ".narrow", W, layer.widen->outputs / (1 + gated));
     if (!reads) return layer;
     layer.memory_norm = parts.norm(name + ".memory_norm", W);
@@ -52,10 +57,12 @@ static TransformerStack read_stack(Parts& parts, const std::string& side, const 
     stack.embedding = parts.embedding(notes);
     const int64_t W = stack.embedding.width, count = notes.number_in("layers", 1, 1000), heads = notes.number_in("heads", 1, W);
     const int64_t gated = notes.find("gated") == nullptr ? 0 : notes.number_in("gated", 0, 1);
-    if (W % heads) throw Refusal("heads = " + std::to_string(heads) + ": a divisor of the width " + std::to_string(W) + " was expected");
+    if (W % heads)
+        throw Refusal("heads = " + std::to_string(heads) + ": a divisor of the width " + std::to_string(W) + " was expected");
     static const Json attention;
     const Json* mixers = notes.find("mixers");
-    if (mixers != nullptr && mixers->items.size() != static_cast<size_t>(count)) throw Refusal("mixers = " + mixers->shown() + ": one for each layer was expected");
+    if (mixers != nullptr && mixers->items.size() != static_cast<size_t>(count))
+        throw Refusal("mixers = " + mixers->shown() + ": one for each layer was expected");
     std::vector<TransformerLayer> layers;
     for (int64_t l = 0; l < count; ++l) {
         const std::string name = side + "." + std::to_string(l);
@@ -85,7 +92,8 @@ class TransformerEncoder : public Encoder {
     Memory encode(const Batch& batch) const override {
         const int64_t B = batch.sources(), S = batch.longest, W = stack_.embedding.width;
         Memory memory = {batch.lengths, S, W, std::vector<float>(B * S * W), {}, std::vector<float>(B * W), {}};
-        check(transduce_transformer_encode(&stack_, batch.ids.data(), batch.lengths.data(), B, S, nullptr, memory.states.data()));
+        check(
+            transduce_transformer_encode(&stack_, batch.ids.data(), batch.lengths.data(), B, S, nullptr, memory.states.data()));
         transduce_mean(memory.states.data(), memory.summary.data(), batch.lengths.data(), B, S, W);
         return memory;
     }
@@ -97,7 +105,8 @@ class TransformerEncoder : public Encoder {
 class TransformerState : public State {
   public:
     // `memory` [B, S, L, 2, W] are the keys and values of the sources.
-    TransformerState(const TransformerStack& stack, const std::vector<int64_t>& lengths, int64_t longest, const std::vector<float>& memory, int64_t places)
+    TransformerState(const TransformerStack& stack, const std::vector<int64_t>& lengths, int64_t longest,
+        const std::vector<float>& memory, int64_t places)
         : stack_(stack), places_(places) {
         for (size_t b = 0; b < lengths.size(); ++b) {
             const auto first = memory.begin() + b * longest * size();
@@ -117,7 +126,8 @@ class TransformerState : public State {
             longest = std::max(longest, each.length);
         }
         const int64_t B = static_cast<int64_t>(sources.size());
-        const TransformerStep step = {B * rows_, capacity_, tokens, place.data(), {B, longest, sources.data()}, features, origin_.data()};
+        const TransformerStep step = {
+            B * rows_, capacity_, tokens, place.data(), {B, longest, sources.data()}, features, origin_.data()};
         check(transduce_transformer_step(&stack_, &step));
     }
 
@@ -187,7 +197,8 @@ class TransformerState : public State {
 static std::vector<float> keys_and_values(const Matrix& matrix, const Memory& memory, size_t W) {
     std::vector<float> read = of_real(matrix, memory.states.data(), memory.lengths, memory.longest);
     if (memory.values.empty()) return read;
-    const std::vector<float> other = of_real(matrix, memory.values.data(), memory.lengths, memory.longest);  // an encoder whose values are not its keys
+    const std::vector<float> other =
+        of_real(matrix, memory.values.data(), memory.lengths, memory.longest);  // an encoder whose values are not its keys
     for (size_t at = W; at < read.size(); at += 2 * W) std::copy(other.begin() + at, other.begin() + at + W, read.begin() + at);
     return read;
 }
@@ -196,14 +207,16 @@ class TransformerDecoder : public Decoder {
   public:
     TransformerDecoder(Parts& parts, const Json& notes, const Encoded& encoded)
         : stack_(read_stack(parts, "decoder", notes, encoded.width > 0)) {
-        if (encoded.width) read_ = parts.matrix("memory", static_cast<int64_t>(stack_.count) * 2 * stack_.embedding.width, encoded.width);
+        if (encoded.width)
+            read_ = parts.matrix("memory", static_cast<int64_t>(stack_.count) * 2 * stack_.embedding.width, encoded.width);
         readout_ = parts.matrix("readout", stack_.embedding.vocabulary, stack_.embedding.width);
     }
     int64_t vocabulary() const override { return stack_.embedding.vocabulary; }
     int64_t most_positions() const override { return stack_.embedding.most_positions; }
 
     std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const override {
-        std::vector<float> read = read_ == nullptr ? std::vector<float>() : keys_and_values(*read_, memory, stack_.embedding.width);
+        std::vector<float> read =
+            read_ == nullptr ? std::vector<float>() : keys_and_values(*read_, memory, stack_.embedding.width);
         return std::make_unique<TransformerState>(stack_, memory.lengths, memory.longest, read, hypotheses);
     }
 

@@ -46,7 +46,8 @@ static bool append_mapped(const Mapping (&table)[N], const uint32_t (&pool)[M], 
 
 template <size_t N>
 static bool is_in(const Span (&spans)[N], uint32_t c) {
-    const Span* after = std::upper_bound(spans, spans + N, c, [](uint32_t value, const Span& span) { return value < span.first; });
+    const Span* after =
+        std::upper_bound(spans, spans + N, c, [](uint32_t value, const Span& span) { return value < span.first; });
     return after != spans && c <= std::prev(after)->last;
 }
 
@@ -67,7 +68,8 @@ static void append_decomposed(uint32_t c, bool compatible, Text& to) {
         to.push_back(LEADING + place / (VOWEL_COUNT * TRAILINGS));
         to.push_back(VOWELS + place / TRAILINGS % VOWEL_COUNT);
         if (last) to.push_back(TRAILING + last);
-    } else if (!(compatible && append_mapped(COMPATIBLE, COMPATIBLE_POOL, c, to)) && !append_mapped(CANONICAL, CANONICAL_POOL, c, to)) {
+    } else if (!(compatible && append_mapped(COMPATIBLE, COMPATIBLE_POOL, c, to)) &&
+               !append_mapped(CANONICAL, CANONICAL_POOL, c, to)) {
         to.push_back(c);
     }
 }
@@ -77,7 +79,8 @@ static void order_marks(Text& text) {
     for (size_t i = 0; i < text.size();) {
         size_t end = i;
         while (end < text.size() && class_of(text[end])) ++end;
-        std::stable_sort(text.begin() + i, text.begin() + end, [](uint32_t a, uint32_t b) { return class_of(a) < class_of(b); });
+        std::stable_sort(
+            text.begin() + i, text.begin() + end, [](uint32_t a, uint32_t b) { return class_of(a) < class_of(b); });
         i = end + 1;
     }
 }
@@ -89,7 +92,9 @@ static uint32_t composed(uint32_t a, uint32_t b) {
     if (a - SYLLABLES < SYLLABLE_COUNT && (a - SYLLABLES) % TRAILINGS == 0 && b > TRAILING && b < TRAILING + TRAILINGS)
         return a + (b - TRAILING);
     const Pair wanted = {a, b, 0};
-    const auto before = [](const Pair& one, const Pair& two) { return one.first != two.first ? one.first < two.first : one.second < two.second; };
+    const auto before = [](const Pair& one, const Pair& two) {
+        return one.first != two.first ? one.first < two.first : one.second < two.second;
+    };
     const Pair* found = std::lower_bound(std::begin(PAIRS), std::end(PAIRS), wanted, before);
     return found != std::end(PAIRS) && found->first == a && found->second == b ? found->one : 0;
 }
@@ -181,7 +186,8 @@ Text decode_utf8(const char* bytes, size_t count) {
     found.reserve(count);
     for (size_t i = 0, used = 0; i < count; i += used) {
         uint32_t c = 0;
-        if (!read_character(at + i, count - i, c, used)) throw Refusal("the text is not UTF-8: byte " + std::to_string(i + 1) + " is wrong");
+        if (!read_character(at + i, count - i, c, used))
+            throw Refusal("the text is not UTF-8: byte " + std::to_string(i + 1) + " is wrong");
         found.push_back(c);
     }
     return found;

@@ -13,9 +13,9 @@ const float HALVE = 0.70710678118654752f;  // keeps the variance of a sum of two
 
 // Memory of a call for a block of rows. E, D and S as in convolution.h.
 struct ConvolutionScratch {
-    std::vector<float> embedded, query, context;           // [rows, E]
-    std::vector<float> x, hidden;                          // [rows, D]
-    std::vector<float> window, halves, energy;             // [rows, kernel, D], [rows, 2, D], [S]
+    std::vector<float> embedded, query, context;  // [rows, E]
+    std::vector<float> x, hidden;                 // [rows, D]
+    std::vector<float> window, halves, energy;    // [rows, kernel, D], [rows, 2, D], [S]
     QuantisedRows quantised;
 
     static ConvolutionScratch& of(const ConvolutionStack& stack, int rows, int64_t longest) {
@@ -56,8 +56,7 @@ static void centre(const ConvolutionStack& stack, const float* x, int64_t length
 }
 
 static void encode(
-    const ConvolutionStack& stack, const Sentences& some, ConvolutionScratch& scratch, float* states,
-    float* values) {
+    const ConvolutionStack& stack, const Sentences& some, ConvolutionScratch& scratch, float* states, float* values) {
     const int E = stack.embedding.width, D = stack.width, rows = some.rows;
     float *embedded = scratch.embedded.data(), *x = scratch.x.data(), *state = scratch.context.data();
     some.embed(stack.embedding, embedded);
@@ -87,8 +86,7 @@ static void move_window(
 }
 
 static void attend_to_memory(
-    const ConvolutionStack& stack, const ConvolutionStep& step, int64_t n, const float* query, float* context,
-    float* energy) {
+    const ConvolutionStack& stack, const ConvolutionStep& step, int64_t n, const float* query, float* context, float* energy) {
     const size_t E = stack.embedding.width;
     const Heads heads = {1, stack.embedding.width};
     const int64_t b = n / (step.rows / step.sources);
@@ -99,9 +97,8 @@ static void attend_to_memory(
 }
 
 // x = ((out(attend(query(hidden))) + hidden) * HALVE + x) * HALVE: the rest of a layer that reads the memory.
-static void read_memory(
-    const ConvolutionStack& stack, const ConvolutionLayer& layer, const ConvolutionStep& step, int64_t first, int rows,
-    ConvolutionScratch& scratch) {
+static void read_memory(const ConvolutionStack& stack, const ConvolutionLayer& layer, const ConvolutionStep& step,
+    int64_t first, int rows, ConvolutionScratch& scratch) {
     const size_t E = stack.embedding.width;
     float *query = scratch.query.data(), *context = scratch.context.data(), *read = scratch.halves.data();
     multiply(*layer.query, scratch.hidden.data(), query, rows, NONE, scratch.quantised);
@@ -138,9 +135,8 @@ static void decode(
 
 using namespace transduce;
 
-int64_t transduce_convolution_encode(
-    const ConvolutionStack* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
-    float* states, float* values) {
+int64_t transduce_convolution_encode(const ConvolutionStack* encoder, const int64_t* ids, const int64_t* lengths,
+    int64_t sources, int64_t longest, float* states, float* values) {
     return guarded([=]() -> int64_t {
         if (longest > encoder->embedding.most_positions) return NO_ROOM;
         const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);

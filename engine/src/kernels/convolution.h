@@ -46,9 +46,8 @@ struct ConvolutionStep {
 
 // Encodes `sources` rows of `longest` ids, of which the first lengths[b] are real. Positions of `states` and
 // `values` [B, S, E] past the end of a row are zeros. Both functions return DONE, NO_ROOM or an unknown id.
-TRANSDUCE_PUBLIC int64_t transduce_convolution_encode(
-    const ConvolutionStack* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
-    float* states, float* values);
+TRANSDUCE_PUBLIC int64_t transduce_convolution_encode(const ConvolutionStack* encoder, const int64_t* ids,
+    const int64_t* lengths, int64_t sources, int64_t longest, float* states, float* values);
 
 // Reads one token in each row.
 TRANSDUCE_PUBLIC int64_t transduce_convolution_step(const ConvolutionStack* decoder, const ConvolutionStep* step);

@@ -12,15 +12,11 @@
 namespace transduce {
 
 static const double WORTH_SHARING = 32768;  // products of numbers: some two microseconds
-static const int NARROW = 128;  // what the absolute values of two neighbouring weights sum to at most
+static const int NARROW = 128;              // what the absolute values of two neighbouring weights sum to at most
 
 Matrix::Matrix(int outputs, int inputs, const float* bias_O)
-    : outputs(outputs),
-      inputs(inputs),
-      panels((outputs + PANEL - 1) / PANEL),
-      groups((inputs + GROUP - 1) / GROUP),
-      quantised(false),
-      narrow(false) {
+    : outputs(outputs), inputs(inputs), panels((outputs + PANEL - 1) / PANEL), groups((inputs + GROUP - 1) / GROUP),
+      quantised(false), narrow(false) {
     const size_t padded = static_cast<size_t>(panels) * PANEL;
     bias.resize(padded);
     std::fill(bias.data(), bias.data() + padded, 0.0f);

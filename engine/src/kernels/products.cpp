@@ -31,8 +31,7 @@ int64_t transduce_multiply_real(
     });
 }
 
-void transduce_mean(
-    const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest, int64_t width) {
+void transduce_mean(const float* x, float* y, const int64_t* lengths, int64_t rows, int64_t longest, int64_t width) {
     for (int64_t r = 0; r < rows; ++r, x += longest * width, y += width) {
         std::fill(y, y + width, 0.0f);
         for (int64_t s = 0; s < lengths[r]; ++s) add(y, x + s * width, static_cast<int>(width));

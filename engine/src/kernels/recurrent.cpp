@@ -28,11 +28,13 @@ static inline int state_width(const RecurrentCell& cell) { return leaves(cell) *
 #define INDEPENDENT
 #endif
 
-static void lstm(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float* state, float* next, float* __restrict y) {
+static void lstm(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float* state,
+    float* next, float* __restrict y) {
     const int W = cell.width;
     INDEPENDENT
     for (int i = 0; i < W; ++i) {
-        const float c = sigmoid(p[W + i] + u[W + i]) * state[W + i] + sigmoid(p[i] + u[i]) * tangent(p[2 * W + i] + u[2 * W + i]);
+        const float c =
+            sigmoid(p[W + i] + u[W + i]) * state[W + i] + sigmoid(p[i] + u[i]) * tangent(p[2 * W + i] + u[2 * W + i]);
         next[W + i] = c;
         y[i] = sigmoid(p[3 * W + i] + u[3 * W + i]) * tangent(c);
     }
@@ -40,7 +42,8 @@ static void lstm(const RecurrentCell& cell, const float* __restrict p, const flo
 }
 
 // An LSTM whose gates i and f read c, and whose gate o reads the new c.
-static void peephole_lstm(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float* state, float* next, float* __restrict y) {
+static void peephole_lstm(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float* state,
+    float* next, float* __restrict y) {
     const int W = cell.width;
     const float* __restrict seen = cell.peepholes;
     INDEPENDENT
@@ -54,7 +57,8 @@ static void peephole_lstm(const RecurrentCell& cell, const float* __restrict p, 
     std::copy(y, y + W, next);
 }
 
-static void gru(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float* state, float* next, float* __restrict y) {
+static void gru(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float* state,
+    float* next, float* __restrict y) {
     const int W = cell.width;
     INDEPENDENT
     for (int i = 0; i < W; ++i) {
@@ -65,7 +69,8 @@ static void gru(const RecurrentCell& cell, const float* __restrict p, const floa
     std::copy(y, y + W, next);
 }
 
-static void elman(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float*, float* next, float* __restrict y) {
+static void elman(const RecurrentCell& cell, const float* __restrict p, const float* __restrict u, const float*, float* next,
+    float* __restrict y) {
     if (cell.kind == ELMAN_TANH)
         for (int i = 0; i < cell.width; ++i) y[i] = tangent(p[i] + u[i]);
     else
@@ -73,7 +78,8 @@ static void elman(const RecurrentCell& cell, const float* __restrict p, const fl
     std::copy(y, y + cell.width, next);
 }
 
-static void ssru(const RecurrentCell& cell, const float* __restrict p, const float*, const float* state, float* next, float* __restrict y) {
+static void ssru(
+    const RecurrentCell& cell, const float* __restrict p, const float*, const float* state, float* next, float* __restrict y) {
     const int W = cell.width;
     INDEPENDENT
     for (int i = 0; i < W; ++i) {
@@ -103,16 +109,17 @@ struct RecurrentScratch {
 
 // Advances `rows` rows. `projected` [rows, G] are the gates from the input. The states of the rows are `stride` numbers
 // apart in `state` and in `next`, which may be the same memory. `y` [rows, W] becomes the output.
-static void step_cell(
-    const RecurrentCell& cell, const float* projected, int rows, const float* state, float* next, int stride, float* y,
-    RecurrentScratch& scratch) {
+static void step_cell(const RecurrentCell& cell, const float* projected, int rows, const float* state, float* next, int stride,
+    float* y, RecurrentScratch& scratch) {
     const int W = cell.width, G = cell.input->outputs;
     const float* hidden = nullptr;
     if (cell.recurrent != nullptr) {
         grow(scratch.hidden, static_cast<size_t>(rows) * G);
         const float* h = state;
         if (rows > 1) {
-            for (int r = 0; r < rows; ++r) std::copy(state + static_cast<size_t>(r) * stride, state + static_cast<size_t>(r) * stride + W, y + static_cast<size_t>(r) * W);
+            for (int r = 0; r < rows; ++r)
+                std::copy(state + static_cast<size_t>(r) * stride, state + static_cast<size_t>(r) * stride + W,
+                    y + static_cast<size_t>(r) * W);
             h = y;
         }
         multiply(*cell.recurrent, h, scratch.hidden.data(), rows, NONE, scratch.quantised);
@@ -121,7 +128,8 @@ static void step_cell(
     const Advance advance = advance_of(cell);
     for (int r = 0; r < rows; ++r) {
         const size_t at = static_cast<size_t>(r) * stride, gates = static_cast<size_t>(r) * G;
-        advance(cell, projected + gates, hidden == nullptr ? hidden : hidden + gates, state + at, next + at, y + static_cast<size_t>(r) * W);
+        advance(cell, projected + gates, hidden == nullptr ? hidden : hidden + gates, state + at, next + at,
+            y + static_cast<size_t>(r) * W);
     }
 }
 
@@ -153,8 +161,8 @@ struct Group {
 
 // Runs a cell over x [rows, D] in one direction. Writes its outputs into columns of `out`, whose rows are E numbers
 // apart, and leaves its states after the last positions in scratch.state [sentences, state_width].
-static void run(
-    const RecurrentCell& cell, const Group& group, bool backward, const float* x, float* out, int E, RecurrentScratch& scratch) {
+static void run(const RecurrentCell& cell, const Group& group, bool backward, const float* x, float* out, int E,
+    RecurrentScratch& scratch) {
     const int W = cell.width, D = cell.input->inputs, G = cell.input->outputs, F = state_width(cell), T = group.steps();
     grow(scratch.state, static_cast<size_t>(group.count) * F);
     std::fill(scratch.state.begin(), scratch.state.begin() + static_cast<size_t>(group.count) * F, 0.0f);
@@ -164,27 +172,29 @@ static void run(
         int first = backward ? T - done - 1 : done, last = first + 1;  // the times of a chunk
         const auto rows = [&]() { return group.offset[last] - group.offset[first]; };
         while ((backward ? first > 0 : last < T) && rows() < CHUNK) backward ? --first : ++last;
-        multiply(*cell.input, x + static_cast<size_t>(group.offset[first]) * D, scratch.projected.data(), rows(), NONE, scratch.quantised);
+        multiply(*cell.input, x + static_cast<size_t>(group.offset[first]) * D, scratch.projected.data(), rows(), NONE,
+            scratch.quantised);
         for (int step = first; step < last; ++step) {
             const int t = backward ? first + last - 1 - step : step, n = group.going(t);
             const float* projected = scratch.projected.data() + static_cast<size_t>(group.offset[t] - group.offset[first]) * G;
             step_cell(cell, projected, n, scratch.state.data(), scratch.state.data(), F, scratch.y.data(), scratch);
             float* to = out + static_cast<size_t>(group.offset[t]) * E;
-            for (int r = 0; r < n; ++r, to += E) std::copy(scratch.y.data() + static_cast<size_t>(r) * W, scratch.y.data() + static_cast<size_t>(r + 1) * W, to);
+            for (int r = 0; r < n; ++r, to += E)
+                std::copy(scratch.y.data() + static_cast<size_t>(r) * W, scratch.y.data() + static_cast<size_t>(r + 1) * W, to);
         }
         done += last - first;
     }
 }
 
-static void encode(
-    const RecurrentEncoder& encoder, const Group& group, const int64_t* ids, int64_t longest, float* states,
+static void encode(const RecurrentEncoder& encoder, const Group& group, const int64_t* ids, int64_t longest, float* states,
     float* summary, int summary_width, RecurrentScratch& scratch) {
     const int rows = group.rows();
     int width = encoder.embedding.width, column = 0;
     grow(scratch.x, static_cast<size_t>(rows) * width);
     for (int t = 0; t < group.steps(); ++t)
         for (int i = 0; i < group.going(t); ++i)
-            embed(encoder.embedding, ids[group.order[i] * longest + t], t, scratch.x.data() + static_cast<size_t>(group.offset[t] + i) * width);
+            embed(encoder.embedding, ids[group.order[i] * longest + t], t,
+                scratch.x.data() + static_cast<size_t>(group.offset[t] + i) * width);
     for (int l = 0; l < encoder.count; ++l) {
         const RecurrentCell* both = encoder.cells + 2 * l;
         int E = 0;
@@ -197,7 +207,8 @@ static void encode(
             out += both[way].width;
             const int F = state_width(both[way]);
             for (int i = 0; i < group.count; ++i)
-                std::copy(scratch.state.data() + static_cast<size_t>(i) * F, scratch.state.data() + static_cast<size_t>(i + 1) * F, summary + group.order[i] * summary_width + column);
+                std::copy(scratch.state.data() + static_cast<size_t>(i) * F,
+                    scratch.state.data() + static_cast<size_t>(i + 1) * F, summary + group.order[i] * summary_width + column);
             column += F;
         }
         if (encoder.residual && l > 0) add(scratch.above.data(), scratch.x.data(), rows * E);
@@ -229,8 +240,8 @@ static void read_output(const RecurrentDecoder& decoder, const float* state, flo
 }
 
 // Attention of the rows y [rows, W] to their sources: writes scratch.context [rows, M].
-static void attend(
-    const RecurrentDecoder& decoder, const RecurrentStep& step, int64_t first, int rows, const float* y, RecurrentScratch& scratch) {
+static void attend(const RecurrentDecoder& decoder, const RecurrentStep& step, int64_t first, int rows, const float* y,
+    RecurrentScratch& scratch) {
     const int K = decoder.key_width, M = decoder.value_width;
     grow(scratch.context, static_cast<size_t>(rows) * M);
     grow(scratch.energy, step.longest);
@@ -286,23 +297,28 @@ static void step_stack(
     }
 }
 
-static void decode(const RecurrentDecoder& decoder, const RecurrentStep& step, int64_t first, int rows, RecurrentScratch& scratch) {
+static void decode(
+    const RecurrentDecoder& decoder, const RecurrentStep& step, int64_t first, int rows, RecurrentScratch& scratch) {
     const RecurrentCell& lowest = decoder.cells[0];
     const int W = lowest.width, E = decoder.embedding.width, M = decoder.value_width, G = lowest.input->outputs;
     const int F = static_cast<int>(step.state_width);
     const float* state = step.state + first * F;
     float *next = step.next + first * F, *outputs = step.outputs + first * W;
     grow(scratch.x, static_cast<size_t>(rows) * E);
-    for (int r = 0; r < rows; ++r) embed(decoder.embedding, step.tokens[first + r], 0, scratch.x.data() + static_cast<size_t>(r) * E);
+    for (int r = 0; r < rows; ++r)
+        embed(decoder.embedding, step.tokens[first + r], 0, scratch.x.data() + static_cast<size_t>(r) * E);
     grow(scratch.projected, static_cast<size_t>(rows) * G);
     multiply(*lowest.input, scratch.x.data(), scratch.projected.data(), rows, NONE, scratch.quantised);
     if (decoder.second != nullptr) {
         grow(scratch.y, static_cast<size_t>(rows) * W);
         if (decoder.wiring == BAHDANAU) {
-            for (int r = 0; r < rows; ++r) read_output(decoder, state + static_cast<size_t>(r) * F, scratch.y.data() + static_cast<size_t>(r) * W);
+            for (int r = 0; r < rows; ++r)
+                read_output(decoder, state + static_cast<size_t>(r) * F, scratch.y.data() + static_cast<size_t>(r) * W);
             attend(decoder, step, first, rows, scratch.y.data(), scratch);
         } else {  // input feeding: the features are the last part of the state
-            for (int r = 0; r < rows; ++r) std::copy(state + static_cast<size_t>(r + 1) * F - W, state + static_cast<size_t>(r + 1) * F, scratch.y.data() + static_cast<size_t>(r) * W);
+            for (int r = 0; r < rows; ++r)
+                std::copy(state + static_cast<size_t>(r + 1) * F - W, state + static_cast<size_t>(r + 1) * F,
+                    scratch.y.data() + static_cast<size_t>(r) * W);
         }
         grow(scratch.hidden, static_cast<size_t>(rows) * G);
         const float* entering = decoder.wiring == BAHDANAU ? scratch.context.data() : scratch.y.data();
@@ -337,14 +353,14 @@ static void decode(const RecurrentDecoder& decoder, const RecurrentStep& step, i
 
 using namespace transduce;
 
-int64_t transduce_recurrent_encode(
-    const RecurrentEncoder* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
-    float* states, float* summary) {
+int64_t transduce_recurrent_encode(const RecurrentEncoder* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources,
+    int64_t longest, float* states, float* summary) {
     return guarded([=]() -> int64_t {
         const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
         if (unknown != DONE) return unknown;
         int F = 0;
-        for (int c = 0; c < 2 * encoder->count; ++c) F += encoder->cells[c].input == nullptr ? 0 : state_width(encoder->cells[c]);
+        for (int c = 0; c < 2 * encoder->count; ++c)
+            F += encoder->cells[c].input == nullptr ? 0 : state_width(encoder->cells[c]);
         std::vector<int64_t> order(sources);
         std::iota(order.begin(), order.end(), static_cast<int64_t>(0));
         std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });

@@ -59,9 +59,8 @@ struct RecurrentStep {
 
 // Encodes `sources` rows of `longest` ids, of which the first lengths[b] are real, to states [B, S, E], zeros past the end
 // of a row, and to `summary` [B, F]: the state of each cell after the last position that it reads.
-TRANSDUCE_PUBLIC int64_t transduce_recurrent_encode(
-    const RecurrentEncoder* encoder, const int64_t* ids, const int64_t* lengths, int64_t sources, int64_t longest,
-    float* states, float* summary);
+TRANSDUCE_PUBLIC int64_t transduce_recurrent_encode(const RecurrentEncoder* encoder, const int64_t* ids, const int64_t* lengths,
+    int64_t sources, int64_t longest, float* states, float* summary);
 
 // Reads one token in each row.
 TRANSDUCE_PUBLIC int64_t transduce_recurrent_step(const RecurrentDecoder* decoder, const RecurrentStep* step);

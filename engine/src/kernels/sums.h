@@ -74,9 +74,8 @@ static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weig
     clear(total);
     for (int g = 0; g < matrix.groups; ++g, x += GROUP, weights += PANEL * GROUP) {
         for (int line = 0; line < 4; ++line) _mm_prefetch(weights + AHEAD + 64 * line, _MM_HINT_T0);
-        const __m512i weight[4] = {
-            _mm512_load_si512(weights), _mm512_load_si512(weights + 64), _mm512_load_si512(weights + 128),
-            _mm512_load_si512(weights + 192)};
+        const __m512i weight[4] = {_mm512_load_si512(weights), _mm512_load_si512(weights + 64),
+            _mm512_load_si512(weights + 128), _mm512_load_si512(weights + 192)};
         add_products(total, x, stride, weight);
     }
     store(total, sums);
@@ -150,7 +149,8 @@ static inline void integer_sums(const uint8_t* x, int stride, const int8_t* weig
         for (int r = 0; r < R; ++r)
             for (int c = 0; c < 4; c += 2) {
                 const v128_t one = total[r][c], other = total[r][c + 1];
-                const v128_t even = wasm_i32x4_shuffle(one, other, 0, 2, 4, 6), odd = wasm_i32x4_shuffle(one, other, 1, 3, 5, 7);
+                const v128_t even = wasm_i32x4_shuffle(one, other, 0, 2, 4, 6),
+                             odd = wasm_i32x4_shuffle(one, other, 1, 3, 5, 7);
                 wasm_v128_store(sums + r * PANEL + first + 2 * c, wasm_i32x4_add(even, odd));
             }
     }
@@ -219,8 +219,7 @@ static inline void float_sums(const float* x, int stride, const float* weights, 
             for (int r = 0; r < R; ++r) activation[r] = wasm_v128_load32_splat(x + r * stride + i);
             for (int c = 0; c < 4; ++c) {
                 const v128_t weight = wasm_v128_load(row + 4 * c);
-                for (int r = 0; r < R; ++r)
-                    total[r][c] = wasm_f32x4_add(total[r][c], wasm_f32x4_mul(activation[r], weight));
+                for (int r = 0; r < R; ++r) total[r][c] = wasm_f32x4_add(total[r][c], wasm_f32x4_mul(activation[r], weight));
             }
         }
         for (int r = 0; r < R; ++r)

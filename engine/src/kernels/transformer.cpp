@@ -87,17 +87,15 @@ static inline void add_distances(
     for (int s = 0; s < count; ++s) {
         const int index = distance(relative, s, place), D = heads.width;
         for (int h = 0; h < heads.count; ++h)
-            energy[h * count + s] += relative.keys != nullptr
-                                         ? dot(query + h * D, relative.keys + index * D, D) * scale
-                                         : relative.bias[h * (relative.far + 1 + relative.ahead) + index];
+            energy[h * count + s] += relative.keys != nullptr ? dot(query + h * D, relative.keys + index * D, D) * scale
+                                                              : relative.bias[h * (relative.far + 1 + relative.ahead) + index];
     }
 }
 
 // Attention of one query at `place` to positions whose value stands W numbers after their key.
 template <class Key>
-static inline void attend(
-    const TransformerStack& stack, const Relative& relative, int64_t place, const float* query, float* context, int count,
-    float* energy, Key key) {
+static inline void attend(const TransformerStack& stack, const Relative& relative, int64_t place, const float* query,
+    float* context, int count, float* energy, Key key) {
     const int W = stack.embedding.width;
     const Heads heads = heads_of(stack);
     const float scale = 1.0f / std::sqrt(static_cast<float>(heads.width));
@@ -132,9 +130,8 @@ static void gate_rows(const TransformerStack& stack, const TransformerLayer& lay
 // The second half: the sum of the positions first to first + kernel - 1 that are 0 to count - 1, with the weights of row
 // r. `at(s)` returns the address of the gated input of position s.
 template <class At>
-static void mix_by_kernel(
-    const TransformerStack& stack, const TransformerLayer& layer, const TransformerScratch& scratch, int r, int64_t first,
-    int64_t count, float* context, At at) {
+static void mix_by_kernel(const TransformerStack& stack, const TransformerLayer& layer, const TransformerScratch& scratch,
+    int r, int64_t first, int64_t count, float* context, At at) {
     const Heads heads = heads_of(stack);
     const float* dynamic = scratch.hidden.data() + static_cast<size_t>(r) * heads.count * layer.kernel;
     const float* weights = layer.predict == nullptr ? layer.weights : dynamic;
@@ -179,8 +176,7 @@ static void attend_to_sentence(
     const auto key = [=](int s) { return projected + s * 3 * W + W; };
     for (int t = 0; relative.turns != nullptr && t < length; ++t)
         for (int part = 0; part < 2; ++part) turn(heads_of(stack), relative, t, projected + (t * 3 + part) * W);
-    for (int t = 0; t < length; ++t)
-        attend(stack, relative, t, projected + t * 3 * W, context + t * W, length, energy, key);
+    for (int t = 0; t < length; ++t) attend(stack, relative, t, projected + t * 3 * W, context + t * W, length, energy, key);
 }
 
 // Maps the rows of all sentences to scratch.context.
@@ -190,8 +186,7 @@ static void mix_sentences(
     if (layer.kernel)
         gate_rows(stack, layer, some.rows, scratch);
     else
-        multiply(
-            *layer.project, enter(stack, layer.mixer_norm, some.rows, scratch), scratch.projected.data(), some.rows, NONE,
+        multiply(*layer.project, enter(stack, layer.mixer_norm, some.rows, scratch), scratch.projected.data(), some.rows, NONE,
             scratch.quantised);
     int at = 0;
     for (int64_t b = some.first; b < some.last; at += static_cast<int>(some.lengths[b++])) {
@@ -204,8 +199,7 @@ static void mix_sentences(
         }
         const float* gated = scratch.entered.data() + at * W;
         for (int t = 0; t < length; ++t)
-            mix_by_kernel(
-                stack, layer, scratch, at + t, t - layer.kernel / 2, length, context + t * W,
+            mix_by_kernel(stack, layer, scratch, at + t, t - layer.kernel / 2, length, context + t * W,
                 [=](int64_t s) { return gated + s * W; });
     }
 }
@@ -216,9 +210,8 @@ static void find_sources(const Sentences& some, int64_t each, TransformerScratch
     for (int64_t n = some.first; n < some.last; ++n) scratch.source.insert(scratch.source.end(), some.lengths[n], n / each);
 }
 
-static void encode(
-    const TransformerStack& stack, const Sentences& some, const TransformerMemory* memory, TransformerScratch& scratch,
-    float* states) {
+static void encode(const TransformerStack& stack, const Sentences& some, const TransformerMemory* memory,
+    TransformerScratch& scratch, float* states) {
     const int W = stack.embedding.width, rows = some.rows;
     some.embed(stack.embedding, scratch.x.data());
     for (int l = 0; l < stack.count; ++l) {
@@ -255,8 +248,8 @@ struct Past {
     }
 };
 
-static void attend_to_past(
-    const TransformerStack& stack, const TransformerStep& step, int l, int64_t n, float* projected, float* context, float* energy) {
+static void attend_to_past(const TransformerStack& stack, const TransformerStep& step, int l, int64_t n, float* projected,
+    float* context, float* energy) {
     const int W = stack.embedding.width;
     const Relative& relative = stack.layers[l].relative;
     const int64_t place = step.place[n];
@@ -276,12 +269,12 @@ static void mix_past(
     const Past past = Past::of(stack, step, l, first + r);
     const float* gated = scratch.entered.data() + r * W;
     std::copy(gated, gated + W, past.key(place));
-    mix_by_kernel(
-        stack, layer, scratch, r, place + 1 - layer.kernel, place + 1, scratch.context.data() + r * W,
+    mix_by_kernel(stack, layer, scratch, r, place + 1 - layer.kernel, place + 1, scratch.context.data() + r * W,
         [=](int64_t t) -> const float* { return past.key(t); });
 }
 
-static void decode(const TransformerStack& stack, const TransformerStep& step, int64_t first, int rows, TransformerScratch& scratch) {
+static void decode(
+    const TransformerStack& stack, const TransformerStep& step, int64_t first, int rows, TransformerScratch& scratch) {
     const int W = stack.embedding.width;
     float *projected = scratch.projected.data(), *context = scratch.context.data(), *energy = scratch.energy.data();
     scratch.source.resize(rows);
@@ -299,7 +292,8 @@ static void decode(const TransformerStack& stack, const TransformerStep& step, i
             if (layer.kernel)
                 mix_past(stack, step, l, first, r, scratch);
             else
-                attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W, context + static_cast<size_t>(r) * W, energy);
+                attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W,
+                    context + static_cast<size_t>(r) * W, energy);
         multiply(*layer.out, context, projected, rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
         if (layer.query != nullptr) read_memory(stack, step.memory, l, rows, scratch);
@@ -318,9 +312,8 @@ static void decode(const TransformerStack& stack, const TransformerStep& step, i
 
 using namespace transduce;
 
-int64_t transduce_transformer_encode(
-    const TransformerStack* stack, const int64_t* ids, const int64_t* lengths, int64_t rows, int64_t longest,
-    const TransformerMemory* memory, float* states) {
+int64_t transduce_transformer_encode(const TransformerStack* stack, const int64_t* ids, const int64_t* lengths, int64_t rows,
+    int64_t longest, const TransformerMemory* memory, float* states) {
     return guarded([=]() -> int64_t {
         if (longest > stack->embedding.most_positions) return NO_ROOM;
         const int64_t unknown = find_unknown(stack->embedding, ids, lengths, rows, longest);

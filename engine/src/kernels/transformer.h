@@ -26,9 +26,9 @@ extern "C" {
 // from the query at t has the index min(max(s - t, -far), ahead) + far.
 struct Relative {
     int32_t far, ahead;
-    const float* turns;           // rotary: [positions, 2, D / 2], cosines and sines
-    const float* bias;            // T5 and ALiBi: [H, far + 1 + ahead]
-    const float *keys, *values;   // Shaw: [far + 1 + ahead, D]
+    const float* turns;          // rotary: [positions, 2, D / 2], cosines and sines
+    const float* bias;           // T5 and ALiBi: [H, far + 1 + ahead]
+    const float *keys, *values;  // Shaw: [far + 1 + ahead, D]
 };
 
 // One layer. `query` and `read_out` belong to the attention to the memory. The layers of an encoder and of a language model
@@ -81,9 +81,8 @@ struct TransformerStep {
 // Maps N rows of `longest` ids, of which the first lengths[n] are real, to states [N, T, W]: all positions at once, each of
 // which reads its whole row. Positions past the end of a row are zeros. An encoder has no `memory` (null). With one, the
 // stack is a decoder whose layers also read the memory of their row's source, and an id stands for a place of the row.
-TRANSDUCE_PUBLIC int64_t transduce_transformer_encode(
-    const TransformerStack* stack, const int64_t* ids, const int64_t* lengths, int64_t rows, int64_t longest,
-    const TransformerMemory* memory, float* states);
+TRANSDUCE_PUBLIC int64_t transduce_transformer_encode(const TransformerStack* stack, const int64_t* ids, const int64_t* lengths,
+    int64_t rows, int64_t longest, const TransformerMemory* memory, float* states);
 
 // Reads one token in each row.
 TRANSDUCE_PUBLIC int64_t transduce_transformer_step(const TransformerStack* decoder, const TransformerStep* step);

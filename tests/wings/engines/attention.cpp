@@ -32,14 +32,16 @@ static void check(int H, int D, int count) {
         double whole = 0;
         for (int s = 0; s < count; ++s) whole += std::exp(static_cast<double>(before[h * count + s]));
         for (int s = 0; s < count; ++s)
-            near = near && std::fabs(energy[h * count + s] - std::exp(static_cast<double>(before[h * count + s])) / whole) < 1e-6;
+            near =
+                near && std::fabs(energy[h * count + s] - std::exp(static_cast<double>(before[h * count + s])) / whole) < 1e-6;
         for (int i = h * D; i < (h + 1) * D; ++i) {
             float sum = 0;
             for (int s = 0; s < count; ++s) sum += energy[h * count + s] * key(s)[W + i];
             equal = equal && context[i] == sum;
         }
     }
-    if (!(equal && near) && ++mistakes) std::printf("%s: %d heads of %d, %d positions\n", equal ? "weights are wrong" : "sums differ", H, D, count);
+    if (!(equal && near) && ++mistakes)
+        std::printf("%s: %d heads of %d, %d positions\n", equal ? "weights are wrong" : "sums differ", H, D, count);
 }
 
 int main() {

@@ -27,7 +27,8 @@ struct Case {
     std::vector<int8_t> integers;
     std::vector<float> weight, scale, bias, x;
 
-    Case(int outputs, int inputs, int rows) : O(outputs), I(inputs), M(rows), integers(O * I), weight(O * I), scale(O), bias(O), x(M * I) {
+    Case(int outputs, int inputs, int rows)
+        : O(outputs), I(inputs), M(rows), integers(O * I), weight(O * I), scale(O), bias(O), x(M * I) {
         std::mt19937 random(outputs + inputs + rows);
         std::normal_distribution<float> normal;
         for (int8_t& each : integers) each = static_cast<int8_t>(static_cast<int>(random() % 255) - 127);
@@ -72,7 +73,8 @@ static void check_integers(const Case& given, bool narrow) {
         for (int i = 0; i < I; ++i) largest = std::max(largest, std::fabs(given.x[m * I + i]));
         for (int o = 0; o < O; ++o) {
             int64_t sum = 0;
-            for (int i = 0; i < I && largest > 0; ++i) sum += static_cast<int64_t>(std::nearbyint(given.x[m * I + i] * (127 / largest))) * given.integers[o * I + i];
+            for (int i = 0; i < I && largest > 0; ++i)
+                sum += static_cast<int64_t>(std::nearbyint(given.x[m * I + i] * (127 / largest))) * given.integers[o * I + i];
             exact = exact && y[m * O + o] == static_cast<float>(sum) * ((largest / 127) * given.scale[o]);
         }
         const std::vector<float> row = given.product(matrix, m, 1);
@@ -123,7 +125,8 @@ static void check_threads(const Case& given) {
 }
 
 int main() {
-    for (const auto& size : {std::vector<int>{130, 37, 13}, {64, 8, 13}, {70, 700, 21}, {3, 1, 13}, {200, 300, 60}, {1000, 300, 1}}) {
+    for (const auto& size :
+        {std::vector<int>{130, 37, 13}, {64, 8, 13}, {70, 700, 21}, {3, 1, 13}, {200, 300, 60}, {1000, 300, 1}}) {
         Case given(size[0], size[1], size[2]);
         check_integers(given, size[1] == 1);  // one input has no neighbour
         given.make_narrow();
@@ -133,6 +136,7 @@ int main() {
         check_integers(given, size[1] == 1);
         check_floats(Case(size[0], size[1], size[2]));
     }
-    for (const auto& size : {std::vector<int>{1000, 300, 1}, {1000, 300, 7}, {200, 300, 300}}) check_threads(Case(size[0], size[1], size[2]));
+    for (const auto& size : {std::vector<int>{1000, 300, 1}, {1000, 300, 7}, {200, 300, 300}})
+        check_threads(Case(size[0], size[1], size[2]));
     return mistakes != 0;
 }

@@ -76,9 +76,8 @@ static float sum_exponentials(const float* x, float most, int64_t count) {
     return total;
 }
 
-static void choose(
-    const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
-    double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
+static void choose(const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary,
+    int64_t end, double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
     const int64_t K = hypotheses, V = vocabulary, each = std::min(K + 1, V), C = std::min(2 * K, K * each);
     static thread_local std::vector<Continuation> found;
     static thread_local std::vector<float> value;
@@ -89,9 +88,11 @@ static void choose(
         found.clear();
         for (int64_t k = 0; k < K; ++k) {
             find_largest(scores + (b * K + k) * V, V, each, value.data(), tokens.data());
-            for (int64_t i = 0; i < each; ++i) found.push_back({total[b * K + k] + static_cast<double>(value[i]), k, tokens[i]});
+            for (int64_t i = 0; i < each; ++i)
+                found.push_back({total[b * K + k] + static_cast<double>(value[i]), k, tokens[i]});
         }
-        std::stable_sort(found.begin(), found.end(), [](const Continuation& one, const Continuation& two) { return one.total > two.total; });
+        std::stable_sort(
+            found.begin(), found.end(), [](const Continuation& one, const Continuation& two) { return one.total > two.total; });
         int64_t kept = 0;
         for (int64_t c = 0; c < C; ++c) {
             const Continuation& one = found[c];
@@ -110,9 +111,8 @@ static void choose(
 
 using namespace transduce;
 
-void transduce_highest(
-    const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
-    double* log_prob) {
+void transduce_highest(const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first,
+    int64_t* token, double* log_prob) {
     for (int64_t n = 0; n < rows; ++n, logits += vocabulary) {
         const float highest = largest_of<false>(logits + first, vocabulary - first);
         const float most = std::max(highest, largest_of<false>(logits, first));
@@ -136,19 +136,17 @@ void transduce_log_softmax(float* logits, int64_t rows, int64_t vocabulary, int6
     }
 }
 
-int64_t transduce_choose(
-    const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
-    double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
+int64_t transduce_choose(const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary,
+    int64_t end, double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live) {
     return guarded([=] {
         choose(scores, total, sources, hypotheses, vocabulary, end, totals, origin, token, ended, live);
         return DONE;
     });
 }
 
-void transduce_extend(
-    const float* log_probs, const double* totals, const int64_t* origin, const int64_t* token, const uint8_t* ended,
-    const int64_t* live, int64_t sources, int64_t hypotheses, int64_t candidates, int64_t vocabulary, int64_t end,
-    int64_t most, const int64_t* tokens, const double* token_log_probs, double* log_prob, double* news,
+void transduce_extend(const float* log_probs, const double* totals, const int64_t* origin, const int64_t* token,
+    const uint8_t* ended, const int64_t* live, int64_t sources, int64_t hypotheses, int64_t candidates, int64_t vocabulary,
+    int64_t end, int64_t most, const int64_t* tokens, const double* token_log_probs, double* log_prob, double* news,
     double* next_total, int64_t* rows, int64_t* next_tokens, double* next_log_probs) {
     const int64_t K = hypotheses, C = candidates, T = most;
     const double never = -std::numeric_limits<double>::infinity();

@@ -6,9 +6,8 @@
 
 // The most probable of the tokens from `first` on, the first of equal ones, in each of N rows of logits [N, V], and its
 // log-probability among all tokens: token [N], log_prob [N] float64. If `forced` [N] is not null, and is at least `first`, it is the token.
-TRANSDUCE_PUBLIC void transduce_highest(
-    const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary, int64_t first, int64_t* token,
-    double* log_prob);
+TRANSDUCE_PUBLIC void transduce_highest(const float* logits, const int64_t* forced, int64_t rows, int64_t vocabulary,
+    int64_t first, int64_t* token, double* log_prob);
 
 // Log-probabilities in place of N rows of logits [N, V]; no numbers (NaN) in a row that has one. The tokens before
 // `first` get minus infinity, and their probability is lost.
@@ -22,9 +21,8 @@ TRANSDUCE_PUBLIC void transduce_log_softmax(float* logits, int64_t rows, int64_t
 //     totals [B, C] float64, origin [B, C] (the hypothesis k), token [B, C]
 //     ended  [B, C]   1 for a finite continuation by the token `end` among the best K
 //     live   [B, K]   the best K continuations that do not end; then those that end, if there are too few
-TRANSDUCE_PUBLIC int64_t transduce_choose(
-    const float* scores, const double* total, int64_t sources, int64_t hypotheses, int64_t vocabulary, int64_t end,
-    double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live);
+TRANSDUCE_PUBLIC int64_t transduce_choose(const float* scores, const double* total, int64_t sources, int64_t hypotheses,
+    int64_t vocabulary, int64_t end, double* totals, int64_t* origin, int64_t* token, uint8_t* ended, int64_t* live);
 
 // What a beam makes of C candidates of each of B sources (search/beam.py). `most` is T, the length of the histories.
 //
@@ -35,10 +33,9 @@ TRANSDUCE_PUBLIC int64_t transduce_choose(
 //     next_total [B, K] float64, of the next beam, minus infinity for a candidate that ends
 //     rows [B * K], the old rows that the new ones continue
 //     next_tokens [B, K, T + 1] and next_log_probs [B, K, T + 1]
-TRANSDUCE_PUBLIC void transduce_extend(
-    const float* log_probs, const double* totals, const int64_t* origin, const int64_t* token, const uint8_t* ended,
-    const int64_t* live, int64_t sources, int64_t hypotheses, int64_t candidates, int64_t vocabulary, int64_t end,
-    int64_t most, const int64_t* tokens, const double* token_log_probs, double* log_prob, double* news,
-    double* next_total, int64_t* rows, int64_t* next_tokens, double* next_log_probs);
+TRANSDUCE_PUBLIC void transduce_extend(const float* log_probs, const double* totals, const int64_t* origin,
+    const int64_t* token, const uint8_t* ended, const int64_t* live, int64_t sources, int64_t hypotheses, int64_t candidates,
+    int64_t vocabulary, int64_t end, int64_t most, const int64_t* tokens, const double* token_log_probs, double* log_prob,
+    double* news, double* next_total, int64_t* rows, int64_t* next_tokens, double* next_log_probs);
 
 #endif

@@ -12,7 +12,7 @@
 namespace transduce {
 
 static const auto PATIENCE = std::chrono::milliseconds(1);  // how long a helper looks for work before it sleeps
-static const int LOOKS = 64;  // between two looks at the clock
+static const int LOOKS = 64;                                // between two looks at the clock
 
 static inline void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)

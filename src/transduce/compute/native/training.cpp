@@ -31,8 +31,7 @@ struct Parts {
     static void take(void* parts) {
         Parts& self = *static_cast<Parts*>(parts);
         try {
-            for (int64_t part; (part = self.next.fetch_add(1, std::memory_order_relaxed)) < self.count;)
-                (*self.work)(part);
+            for (int64_t part; (part = self.next.fetch_add(1, std::memory_order_relaxed)) < self.count;) (*self.work)(part);
         } catch (const std::exception&) {
             self.failed = true;
         }
@@ -69,7 +68,9 @@ template <class Number>
 static inline Number narrow(float x);
 
 template <>
-inline float narrow<float>(float x) { return x; }
+inline float narrow<float>(float x) {
+    return x;
+}
 
 template <>
 inline Half narrow<Half>(float x) {  // to the nearest, and of two to the even one
@@ -176,8 +177,7 @@ static inline Number* at(const Vectors& vectors, int64_t row, int64_t head) {
 
 // A [places, padded features] copy in float32, times `scale`, with zeros in the padding.
 template <class Number>
-static void read(
-    const Number* from, int64_t stride, int places, int features, float scale, float* __restrict to) {
+static void read(const Number* from, int64_t stride, int places, int features, float scale, float* __restrict to) {
     const int width = padded(features);
     for (int t = 0; t < places; ++t, from += stride, to += width) {
         for (int i = 0; i < features; ++i) to[i] = wide(from[i]) * scale;
@@ -195,8 +195,7 @@ static void transpose(const float* from, int places, int features, float* to) {
 }
 
 template <class Number>
-static void write(
-    const float* from, int places, int features, float scale, Number* __restrict to, int64_t stride) {
+static void write(const float* from, int places, int features, float scale, Number* __restrict to, int64_t stride) {
     const int width = padded(features);
     for (int t = 0; t < places; ++t, from += width, to += stride)
         for (int i = 0; i < features; ++i) to[i] = narrow<Number>(from[i] * scale);
@@ -236,7 +235,9 @@ struct Room {
 
     void fit(int queries, int keys, int features) {
         const size_t D = padded(features), S = padded(keys), T = queries;
-        const auto grow = [](std::vector<float>& of, size_t size) { if (of.size() < size) of.resize(size); };
+        const auto grow = [](std::vector<float>& of, size_t size) {
+            if (of.size() < size) of.resize(size);
+        };
         grow(query, std::max(T, static_cast<size_t>(keys)) * D);
         for (auto* each : {&key, &value}) grow(*each, keys * D);
         grow(turned, static_cast<size_t>(features) * S);
@@ -374,9 +375,8 @@ static void drop_rectified_backward(
 // ---------------------------------------------------------------- cross-entropy
 
 template <class Number>
-static void cross_entropy(
-    const Numbers& logits, int64_t row, int64_t target, int words, float smoothing, const Numbers& gradient,
-    double& loss, double& smooth) {
+static void cross_entropy(const Numbers& logits, int64_t row, int64_t target, int words, float smoothing,
+    const Numbers& gradient, double& loss, double& smooth) {
     static thread_local std::vector<float> room;
     const int width = padded(words);
     if (room.size() < static_cast<size_t>(width)) room.resize(width);
@@ -426,13 +426,12 @@ int64_t transduce_attend_backward(const Attention* of, const Vectors* query, con
 
 void transduce_drop(
     const Numbers* x, const Numbers* base, const Numbers* y, int64_t count, int32_t threads, const Dropped* of) {
-    const auto work = x->halves ? (y->halves ? drop<Half, Half> : drop<Half, float>)
-                                : (y->halves ? drop<float, Half> : drop<float, float>);
+    const auto work =
+        x->halves ? (y->halves ? drop<Half, Half> : drop<Half, float>) : (y->halves ? drop<float, Half> : drop<float, float>);
     work(*x, base, *y, count, threads, *of);
 }
 
-void transduce_drop_rectified(
-    const Numbers* x, const Numbers* y, int64_t count, int32_t threads, const Dropped* of) {
+void transduce_drop_rectified(const Numbers* x, const Numbers* y, int64_t count, int32_t threads, const Dropped* of) {
     (x->halves ? drop_rectified<Half> : drop_rectified<float>)(*x, *y, count, threads, *of);
 }
 
@@ -442,9 +441,8 @@ void transduce_drop_rectified_backward(
     work(*gradient, *y, *to, count, threads, of->scale);
 }
 
-int64_t transduce_cross_entropy(
-    const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words, float smoothing, int32_t threads,
-    const Numbers* gradient, double* losses, double* smooth) {
+int64_t transduce_cross_entropy(const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words, float smoothing,
+    int32_t threads, const Numbers* gradient, double* losses, double* smooth) {
     return guarded([=]() -> int64_t {
         const auto work = logits->halves ? cross_entropy<Half> : cross_entropy<float>;
         share(rows, threads, [=](int64_t row) {

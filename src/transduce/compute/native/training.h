@@ -71,8 +71,7 @@ TRANSDUCE_PUBLIC void transduce_drop_rectified_backward(
 // For `rows` of `logits` [rows, words] and their targets: `losses` [rows] receives -log p(target), `smooth` [rows] the
 // mean of -log p over all words. `gradient`, of the type of the logits, receives that of (1 - smoothing) losses +
 // smoothing smooth: p - (1 - smoothing) [word = target] - smoothing / words.
-TRANSDUCE_PUBLIC int64_t transduce_cross_entropy(
-    const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words, float smoothing, int32_t threads,
-    const Numbers* gradient, double* losses, double* smooth);
+TRANSDUCE_PUBLIC int64_t transduce_cross_entropy(const Numbers* logits, const int64_t* targets, int64_t rows, int64_t words,
+    float smoothing, int32_t threads, const Numbers* gradient, double* losses, double* smooth);
 
 #endif

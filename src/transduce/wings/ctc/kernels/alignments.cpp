@@ -22,7 +22,9 @@ static inline double add_logs(double a, double b) {
 static inline double bounded(double log_prob) { return log_prob < ZERO ? ZERO : log_prob; }
 
 // What callers read for ZERO.
-static inline double to_public(double log_prob) { return log_prob < IMPOSSIBLE ? -std::numeric_limits<double>::infinity() : log_prob; }
+static inline double to_public(double log_prob) {
+    return log_prob < IMPOSSIBLE ? -std::numeric_limits<double>::infinity() : log_prob;
+}
 
 // ---------------------------------------------------------------- prefix beam search
 
@@ -183,7 +185,8 @@ struct Sums {
 // The choice of the token after a prefix.
 class Following {
   public:
-    Following(int64_t symbols, int64_t first_token, int64_t end) : V(symbols), first_token_(first_token), end_(end), sums_(symbols) {}
+    Following(int64_t symbols, int64_t first_token, int64_t end)
+        : V(symbols), first_token_(first_token), end_(end), sums_(symbols) {}
 
     // Reads the sums of a prefix whose last token is `last`. `probabilities` [S, V] are those of the frames.
     void read(const Sums& prefix, int64_t last, const double* log_probs, const double* probabilities, int64_t S) {
@@ -197,7 +200,8 @@ class Following {
         }
         if (last >= first_token_) {  // it can be repeated only after a blank
             sums_[last] = 0.0;
-            for (int64_t t = 0; t < S && possible_; ++t) sums_[last] += std::exp(prefix.blank[t] - most + bounded(log_probs[t * V + last]));
+            for (int64_t t = 0; t < S && possible_; ++t)
+                sums_[last] += std::exp(prefix.blank[t] - most + bounded(log_probs[t * V + last]));
         }
         sums_[end_] = std::exp(finished - most);
         mass_ = 0.0;
@@ -223,14 +227,14 @@ class Following {
     bool possible_ = false;
 };
 
-static int64_t align(
-    const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
-    int64_t end, const int64_t* targets, const int64_t* lengths, int64_t most, double* own, double* best, int64_t* choice,
-    double* total) {
+static int64_t align(const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols,
+    int64_t first_token, int64_t end, const int64_t* targets, const int64_t* lengths, int64_t most, double* own, double* best,
+    int64_t* choice, double* total) {
     Following following(symbols, first_token, end);
     Sums prefix, longer;
     std::vector<double> probabilities(longest * symbols);
-    for (int64_t n = 0; n < rows; ++n, log_probs += longest * symbols, targets += most, own += most, best += most, choice += most) {
+    for (int64_t n = 0; n < rows;
+        ++n, log_probs += longest * symbols, targets += most, own += most, best += most, choice += most) {
         const int64_t S = frames[n];
         for (int64_t i = 0; i < S * symbols; ++i) probabilities[i] = std::exp(log_probs[i]);
         prefix.start(log_probs, S, symbols);
@@ -259,9 +263,8 @@ static int64_t align(
 
 using namespace transduce;
 
-int64_t transduce_prefix_beam(
-    const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
-    int64_t size, int64_t count, double bonus, int64_t* outputs, int64_t* lengths, double* scores) {
+int64_t transduce_prefix_beam(const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols,
+    int64_t first_token, int64_t size, int64_t count, double bonus, int64_t* outputs, int64_t* lengths, double* scores) {
     return guarded([=] {
         PrefixBeam beam(symbols, first_token, size, bonus);
         for (int64_t n = 0; n < rows; ++n) {
@@ -273,10 +276,9 @@ int64_t transduce_prefix_beam(
     });
 }
 
-int64_t transduce_align(
-    const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols, int64_t first_token,
-    int64_t end, const int64_t* targets, const int64_t* lengths, int64_t most, double* own, double* best, int64_t* choice,
-    double* total) {
+int64_t transduce_align(const double* log_probs, const int64_t* frames, int64_t rows, int64_t longest, int64_t symbols,
+    int64_t first_token, int64_t end, const int64_t* targets, const int64_t* lengths, int64_t most, double* own, double* best,
+    int64_t* choice, double* total) {
     return guarded([=] {
         return align(
             log_probs, frames, rows, longest, symbols, first_token, end, targets, lengths, most, own, best, choice, total);

@@ -216,9 +216,8 @@ class Reader {
         for (size_t q = 0; q < reached.size(); ++q)
             if (reached[q].reached >= least) probable.push_back(static_cast<int64_t>(q));
         if (static_cast<int64_t>(probable.size()) > model_.width) {
-            std::stable_sort(probable.begin(), probable.end(), [&](int64_t a, int64_t b) {
-                return reached[a].reached > reached[b].reached;
-            });
+            std::stable_sort(probable.begin(), probable.end(),
+                [&](int64_t a, int64_t b) { return reached[a].reached > reached[b].reached; });
             probable.resize(model_.width);
             std::sort(probable.begin(), probable.end());
         }
@@ -335,7 +334,8 @@ class ReadingRow {
           ending_(tables.ending + source * Q_) {}
 
     // Takes the arcs that write the token. Returns the ending's probability, and writes that of each next arc.
-    double write(int64_t token, const double* next, double* next_after, std::vector<double>& at, std::vector<double>& moved) const {
+    double write(
+        int64_t token, const double* next, double* next_after, std::vector<double>& at, std::vector<double>& moved) const {
         at.assign(Q_, 0.0);
         double total = 0.0;
         for (int64_t e = 0; e < E_; ++e)
@@ -371,7 +371,8 @@ class ReadingRow {
     }
 
     // The log-probability of each token from the probabilities of the next arcs and of the ending.
-    void score(const double* next, double ending, const ReadingStep& step, std::vector<double>& probability, float* log_probs) const {
+    void score(
+        const double* next, double ending, const ReadingStep& step, std::vector<double>& probability, float* log_probs) const {
         const int64_t V = step.vocabulary;
         probability.assign(V, 0.0);
         for (int64_t e = 0; e < E_; ++e) probability[token_[e]] += next[e];
@@ -396,14 +397,12 @@ class ReadingRow {
 
 using namespace transduce;
 
-Lattices* transduce_read_sources(
-    const JointNgrams* model, const int64_t* sources, const int64_t* lengths, int64_t rows, int64_t longest,
-    ReadingTables* tables) try {
+Lattices* transduce_read_sources(const JointNgrams* model, const int64_t* sources, const int64_t* lengths, int64_t rows,
+    int64_t longest, ReadingTables* tables) try {
     std::unique_ptr<Lattices> lattices(new Lattices);
     lattices->each.resize(rows);
-    Team::of_process().share(static_cast<int>(rows), [&](int b) {
-        lattices->each[b] = Reader(*model).read(sources + b * longest, lengths[b]);
-    });
+    Team::of_process().share(
+        static_cast<int>(rows), [&](int b) { lattices->each[b] = Reader(*model).read(sources + b * longest, lengths[b]); });
     tables->sources = rows;
     tables->arcs = tables->nodes = tables->depth = 0;
     for (const Lattice& lattice : lattices->each) {
@@ -445,7 +444,8 @@ void transduce_take_lattices(Lattices* lattices, const ReadingTables* tables) {
 int64_t transduce_begin_readings(const ReadingTables* tables, double* next, double* ending) {
     return guarded([=]() -> int64_t {
         std::vector<double> at, moved;
-        for (int64_t b = 0; b < tables->sources; ++b) ending[b] = ReadingRow(*tables, b).begin(next + b * tables->arcs, at, moved);
+        for (int64_t b = 0; b < tables->sources; ++b)
+            ending[b] = ReadingRow(*tables, b).begin(next + b * tables->arcs, at, moved);
         return DONE;
     });
 }

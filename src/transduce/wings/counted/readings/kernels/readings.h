@@ -51,9 +51,8 @@ struct ReadingStep {
 // Segments the first lengths[b] tokens of each row of `sources` [B, I], which are without EOS. Writes B, E, Q and the depth
 // into `tables`. The caller then makes the memory of the tables, and calls `transduce_take_lattices` once. Returns null if
 // there is no memory.
-TRANSDUCE_PUBLIC transduce::Lattices* transduce_read_sources(
-    const JointNgrams* model, const int64_t* sources, const int64_t* lengths, int64_t rows, int64_t longest,
-    ReadingTables* tables);
+TRANSDUCE_PUBLIC transduce::Lattices* transduce_read_sources(const JointNgrams* model, const int64_t* sources,
+    const int64_t* lengths, int64_t rows, int64_t longest, ReadingTables* tables);
 
 // Writes the lattices into the tables, zeros past the end of each, and frees them.
 TRANSDUCE_PUBLIC void transduce_take_lattices(transduce::Lattices* lattices, const ReadingTables* tables);
