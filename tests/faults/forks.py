@@ -14,7 +14,7 @@ TICKS = os.sysconf("SC_CLK_TCK")  # of the clock in /proc/PID/stat, per second
 KILLED = -9  # the status of a process that SIGKILL has ended
 NEEDED = [  # what commands import: once, before the forks
     *("transduce.cli.app", "transduce.cli.predict", "transduce.cli.train", "transduce.api", "tokenizers"),
-    *("transduce.wings.engines.export.writing", "transduce.wings.engines.sharing.packing"),
+    *("transduce.wings.engines.export.checked_export", "transduce.wings.engines.sharing.packing"),
     *("transduce.wings.terminal.progress", "torch._dynamo", "torch.utils.tensorboard"),
 ]
 
