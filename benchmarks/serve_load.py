@@ -10,7 +10,7 @@ The benchmark has five parts:
 
 1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
-   On a busy machine, compare the processor time of a sentence.
+   Compare the processor time of a sentence if the machine is busy.
 3. The server's memory after each tenth of ``--requests`` requests, if this number is given.
 4. An overload: 256 clients with 16 sentences each for 15 seconds. Then the time to the next answer of one client.
 5. The seconds of one client with one sentence at a time: alone, and beside 8 clients with 128 sentences and 50 outputs

@@ -5,7 +5,8 @@
 
 Each run is written as a file of the engine. Its first test sources are the lines. Needs Node. Each round runs every
 engine once, in turn, on the same core. A figure is the median of the rounds: lines in a second of the processor's time,
-all lines in batches of 8 sources. Before it, the engine answers all lines once.
+all lines in batches of 8 sources. Before it, the engine answers all lines once. The ratio is to WebAssembly in the same
+way of working.
 
 The page of the run (`transduce export RUN --to web --single`) answers the same lines in headless Chromium. Its outputs
 are compared with the native engine's, and its requests are counted.
@@ -221,7 +222,7 @@ def main() -> None:
                 own, page = compared(run, browser, options, Path(folder))
             rows += own
             pages.append(page)
-    head = columns("| run | engine | lines/s | this / the last of its kind | equal outputs |")
+    head = columns("| run | engine | lines/s | this / WebAssembly | equal outputs |")
     shown = columns("| run | outputs equal to the native engine's | requests that leave the page | MB |")
     lines = [*titled("The engine in WebAssembly"), *head, *rows, "", "## The page in Chromium", "", *shown, *pages]
     Report.asked(options).show(lines, options.runs)

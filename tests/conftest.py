@@ -92,6 +92,14 @@ def sister(tiny: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="module")
+def benchmarks() -> Iterator[None]:
+    """The modules of the benchmarks can be imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+        yield
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A headless Chromium whose microphone hears a tone. Its event loop runs in this thread, so the fixture ends with
     the module: other tests have event loops of their own.

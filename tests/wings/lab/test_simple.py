@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,7 @@ from transduce.metrics.statistics import Statistics
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def simple() -> Iterator[None]:
-    """The modules of the benchmarks can be imported."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 def answers(task: str, train: list[tuple[str, str]], asked: list[str], valid: int = 2, **more: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,7 @@ from transduce.metrics.base import Metric, metric
 from transduce.metrics.statistics import Statistics, statistics
 from transduce.training.settings import read_settings
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks() -> Iterator[None]:
-    """The modules of the benchmarks can be imported."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 def test_both_ways_of_each_track_are_settings_of_its_recipe() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,7 @@ from transduce.core.types import Example
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def benchmarks() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        yield
+pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 @pytest.mark.parametrize("file", sorted((BENCHMARKS / "variants").glob("*.toml")), ids=lambda file: file.stem)

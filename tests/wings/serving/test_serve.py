@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import io
 import json
@@ -17,6 +18,8 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("PIL")
 
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import PlainTextResponse
 from fastapi.testclient import TestClient
 from PIL import Image
 from test_cli import Call
@@ -30,7 +33,7 @@ from transduce.answers.answer_values import answer_values
 from transduce.core import config, recipes
 from transduce.core.errors import UserError
 from transduce.wings.serving.about import about
-from transduce.wings.serving.app import application
+from transduce.wings.serving.app import Shortcut, application
 from transduce.wings.serving.catalogue import Catalogue
 from transduce.wings.serving.keys import Keys
 from transduce.wings.serving.limits import Limits
@@ -697,3 +700,43 @@ def test_serve_says_what_it_cannot_do(call: Call, trained: Path, tmp_path: Path)
     for arguments, line in cases:
         status, _, err = call("serve", *arguments)
         assert (status, line in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind", "answer"),
+    [
+        ("POST", "/known", "application/json", "short"),
+        ("POST", "/known", "", "short"),
+        ("POST", "/known", "multipart/Form-data", "long"),
+        ("GET", "/known", "application/json", "long"),
+        ("POST", "/other", "application/json", "long"),
+    ],
+)
+def test_only_json_for_the_known_paths_goes_past_the_routing(method: str, path: str, kind: str, answer: str) -> None:
+    router, said = APIRouter(), list[Any]()
+
+    @router.post("/known")
+    async def known(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("short")
+
+    async def send(message: Any) -> None:
+        said.append(message.get("body"))
+
+    async def receive() -> Any:
+        raise AssertionError("nobody reads the body")
+
+    headers = [(b"content-type", kind.encode())] if kind else []
+    scope = {"type": "http", "method": method, "path": path, "headers": headers, "query_string": b""}
+    asyncio.run(Shortcut(PlainTextResponse("long"), router)(scope, receive, send))
+    assert said == [None, answer.encode()]
+
+
+def test_a_request_with_json_does_not_wait_for_fastapi(
+    model: transduce.Transducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise AssertionError("FastAPI routes this request")
+
+    with TestClient(application(Catalogue.of({"m": model}, LIMITS))) as client:
+        monkeypatch.setattr(FastAPI, "__call__", refuse)
+        assert client.post("/predict", json={"source": "ab"}).status_code == 200
