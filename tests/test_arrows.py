@@ -92,9 +92,15 @@ def module_name(file: Path, source: Path = SOURCE) -> str:
 MODULES = {module_name(file): file for file in sorted((SOURCE / "transduce").rglob("*.py"))}
 
 
+@cache
+def walked(text: str) -> list[ast.AST]:
+    """All nodes of a source."""
+    return list(ast.walk(ast.parse(text)))
+
+
 def imports(text: str, module: str, package: bool, known: set[str]) -> Iterator[str]:
     """Yields every module that the source imports, also inside functions and conditions."""
-    for node in ast.walk(ast.parse(text)):
+    for node in walked(text):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -201,7 +207,7 @@ def test_the_terminal_belongs_to_the_command_line() -> None:
 
 def raised(text: str) -> set[str]:
     """The names of the exceptions that a source raises in calls, such as ValueError in ``raise ValueError("...")``."""
-    calls = [node.exc for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Raise)]
+    calls = [node.exc for node in walked(text) if isinstance(node, ast.Raise)]
     return {call.func.id for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)}
 
 
@@ -222,7 +228,7 @@ def test_users_mistakes_have_a_type_of_their_own() -> None:
 
 def skipping(text: str) -> list[str]:
     """The calls ``Other.__init__(self, ...)`` of a source: a class that skips the constructor of its own parent."""
-    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    calls = (node.func for node in walked(text) if isinstance(node, ast.Call))
     inits = [call for call in calls if isinstance(call, ast.Attribute) and call.attr == "__init__"]
     return [ast.unparse(call) for call in inits if ast.unparse(call.value) != "super()"]
 

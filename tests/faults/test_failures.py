@@ -46,12 +46,16 @@ def not_one_line(ended: Ended) -> str:
     return "" if "/" in last else "it names no file"
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+TRIED = [
+    (name, every, error)
+    for name, every in [*((name, 1) for name in OUTPUTS), ("predict", 6), ("native", 6)]
+    for error in (errno.ENOSPC, errno.EIO)
+]
+
+
 @pytest.mark.parametrize(
-    ("name", "every"),
-    mostly_slow(
-        [*((name, 1) for name in OUTPUTS), ("predict", 6), ("native", 6)], fast=[("predict", 6), ("native", 6)]
-    ),
+    ("name", "every", "error"),
+    mostly_slow(TRIED, fast=[("predict", 6, errno.ENOSPC), ("native", 6, errno.EIO)]),
 )
 def test_a_failing_write_leaves_the_old_file(
     name: str, every: int, error: int, broken: Failing, trained: Path, tmp_path: Path

@@ -1,4 +1,7 @@
-"""The Transformer against Hugging Face's Marian, random weights copied from it: logits, padding included."""
+"""The Transformer against Hugging Face's Marian, random weights copied from it: logits, padding included.
+
+The fast test_importing.py compares the logits of float32 too, with the weights that the import copies.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
-from transformers import MarianConfig, MarianMTModel
 
 from transduce.core import config
 from transduce.core.protocols import Model
@@ -22,6 +24,8 @@ FEATURES = torch.arange(WIDTH).view(2, WIDTH // 2).T.flatten()
 
 
 def marian(activation: str) -> Any:
+    from transformers import MarianConfig, MarianMTModel
+
     settings = MarianConfig(
         vocab_size=VOCABULARY,
         d_model=WIDTH,
@@ -113,6 +117,7 @@ def both(theirs: Any, ours: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return memory.states.values, out.encoder_last_hidden_state[..., FEATURES], ours.readout(output), out.logits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["relu", "swish", "gelu"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-8), (torch.float32, 1e-4)])
 def test_logits_are_marians(activation: str, dtype: torch.dtype, tolerance: float) -> None:

@@ -10,6 +10,7 @@ from test_prefix import prefixes
 
 from continuously import search_continuously
 from families import FAMILIES, all_lengths, build, sources, transformer
+from selection import mostly_slow
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.types import Padded
@@ -61,7 +62,7 @@ def alone(search: Any, model: Any, source: Padded, prefix: list[int]) -> Any:
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 @pytest.mark.parametrize("prefixed", [False, True])
-@pytest.mark.parametrize("size", [1, 4, 5, 64])
+@pytest.mark.parametrize("size", mostly_slow([1, 4, 5, 64], fast=[4]))
 def test_each_source_is_as_alone(model: Any, search: Any, prefixed: bool, size: int) -> None:
     """Some sources have a prefix. They enter after the sources without a prefix."""
     together = sources(LENGTHS)

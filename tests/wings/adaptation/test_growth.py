@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from selection import mostly_slow
 from transduce import api
 from transduce.core.types import UNK
 from transduce.data.tokenizers.text import Bpe, Characters, TextTokenizer, Unigram, Words
@@ -99,8 +101,12 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("tie", ["none", "target", "all"])
+PAIRED = list(product(["none", "target", "all"], UNITS))
+
+
+@pytest.mark.parametrize(
+    ("tie", "unit"), mostly_slow(PAIRED, fast=[("none", "unigram"), ("target", "words"), ("all", "bpe")])
+)
 def test_a_run_keeps_old_rows_and_begins_new_ones_from_their_parts(unit: str, tie: str, tmp_path: Path) -> None:
     old_pairs = [(text.upper(), text) for text in [*OLD, "THE DOG SEES CATS"] * 3]
     settings = SMALL | {"data.units": {"joint": UNITS[unit]}, "model.tie": tie}

@@ -18,6 +18,7 @@ import torch
 
 import transduce
 from families import FACTS, paired
+from selection import mostly_slow
 from transduce.core import config
 from transduce.core.config.user_data import Merged
 from transduce.core.errors import UserError
@@ -149,16 +150,15 @@ def counted(source: Any, target: TextTokenizer, texts: list[str], order: int = 1
     return model
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"prefix": 1, "suffix": 3, "rare": 10, "strength": 1.0},
-        {"prefix": 0, "suffix": 9, "rare": 2, "strength": 0.3, "abstraction": 1.0},
-        {"prefix": 2, "suffix": 0, "rare": 1, "strength": 4.0},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize(("shapes", "lower"), [(False, False), (False, True), (True, True)])
+OPTIONS = [
+    {"prefix": 1, "suffix": 3, "rare": 10, "strength": 1.0},
+    {"prefix": 0, "suffix": 9, "rare": 2, "strength": 0.3, "abstraction": 1.0},
+    {"prefix": 2, "suffix": 0, "rare": 1, "strength": 4.0},
+]
+TRIED = [(*cased, options) for cased in ((False, False), (False, True), (True, True)) for options in OPTIONS]
+
+
+@pytest.mark.parametrize(("shapes", "lower", "options"), mostly_slow(TRIED, fast=TRIED[::4]))
 def test_words_known_and_unknown(options: dict[str, Any], shapes: bool, lower: bool) -> None:
     """The score of a word is log p(word | label) - log p(word), from counts and from affixes."""
     source, target = tokenizers(shapes, lowercase=lower)

@@ -75,7 +75,10 @@ def readings(model: Any, source: list[int]) -> Iterator[tuple[tuple[int, ...], f
                 ways.append((place + len(piece), int(after), written + target, log_prob + float(more)))
 
 
-@pytest.mark.parametrize("source", [[4], [6, 5], [7, 4, 8], [5, 5, 6]], ids=str)
+SOURCES = [[4], [6, 5], [5, 5, 6], pytest.param([7, 4, 8], marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=str)
 def test_a_probability_is_the_sum_over_all_readings(source: list[int], model: Any) -> None:
     together: defaultdict[tuple[int, ...], float] = defaultdict(float)
     for written, log_prob in readings(model, source):
@@ -88,7 +91,7 @@ def test_a_probability_is_the_sum_over_all_readings(source: list[int], model: An
         assert each.log_prob == pytest.approx(math.log(together[output] / everything), abs=1e-6)
 
 
-@pytest.mark.parametrize("source", [[4], [6, 5], [7, 4, 8], [5, 5, 6]], ids=str)
+@pytest.mark.parametrize("source", SOURCES, ids=str)
 def test_the_best_cut_is_the_most_probable_of_all(source: list[int], model: Any) -> None:
     best: defaultdict[tuple[int, ...], float] = defaultdict(lambda: -math.inf)
     for written, log_prob in readings(model, source):

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from families import NUMBERS, NUMERIC, build, paired
+from selection import mostly_slow
 from transduce import api
 from transduce.answers.request import Request
 from transduce.cli.formats import as_jsonl
@@ -186,7 +187,7 @@ def simulated(model: Parameters, rows: int, steps: int, seed: int = 5, gaps: flo
     return y
 
 
-@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize("gaps", mostly_slow([0.0, 0.3], fast=[0.3]))
 def test_the_likelihood_never_falls_and_the_gradient_climbs_as_high(gaps: float) -> None:
     truth = drawn(3)
     groups = [Observed.of(simulated(truth, 40, 6, gaps=gaps)), Observed.of(simulated(truth, 10, 9, seed=6, gaps=gaps))]
@@ -203,6 +204,7 @@ def test_the_likelihood_never_falls_and_the_gradient_climbs_as_high(gaps: float)
     assert float(log_likelihood(ascent.parameters(), groups).detach()) >= values[-1]
 
 
+@pytest.mark.slow
 def test_the_likelihood_does_not_fall_if_slopes_with_own_damping_have_common_noise() -> None:
     """Each slope has one free entry, so the rows of F cannot be fitted one by one."""
     block = Trend(damped=True).block(C)

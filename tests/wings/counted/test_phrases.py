@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import transduce
 from families import FAMILIES, build, mixture
+from selection import mostly_slow
 from transduce.cli.app import app
 from transduce.core import config
 from transduce.core.errors import RequestError, UserError
@@ -288,8 +289,10 @@ def forced(other: Any, tokens: tuple[int, ...]) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("recombination", [True, False])
-@pytest.mark.parametrize("kind", ["n-gram", *NEURAL])
+@pytest.mark.parametrize(
+    ("kind", "recombination"),
+    mostly_slow(itertools.product(["n-gram", *NEURAL], [True, False]), fast=[("n-gram", True), ("two", False)]),
+)
 def test_a_second_language_model_is_searched_with(model: PhraseBased, kind: str, recombination: bool) -> None:
     """Enumerates all derivations, and adds the second language model's weighted log-probability to each output."""
     weighted(model, 1)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from test_importing import KINDS, LONGEST, TEXTS, model, opus, tokens_of
 from torch.testing import assert_close
-from transformers import AutoTokenizer, MarianMTModel
 
 import transduce
+from selection import mostly_slow
 from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model
@@ -25,9 +25,11 @@ __all__ = ["model"]
 STACK = {"type": "transformer", "positions": "sinusoidal", "width": 8, "layers": 1, "heads": 2, "norm": "post"}
 
 
-@pytest.mark.parametrize("kind", ["OPUS-MT", "apart", "untied"])
+@pytest.mark.parametrize("kind", mostly_slow(["OPUS-MT", "apart", "untied"], fast=["apart"]))
 def test_an_import_survives_the_way_back(kind: str, model: Path, tmp_path: Path) -> None:
     """A checkpoint that is exported and imported again has the same numbers, and transformers finds the same beams."""
+    from transformers import MarianMTModel
+
     target = [*tokens_of(model)[:2], *tokens_of(model)[-2:1:-1], "<pad>"] if kind == "apart" else None
     opus(tmp_path / "opus", model, seed=2, target=target, **KINDS[kind])
     import_run(tmp_path / "opus", tmp_path / "run")
@@ -56,7 +58,10 @@ def barely_trained(run: Path, *changes: str) -> None:
     transduce.train("translation-transformer", run, settings=settings, pairs=pairs, progress=False)
 
 
+@pytest.mark.slow
 def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
+    from transformers import AutoTokenizer, MarianMTModel
+
     barely_trained(tmp_path / "run", "data.units={source='bpe', target='characters'}", "model.tie='target'")
     folder, _ = export_run(tmp_path / "run", "marian")
     ours = transduce.load(tmp_path / "run")
@@ -71,6 +76,7 @@ def test_transformers_reads_the_tokenizers(tmp_path: Path) -> None:
         transduce.load(folder)
 
 
+@pytest.mark.slow
 def test_embeddings_that_share_no_readout_are_exported(tmp_path: Path) -> None:
     barely_trained(tmp_path / "run", "data.units={joint='characters'}", "model.tie='embeddings'")
     for engine in ("marian", "native"):

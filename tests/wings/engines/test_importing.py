@@ -13,9 +13,9 @@ import pytest
 import torch
 import yaml
 from torch.testing import assert_close
-from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
 import transduce
+from selection import mostly_slow
 from transduce.cli.app import main
 from transduce.core.errors import MissingPackageError, UserError
 from transduce.core.types import BOS, EOS, SPECIALS, UNK, Padded
@@ -65,6 +65,8 @@ def write_texts(folder: Path, model: Path, target: list[str] | None = None) -> i
 
 def opus(folder: Path, model: Path, seed: int = 0, target: list[str] | None = None, **changes: Any) -> Any:
     """Writes a checkpoint in OPUS-MT's format with random weights. Returns the model of transformers."""
+    from transformers import MarianConfig, MarianMTModel
+
     size = write_texts(folder, model, target)
     options = {"activation_function": "swish", "scale_embedding": True, **changes}
     settings = MarianConfig(
@@ -113,7 +115,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, fast=["OPUS-MT"]))
 def test_logits_and_beams_are_the_originals(kind: str, model: Path, tmp_path: Path) -> None:
     target = [*tokens_of(model)[:2], *tokens_of(model)[-2:1:-1], "<pad>"] if kind == "apart" else None
     theirs = opus(tmp_path / "opus", model, seed=SEEDS.get(kind, 2), target=target, **KINDS[kind])
@@ -157,6 +159,8 @@ def test_without_renormalisation_padding_keeps_its_probability(model: Path, tmp_
 
 @pytest.mark.filterwarnings("ignore:Recommended")  # sacremoses, which the tokenizer no longer uses
 def test_ids_are_those_of_hugging_faces_tokenizer(model: Path, tmp_path: Path) -> None:
+    from transformers import MarianTokenizer
+
     opus(tmp_path / "opus", model)
     (tmp_path / "opus" / "tokenizer_config.json").write_text('{"source_lang": "de", "target_lang": "en"}')
     theirs: Any = MarianTokenizer.from_pretrained(tmp_path / "opus", local_files_only=True)
@@ -228,6 +232,8 @@ def marian_positions(positions: int, width: int) -> torch.Tensor:
 
 @pytest.fixture
 def npz_folder(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Any]:
+    from transformers import MarianConfig
+
     real = MarianConfig.__init__
 
     def equal_sides(self: Any, **options: Any) -> None:  # Marian has one setting for both sides

@@ -7,11 +7,13 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 import transduce_engine.library
+from selection import mostly_slow
 from transduce_engine.library import VARIANTS, built
 
 ROOT = Path(__file__).parents[3]
@@ -23,8 +25,10 @@ FLAGS = {
 
 
 @pytest.mark.skipif(shutil.which("g++") is None or not built(), reason="there is no C++ compiler: g++")
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", ["products", "attention"])
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    mostly_slow(product(["products", "attention"], VARIANTS), fast=[("products", "_avx2"), ("attention", "_portable")]),
+)
 def test_sums_are_those_of_brute_force(name: str, variant: str, tmp_path: Path) -> None:
     best = transduce_engine.library.library().transduce_processor()
     if VARIANTS.index(variant) > best or (FLAGS[variant] and platform.machine() != "x86_64"):

@@ -140,6 +140,7 @@ def test_fit_from_python(files: Path, tmp_path: Path) -> None:
         fit(PAIRS[:110], PAIRS[200:230], PAIRS[230:260], **ordered)
 
 
+@pytest.mark.slow
 def test_the_command_says_what_to_do_next_and_pack_measures_nothing_again(
     files: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_features_of_a_word() -> None:
     assert {"w=big", "-2=ig", "-1w=the", "+1w=dog", "-2w=^", "+2w=$", "shape=Xx"} <= set(found)
 
 
+@pytest.mark.slow  # it reads a dictionary of 80,000 words
 def test_spelling_takes_what_it_has_seen_then_the_nearest_word() -> None:
     train = [("recieve", "receive"), ("zqxwv", "zebra"), ("blorf", "blorfing")]
     assert answers("spelling", train, ["zqxwv", "Freind", "blorfimg", "qqqqqqqqqq"]) == [
