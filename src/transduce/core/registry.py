@@ -529,6 +529,11 @@ def register(protocol: str, name: str, cls: type) -> None:
     _registered[protocol, name] = cls
 
 
+def registrations() -> int:
+    """The number of users' classes that have a name. Names change only with it."""
+    return len(_registered)
+
+
 def find(protocol: str, name: str) -> type:
     """The class with this name for a protocol, imported if necessary. Raises KeyError if the name is not in
     ``NAMES[protocol]``.

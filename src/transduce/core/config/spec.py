@@ -137,7 +137,15 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(constructor: type) -> dict[str, Parameter]:
-    """The constructor's parameters by name, without ``*args`` and ``**kwargs``, which a configuration cannot set."""
+    """The constructor's parameters by name, without ``*args`` and ``**kwargs``, which a configuration cannot set. The
+    caller must not change them: they are made once, until a class is registered.
+    """
+    return _parameters(constructor, registry.registrations())
+
+
+@cache
+def _parameters(constructor: type, registrations: int) -> dict[str, Parameter]:
+    """The parameters, with the names that classes have after so many registrations."""
     fields = dataclasses.fields(constructor) if dataclasses.is_dataclass(constructor) else ()
     factories = {f.name: f.default_factory for f in fields if f.default_factory is not dataclasses.MISSING}
     found = {}
