@@ -57,10 +57,7 @@ class Step(nn.Module):
         fast=[
             name
             for name in (
-                "transformer, rotary, gated, rms",
                 "transformer, recurrent and shaw",
-                "transformer, lightweight and dynamic",
-                "convs2s",
                 "luong, coverage, fed",
                 "ctc and attention",
             )

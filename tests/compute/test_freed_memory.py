@@ -14,8 +14,6 @@ from transduce.compute.memory import SETTINGS, keep_freed_memory
 RESIDENT = """
 import sys
 from pathlib import Path
-from types import ModuleType
-sys.modules["torch"] = ModuleType("torch")  # its import takes seconds, and this function does not need it
 from transduce.compute.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()

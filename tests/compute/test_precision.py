@@ -22,6 +22,7 @@ from families import (
     build,
     sources,
 )
+from selection import mostly_slow
 from transduce import Workers
 from transduce.compute.packing import HalfPacking, OneDNNPacking, multiplies_halves, pack
 from transduce.compute.precision import hold_matrices
@@ -65,7 +66,10 @@ def test_matrices_are_held_in_it_and_the_rest_is_not() -> None:
     assert not {"start", "extend"} & {*vars(exact), *vars(fast)}  # no method is replaced
 
 
-@pytest.mark.parametrize("family", [each for each in FAMILIES if each in FAST])
+@pytest.mark.parametrize(
+    "family",
+    mostly_slow([each for each in FAMILIES if each in FAST], fast=[each for each in FAST if each in FAMILIES][::5]),
+)
 def test_matrices_in_float16_differ_from_float32_by_their_rounding(family: str) -> None:
     """Searched with packed matrices, and forced with the rounded ones that gradients would use."""
     exact, half = (build(FAMILIES[family], dtype=torch.float32) for _ in range(2))

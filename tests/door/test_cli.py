@@ -332,12 +332,12 @@ def test_a_beam_of_one_is_greedy_search(trained: Path, call: Call) -> None:
     assert call("predict", trained, "--device=cpu", "--beam=1", stdin=LINES)[1].splitlines() == greedy
 
 
-def test_what_is_set_holds_for_the_beam_that_is_asked_for(trained: Path, call: Call) -> None:
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_is_set_holds_for_the_beam_that_is_asked_for(workers: int, trained: Path, call: Call) -> None:
     both = call("predict", trained, "--device=cpu", "--beam=4", "--nbest=3", stdin=LINES)
     assert both[0] == 0
-    for workers in (1, 2):
-        given = "--beam=4", "--set=search.nbest=3", f"--workers={workers}"
-        assert call("predict", trained, "--device=cpu", *given, stdin=LINES)[:2] == both[:2]
+    given = "--beam=4", "--set=search.nbest=3", f"--workers={workers}"
+    assert call("predict", trained, "--device=cpu", *given, stdin=LINES)[:2] == both[:2]
     one = call("predict", trained, "--device=cpu", "--beam=4", "--set=search.nbest=3", "--nbest=1", stdin=LINES)
     assert len(one[1].splitlines()) == 3
 

@@ -155,10 +155,10 @@ def test_only_packed_runs_are_replaced(trained: Path, tmp_path: Path) -> None:
 # --------------------------------------------------------------- strangers
 
 
-@pytest.fixture
-def packed(trained: Path, tmp_path: Path) -> dict[str, bytes]:
+@pytest.fixture(scope="module")
+def packed(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a packed run."""
-    folder = pack(trained, tmp_path / "first")
+    folder = pack(trained, tmp_path_factory.mktemp("packed") / "first")
     return {name: (folder / name).read_bytes() for name in sorted(FILES)}
 
 
@@ -204,15 +204,15 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_no_other_name_is_written(name: str, packed: dict[str, bytes], tmp_path: Path, own_cache: Path) -> None:
     file = zipped(tmp_path / "x.zip", listed({**packed, name: b"hello"}) if "\0" not in name else packed)
-    before = files_of(tmp_path.parent)
+    before = files_of(tmp_path)
     if "\0" in name:
         with pytest.raises(UserError, match="which no packed run has"):
             check_names({**dict.fromkeys(packed, 1), name: 1}, "x")
         return
-    for use in (transduce.load, lambda run: pull(run, tmp_path / "out")):
+    for use in (transduce.load, lambda run: pull(run, tmp_path / "deep" / "folder" / "out")):
         with pytest.raises(UserError, match="which no packed run has"):
             use(file)
-    assert files_of(tmp_path.parent) == before
+    assert files_of(tmp_path) == before
     assert not (own_cache / "transduce").exists() or not any((own_cache / "transduce" / "packs").iterdir())
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import transduce
+from selection import mostly_slow
 from transduce import api
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -268,8 +269,17 @@ PAIRS = [(f"Ein {a} {b} läuft.", f"A {c} {d} runs.") for a, c in (("alter", "ol
          (("Hund", "dog"), ("Mann", "man"), ("Bär", "bear"), ("Wolf", "wolf"))] * 4  # fmt: skip
 
 
+SMALL = {
+    "model.encoder.embedding_width": 8,
+    "model.decoder.embedding_width": 8,
+    "model.decoder.width": 8,
+    "model.encoder.width": 4,
+}
+
+
 def test_a_robust_run_reads_its_source_in_lower_case(tmp_path: Path) -> None:
     settings = {"training.robust": True, "training.steps": 2, "data.units": {"source": "characters", "target": "words"}}
+    settings |= SMALL
     run = tmp_path / "run"
     model = api.train("translation", run, settings, pairs=PAIRS, progress=False)
     assert model.settings["data"]["units"]["source"]["lowercase"] is True
@@ -285,17 +295,16 @@ def test_a_robust_run_reads_its_source_in_lower_case(tmp_path: Path) -> None:
     assert lowercased({"source": "symbols", "target": "words"})["source"] == "symbols", "symbols may differ by case"
 
 
-@pytest.mark.parametrize("unit", ["characters", "words", "bpe", "unigram", "bytes"])
+@pytest.mark.parametrize(
+    "unit", mostly_slow(["characters", "words", "bpe", "unigram", "bytes"], fast=["words", "unigram"])
+)
 def test_one_vocabulary_reads_the_source_in_lower_case_and_writes_as_usual(unit: str, tmp_path: Path) -> None:
     settings = {
         "training.robust": True,
         "training.steps": 1,
         "data.units": {"joint": {"type": unit, **({"size": 70} if unit in ("bpe", "unigram") else {})}},
         "model.tie": "all",
-        "model.encoder.embedding_width": 8,
-        "model.decoder.embedding_width": 8,
-        "model.decoder.width": 8,
-        "model.encoder.width": 4,
+        **SMALL,
     }
     pairs = [(source.upper(), target) for source, target in PAIRS]
     model = api.train("translation", tmp_path / "run", settings, pairs=pairs, progress=False)
@@ -323,8 +332,7 @@ def test_texts_change_in_training_and_a_resumed_run_is_the_same(tmp_path: Path) 
         "training.validation.times": 0,
         "training.optimizer": {"type": "sgd", "rate": 0.1},
         "training.schedule": "constant",
-        "model.encoder.width": 8,
-        "model.decoder.width": 16,
+        **SMALL,
     }
     weights = {}
     for name, steps in {"whole": [6], "parts": [3, 6]}.items():

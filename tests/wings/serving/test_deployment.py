@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -181,10 +181,13 @@ def test_the_unit_is_one_that_systemd_reads(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_command_of_the_unit_has_options_that_exist(tmp_path: Path) -> None:
+def test_the_command_of_the_unit_has_options_that_exist(
+    tmp_path: Path, call: Callable[..., tuple[int, str, str]]
+) -> None:
     command = command_of_unit(example("ini"), tmp_path / "none", tmp_path / "keys", free_port())
     (tmp_path / "keys").write_text("alice wonder\n", encoding="utf-8")
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "No such option" not in done.stderr
-    assert str(tmp_path / "none") in done.stderr
+    assert command[1:3] == ["-m", "transduce"]
+    status, _, err = call(*command[3:])
+    assert status == 2
+    assert "No such option" not in err
+    assert str(tmp_path / "none") in err
