@@ -15,6 +15,8 @@ import polib
 import pytest
 from openpyxl.worksheet.table import Table
 
+from transduce.answers.answer import Answer, Output
+from transduce.answers.request import requests_for
 from transduce.core.errors import DataError, MissingPackageError, UserError
 from transduce.wings.documents import encoded
 from transduce.wings.documents.document import Document, Tag
@@ -22,6 +24,7 @@ from transduce.wings.documents.formats import FORMATS, is_document, parse
 from transduce.wings.documents.markup import Marked
 from transduce.wings.documents.sentences import Sentences
 from transduce.wings.documents.subtitles import divided
+from transduce.wings.documents.translation import Translation
 from transduce.wings.documents.web import escape
 
 XLIFF = """\
@@ -132,6 +135,7 @@ def texts(document: Document) -> list[str]:
         (SRT, ".srt", ["EIN MANN GEHT\r\n<i>DURCH</i> DIE STADT.", "- JA?\r\n- NEIN!\r\n"]),
         (CSV, ".csv", ['"EIN ""MANN""\r\nZWEI";3\r\n', "2;DA;4\r\n3;;\r\n", '4;"A ""B"" C";']),
         ("text\tb\nEin Mann \t1\r\n", ".tsv", ["text\tb\nEIN MANN \t1\r\n"]),
+        ("sep=;\r\na;text\r\n1;x\r\n", ".csv", ["sep=;\r\na;text\r\n1;X\r\n"]),
         ('{"id": 1, "text" :  "Ein \\"a\\"" , "x": {"text": ["b"]}}\n\n', ".jsonl", ['"text" :  "EIN \\"A\\"" , "x"']),
         ("Eins.\n\n  Zwei. Drei.\r\n12\n", ".txt", ["EINS.\n\n  ZWEI. DREI.\r\n12\n"]),
     ],
@@ -342,6 +346,25 @@ def test_markup_on_its_way_through_a_model() -> None:
     for wrong in ("</g1>a<g1><x4/>", "<g1>a</g1>", "<g1>a</g1><x4/><x4/>"):
         assert marked.read(wrong) == (["a", opening, closing, alone], False)
     assert Marked(["a ", opening, "b", closing], False).text == "a b"
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("- Ein Hund.", ["Ein Hund."]),
+        ("<x0/>-Ein Hund. <g1>♪</g1>\n", ["Ein Hund."]),
+        ("♪ • 12) Lied ♪ ♫", ["Lied"]),
+        ("<g0>– Da</g0>", ["Da</g0>"]),
+        ("-5 Grad, a - b", ["-5 Grad, a - b"]),
+        ("♪ ♪", []),
+        (" (a) 5", []),
+    ],
+)
+def test_signs_around_a_line_are_not_asked_for(line: str, asked: list[str]) -> None:
+    translation = Translation(read(line, ".txt"))
+    assert translation.texts == asked
+    answers = [Answer(request, (Output(request.source, (), None, 0.0, ()),)) for request in requests_for(asked)]
+    assert translation.content(answers).decode() == line
 
 
 def test_sentences(monkeypatch: pytest.MonkeyPatch) -> None:

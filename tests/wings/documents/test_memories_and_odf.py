@@ -111,6 +111,25 @@ def test_an_open_document() -> None:
         parse(archive({"word/document.xml": "<x/>"}), ".odt", "x.odt")
 
 
+def test_cells_of_sheets_with_numbers_dates_and_formulas_stay() -> None:
+    cells = [
+        ('o:value-type="string"', "Ein <text:span>Mann</text:span>"),
+        ('o:value-type="string" o:string-value="da"', "da"),
+        ('o:value-type="float" o:value="3"', "3 Stück"),
+        ('o:value-type="string" t:formula="of:=A1" o:string-value="so"', "so"),
+    ]
+    table = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+    row = "".join(f"<t:table-cell {tag}><text:p>{text}</text:p></t:table-cell>" for tag, text in cells)
+    content = f'<o:d xmlns:o="{OFFICE}" xmlns:t="{table}" xmlns:text="{TEXT}"><t:table-row>{row}</t:table-row></o:d>'
+    document = parse(archive({"content.xml": content}), ".ods", "x.ods")
+    assert texts(document) == ["Ein Mann", "da"]
+    with zipfile.ZipFile(io.BytesIO(shouted(document))) as new:
+        whole = new.read("content.xml").decode()
+    assert "EIN <text:span>MANN</text:span></text:p>" in whole
+    assert '<t:table-cell o:value-type="string"><text:p>DA</text:p>' in whole, "a second copy would hide it"
+    assert whole.endswith(content[content.index('<t:table-cell o:value-type="float"') :])
+
+
 @pytest.mark.parametrize(
     ("text", "tags"),
     [

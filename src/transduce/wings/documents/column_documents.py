@@ -9,7 +9,7 @@ from functools import partial
 
 from transduce.core.errors import DataError
 from transduce.core.registry import alternatives
-from transduce.wings.documents.csv_tables import SEPARATORS
+from transduce.wings.documents.csv_tables import separator_of
 from transduce.wings.documents.document import Document, Edit, Parts, Spliced, Unit, has_words, joined, margins
 from transduce.wings.documents.encoded import decoded
 
@@ -23,8 +23,9 @@ def parse_csv(content: bytes, name: str, column: str | None) -> Document:
     is a number. Raises DataError for a quote that nothing closes, and for a column that does not exist.
     """
     text, encode = decoded(content, name)
-    separator = max(SEPARATORS, key=text.split("\n", 1)[0].count)
-    rows = list(_rows(text, separator, name))
+    first = text.split("\n", 1)[0]
+    separator, alone = separator_of(first)
+    rows = list(_rows(text, separator, name, len(first) + 1 if alone else 0))
     return Spliced(text, [*_table(rows, column, name, partial(_quoted, separator))], encode)
 
 
@@ -86,11 +87,12 @@ def _values(line: str, place: str) -> dict[str, tuple[int, int, object]]:
     return found
 
 
-def _rows(text: str, separator: str, name: str) -> Iterator[list[Cell]]:
+def _rows(text: str, separator: str, name: str, place: int) -> Iterator[list[Cell]]:
+    """Yields the cells of each record of a table that begins at ``place``."""
     cell = re.compile(
         rf'("(?:[^"]|"")*"|[^{re.escape(separator)}\r\n"][^{re.escape(separator)}\r\n]*|)({re.escape(separator)}|\r?\n|\r|\Z)'
     )
-    cells, place = list[Cell](), 0
+    cells = list[Cell]()
     while place < len(text):
         found = cell.match(text, place)
         if found is None:

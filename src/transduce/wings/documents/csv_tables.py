@@ -1,12 +1,24 @@
-"""CSV tables (RFC 4180). The first line tells the separator: a comma, a semicolon or a bar, whichever it has most."""
+"""CSV tables (RFC 4180). The first line tells the separator: a comma, a semicolon or a bar, whichever it has most; or
+the line "sep=;" of Excel, which is no record.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
 SEPARATORS = ",;|"
+DECLARED = re.compile(r"(?:sep=(.))?\s*", re.IGNORECASE)
+
+
+def separator_of(first: str) -> tuple[str, bool]:
+    """The separator of a table with this first line, and whether the line is only there to tell it."""
+    declared = DECLARED.fullmatch(first)
+    if declared is not None and declared[1]:
+        return declared[1], True
+    return max(SEPARATORS, key=first.count), False
 
 
 def records(lines: Iterable[bytes], longest: int) -> Iterator[tuple[int, list[bytes], str]]:
@@ -19,9 +31,10 @@ def records(lines: Iterable[bytes], longest: int) -> Iterator[tuple[int, list[by
     csv.field_size_limit(max(longest, csv.field_size_limit()))
     decoded = (line.decode("utf-8", "surrogateescape") + "\n" for line in lines)
     first = next(decoded, "")
-    reader = csv.reader(chain([first], decoded), delimiter=max(SEPARATORS, key=first.count), strict=True)
+    separator, alone = separator_of(first)
+    reader = csv.reader(decoded if alone else chain([first], decoded), delimiter=separator, strict=True)
     while True:
-        number = reader.line_num + 1
+        number = reader.line_num + 1 + alone
         try:
             record = next(reader, None)
         except csv.Error as error:

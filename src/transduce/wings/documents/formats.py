@@ -24,6 +24,7 @@ FORMATS = {
     ".tmx": "memory_documents:parse_tmx",
     ".odt": "odf:parse",
     ".odp": "odf:parse",
+    ".ods": "odf:parse",
     ".docx": "office:parse_docx",
     ".pptx": "office:parse_pptx",
     ".xlsx": "office:parse_xlsx",
@@ -35,7 +36,6 @@ FORMATS = {
 }
 LINES = (".tsv", ".jsonl", ".txt", ".md")  # also files of lines, each of which may be a source of its own
 FOREIGN = (
-    ".ods",
     ".doc",
     ".xls",
     ".ppt",

@@ -1,4 +1,4 @@
-"""Texts and slides of OpenDocument (.odt, .odp): archives of XML, of which the paragraphs change."""
+"""Texts, slides and sheets of OpenDocument (.odt, .odp, .ods): archives of XML, of which the paragraphs change."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ PARAGRAPHS = {"p", "h"}
 INLINE = {"span", "a", "meta", "ruby", "ruby-base"}
 BREAKS = {"tab", "line-break", "ruby-text"}
 SKIPPED = {"tracked-changes", "annotation", "forms", "sequence-decls", "metadata"}
+CELLS = {"table-cell", "covered-table-cell"}
+STRING = re.compile(r"""\s[\w.\-]*:?string-value\s*=\s*("[^"]*"|'[^']*')""")
 
 
 def parse(content: bytes, name: str) -> Document:
-    """The document of a text or of slides: paragraphs, headings, tables, notes, headers and footers. Raises DataError
-    as ``office.archive`` does.
+    """The document of a text, of slides or of sheets: paragraphs, headings, tables, notes, headers and footers. Cells
+    with numbers, dates and formulas stay. Raises DataError as ``office.archive`` does.
     """
     return archive(content, name, FILES, "content.xml", paragraphs)
 
@@ -31,8 +33,10 @@ def paragraphs(text: str, every: Sequence[Token]) -> Iterator[Edit]:
         token, end, run = every[place], place, None
         if token.name in PARAGRAPHS and token.kind in ("open", "close"):
             depth += 1 if token.kind == "open" else -1
-        elif token.kind == "open" and token.name in SKIPPED:
+        elif token.kind == "open" and (token.name in SKIPPED or _is_value(token)):
             end = end_of(every, place)
+        elif token.kind == "open" and token.name in CELLS:
+            yield from _second_text(text, token)
         elif depth:
             end, run = _run(text, every, place)
         if run is not None:
@@ -63,6 +67,18 @@ def _run(text: str, every: Sequence[Token], place: int) -> tuple[int, Run | None
             return place, None
         return end, Run(token.start, every[end].end, Tag(text[token.start : every[end].end]))
     return place, Run(token.start, token.end, Tag(raw))
+
+
+def _is_value(token: Token) -> bool:
+    """True for a cell whose paragraphs only show its value: a number, a date, or the result of a formula."""
+    given = token.attributes
+    return token.name in CELLS and ("formula" in given or given.get("value-type", "string") != "string")
+
+
+def _second_text(text: str, cell: Token) -> Iterator[Edit]:
+    """Yields the edit that takes a second copy of the text out of the tag of a cell: it would hide the translation."""
+    for found in STRING.finditer(text, cell.start, cell.end):
+        yield Edit(found.start(), found.end(), [])
 
 
 def _edit(found: Sequence[Run]) -> Iterator[Edit]:

@@ -24,6 +24,13 @@ if TYPE_CHECKING:  # it imports PyTorch
 
 log = logging.getLogger("transduce")
 
+_NAMES = r"(?:</?[gx]\d+/?>)*"  # of markup (``Marked``)
+_SIGNS = "•‣⁃◦▪▫●○■□◆◇►▶▸➤→⇒✓✔✗✘☐☑★☆♪♫♩♬·※"
+_OPENING = re.compile(
+    rf"\s*(?:{_NAMES}(?:[{_SIGNS}]\s*|[\-–—*+]\s+|[\-–—](?=[^\W\d_])|\(?(?:\d{{1,3}}|[A-Za-z])\)\s+))*"
+)
+_CLOSING = re.compile(rf"(?:\s*{_NAMES}[{_SIGNS}]{_NAMES})+\s*\Z")
+
 Answering = Callable[[Iterable[Request]], Iterable[Answer]]
 Asking = Callable[[Iterable[str]], Iterable[Request]]
 
@@ -126,8 +133,8 @@ def _tasks(document: Document, sentences: Sentences | None, markup: bool, counts
 
 
 def _line(text: str, sentences: Sentences | None) -> _Line:
-    before, after = margins(text)
-    body = text.strip()
+    before, after = _ends(text)
+    body = text[before : len(text) - after]
     found = list[tuple[str, str]]()
     for sentence in [] if not has_words([body]) else [body] if sentences is None else sentences(body):
         space = margins(sentence)[1] if sentence.strip() else 0
@@ -135,6 +142,16 @@ def _line(text: str, sentences: Sentences | None) -> _Line:
     if not found:
         return _Line(text, "", [])
     return _Line(text[:before], text[len(text) - after :] if after else "", found)
+
+
+def _ends(text: str) -> tuple[int, int]:
+    """The number of characters before and after the words of a line: white space, signs of lists, notes of songs, the
+    dash of a speaker. Models lose them.
+    """
+    opening = _OPENING.match(text)
+    before = 0 if opening is None else opening.end()
+    closing = _CLOSING.search(text, max(before, len(text) - 99))
+    return before, margins(text)[1] if closing is None else len(text) - closing.start()
 
 
 def _answered(task: _Task, answers: Iterator[Answer], counts: Counts) -> Parts | None:

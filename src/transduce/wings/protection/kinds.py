@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unicodedata import category
 
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
@@ -14,44 +15,69 @@ from transduce.data.corpora import text_lines
 UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Letters of scripts that put no space between words."""
 
-_LETTER = rf"[^\W\d_{UNSPACED}]"  # of a script with spaces
+_LETTER = rf"[^\W\d_{UNSPACED}\u0590-\u08ff\uac00-\ud7a3]"
+"""A letter that makes a word of the figure beside it. In Hebrew, Arabic and Korean short words touch a figure."""
+_WORD = rf"[^\W_{UNSPACED}]"  # the same, or a digit
+_MONEY = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"  # signs of currencies (Unicode's category Sc)
 _UNITS = (
     "%|‰|°[CF]?|km/h|m/s|[kcmµμ]?m[²³]|[nµμmcdk]?m|[µμmk]?g|[cdhm]?l|[µμnm]?s|min|h|[kMG]?Hz|[kM]?Wh|[kMG]?W|[km]?V|"
-    "mAh?|Ah|kJ|kcal|[hk]?Pa|bar|dB|px|pt|dpi|[kKMGTP]i?B|[kMG]?bit/s|mph|ppm|[$€£¥₹₽₩₺₴฿元円원]|"
-    "EUR|USD|GBP|CHF|JPY|CNY|INR|RUB|SEK|NOK|DKK|PLN|CZK"
+    "mAh?|Ah|kJ|kcal|[hk]?Pa|bar|dB|px|pt|dpi|[kKMGTP]i?B|[kMG]?bit/s|mph|ppm|[％٪℃℉元円원]|zł|Kč|Ft|"
+    rf"[{_MONEY}]|EUR|USD|GBP|CHF|JPY|CNY|INR|RUB|SEK|NOK|DKK|PLN|CZK"
 )
 _SPACE = "[ \u00a0\u202f\u2009]"
-_FIGURE = rf"(?:\d{{1,3}}(?:{_SPACE}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/'’\-–]\d+)*)"
+_FRACTION = "[¼-¾⅐-⅞]"
+_FIGURE = (
+    rf"(?:\d{{1,3}}(?:{_SPACE}\d{{3}})+(?:[.,]\d+)?(?!\d)|"
+    rf"\d+(?:[.,:/'’\-–×^٫٬．，：／]\d+)*(?:[eE][+\-−]?\d+|{_FRACTION})?|{_FRACTION})"
+)
 _CLOSED = rf"(?!_|[.,:/]?\d|[\-–%]?{_LETTER})"  # "90er", "3rd" and "4-fold" are words
 _ICU = "plural|select|selectordinal|number|date|time|choice|spellout|ordinal|duration"
 _NESTED = r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*"
-_HOST = "com|org|net|edu|gov|info|io"
-_MAIL = r"A-Za-z0-9\u00c0-\u024f\-"
+_HOST = "com|org|net|edu|gov|info|io|dev|app|eu|de|fr|uk|ru|jp|cn"
+_SCHEME = r"(?:[A-Za-z][A-Za-z0-9+.\-]{0,30}://|www\.|mailto:|tel:)"
+_ANY = r"[^\s<>\"'`|\\^\u3000-\u303f\uff00-\uffef]"  # a character of an address
+_END = rf"[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]"  # the same, if words of an unspaced script may follow
+_SITE = r"[\w\-]{1,63}(?:\.[\w\-]{1,63}){0,9}\.[A-Za-z]{2,24}(?![A-Za-z0-9_.\-])"
+_DOMAIN = rf"(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}[A-Za-z]{{2,24}}|(?:{_WORD}|-){{1,63}}(?:\.(?:{_WORD}|-){{1,63}}){{1,9}}"
+_FILES = (
+    "txt|pdf|html?|json|xml|csv|tsv|py|js|css|exe|zip|gz|docx?|xlsx?|pptx?|odt|png|jpe?g|svg|md|toml|ya?ml|ini|"
+    "sh|bat|log"
+)
+_PART = rf"(?:{_WORD}|[_\-]){{1,64}}(?:\.(?:{_WORD}|[_\-]){{1,64}}){{0,9}}"  # of a path
 
 KINDS: Mapping[str, re.Pattern[str]] = {
     name: re.compile("|".join(several))
     for name, several in {
-        "code": [r"(?<!`)(`+)(?!`).{1,999}?(?<!`)\1(?!`)"],
+        "code": [
+            r"(?<!`)(`+)(?!`).{1,999}?(?<!`)\1(?!`)",
+            rf"(?<![\w/<.~])(?:~|\.{{1,2}})?(?:/{_PART}){{2,30}}|(?<!{_WORD})[A-Za-z]:\\[\w\-.$\\]*[\w$\\]",
+            rf"(?<![\w.\-@])[A-Za-z0-9_\-]{{1,64}}\.(?:{_FILES})(?![.\-@]?[A-Za-z0-9_])",
+        ],
         "markup": [
-            r"<!--.{0,999}?-->|<!\[CDATA\[.{0,999}?\]\]>|<\?.{0,999}?\?>",
+            r"<!--.{0,999}?-->|<!\[CDATA\[.{0,999}?\]\]>|<\?.{0,999}?\?>|<%.{0,999}?%>",
             r"</?\d+ ?/?>|</?[A-Za-z][\w:.\-]*(?:\s(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)?/?>",
             r"&(?:[A-Za-z]\w*|#\d+|#[xX][0-9A-Fa-f]+);",
+            r"\[/?(?:b|i|u|s|url|img|quote|code|color|size|list|center|spoiler)(?:=[^\[\]\n]{1,300})?\]",
         ],
         "url": [
-            rf"(?:(?<![A-Za-z0-9])|(?<=[%$][sdiu]))(?:[A-Za-z][A-Za-z0-9+.\-]{{0,30}}://|www\.|mailto:|tel:)[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]+",
-            rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}(?:{_HOST})(?![\w\-@])(?:/[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]*)?",
+            rf"(?<![^\s(\[])(?={_SCHEME}[^\s/?#]{{1,253}}[/?#])(?={_SCHEME}({_ANY}{{1,999}}))"
+            rf"{_SCHEME}\1(?![^\s)\]])",  # between spaces, in any script
+            rf"(?:(?<![A-Za-z0-9])|(?<=[%$][sdiu])){_SCHEME}(?:{_SITE}(?:[/?#:]{_END}*)?|{_END}+)",
+            rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}(?:{_HOST})(?![\w\-@])(?:/{_END}*)?",
         ],
-        "email": [rf"(?<![{_MAIL}._%+])[{_MAIL}._%+]{{1,64}}@[{_MAIL}]{{1,63}}(?:\.[{_MAIL}]{{1,63}}){{1,9}}"],
+        "email": [rf"(?<!{_WORD})(?<![._%+\-])(?:{_WORD}|[._%+\-]){{1,64}}@(?:{_DOMAIN})"],
         "placeholder": [
-            r"\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}|[$#%]\{[^{}]*\}",
+            r"\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}|[$#%]\{[^{}]*\}|\{%.{0,999}?%\}|%<\w+>[a-z]?|\$t\([^()]{0,99}\)",
             rf"\{{\s*\w+\s*,\s*(?:{_ICU})\b{_NESTED}\}}",
             r"\{[\w.\-\[\]]*(?:![rsa])?(?::[^{}\s]*)?\}",
             r"%[A-Z_][A-Z0-9_]+%|(?<!\d)%%|(?<![\w$])\$[A-Za-z_]\w*|(?<!\w)__\w+?__(?!\w)",
             r"(?<!\d)%(?:\(\w+\)|\d+\$)?[#0+\-]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcCsSrpn@]",
+            r"(?<!\d)%L?\d{1,2}(?![\d%$])|\\\([^()\s]{1,99}\)|\\[nrt](?![a-z])",  # of Qt, Swift and strings of programs
+            r"(?<![^\s(\[\"']):[a-z][A-Za-z_]{1,30}(?![\w(/])(?::(?!\w))?",  # of Laravel, and names of emoji
         ],
         "number": [
-            rf"(?<![\d_])(?<!{_LETTER})(?<!{_LETTER}[\-–])(?<!\d[.,:/])(?:(?:[$€£¥₹₽₩₺₴฿]|EUR|USD|GBP|CHF){_SPACE}?)?"
-            rf"(?:(?<![\w\-])[+\-−±])?{_FIGURE}(?:{_SPACE}?(?:{_UNITS})(?!{_LETTER}|\d)|{_CLOSED})"
+            rf"(?<![\d_])(?<!{_LETTER})(?<!{_LETTER}[\-–])(?<!\d[.,:/])(?:(?:[{_MONEY}]|EUR|USD|GBP|CHF){_SPACE}?)?"
+            rf"(?:(?<![\d_\-])(?<!{_LETTER})[+\-−±])?{_FIGURE}(?:{_SPACE}?(?:{_UNITS})(?!{_LETTER}|\d)|{_CLOSED})"
         ],
     }.items()
 }
@@ -144,11 +170,14 @@ def _next(pattern: re.Pattern[str], source: str, place: int) -> re.Match[str] | 
 
 
 def _trimmed(url: str) -> str:
-    """An address without the punctuation that ends its sentence, and without a bracket that opens before it."""
-    while len(url) > 1:
-        last = url[-1]
-        unpaired = last in _CLOSING and url.count(last) > url.count(_CLOSING[last])
-        if not (unpaired or last in ".,;:!?'\"»”’*_…"):
+    """An address without the punctuation that ends its sentence, and up to a bracket that opens before it."""
+    opened = list[str]()
+    for place, letter in enumerate(url):
+        if letter in _CLOSING.values():
+            opened.append(letter)
+        elif letter in _CLOSING and (not opened or opened.pop() != _CLOSING[letter]):
+            url = url[:place]
             break
+    while len(url) > 1 and (url[-1] in "*_" or (category(url[-1]) in ("Po", "Pf", "Pi") and url[-1] not in "/&#%@\\")):
         url = url[:-1]
     return url
