@@ -290,10 +290,13 @@ class DocumentOptions:
             help="Divide the texts of a document into sentences of this language, such as de.", metavar="CODE"
         ),
     ] = None
+    previous: Annotated[
+        int, typer.Option(help="Read each text of a document with so many before it.", metavar="COUNT")
+    ] = 0
 
     def chosen(self, files: list[Path] | None, out: Path | None, format: str, unfit: bool) -> Path | None:
         """The document among ``files``; None if they are lines. Raises UserError as the service "document" does."""
-        asked = format == "document" or self.column is not None or self.sentences is not None
+        asked = format == "document" or self.column is not None or self.sentences is not None or self.previous != 0
         if not asked and (not files or not has(SERVICES["document"])):
             return None
         found: Path | None = service("document")(files or [], out, asked, unfit or format not in ("text", "document"))

@@ -71,9 +71,26 @@ def test_sentences_and_columns(trained: Path, tmp_path: Path, call: Call) -> Non
     assert out.read_text(encoding="utf-8") == f"n\ttext\n1\t{answers[0]} {answers[1]}\n"
 
 
+def test_texts_are_read_with_those_before_them(trained: Path, tmp_path: Path, call: Call) -> None:
+    text, out, other = (tmp_path / name for name in ("a.txt", "b.txt", "c.txt"))
+    text.write_text("ab\n12\n\nba aab\nabc\n", encoding="utf-8")
+    status, _, err = call("predict", trained, text, "--device=cpu", f"--out={out}", "--previous=1")
+    assert status == 0, err
+    model = transduce.load(trained, device="cpu")
+    transduce.translate_document(model, text, other, previous=1)
+    assert out.read_bytes() == other.read_bytes()
+    with TestClient(application(Catalogue.of({"reverse": model}, Limits(texts=1)))) as client:
+        sent = {"files": {"file": ("a.txt", text.read_bytes())}}
+        assert client.post("/document", data={"previous": "1"}, **sent).content == out.read_bytes()
+        refused = client.post("/document", data={"previous": "9"}, **sent)
+        assert refused.status_code in (400, 422)
+        assert "0 to 8 sentences before a sentence" in refused.text
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        (["a.html", "--out=b.html", "--previous=-1"], "0 to 8 sentences before a sentence"),
         (["a.html"], "a.html is a document: name its translation with --out NEW.html"),
         (["a.html", "--out=b.txt"], "give it the ending .html"),
         (["a.html", "--out=a.html"], "--out"),

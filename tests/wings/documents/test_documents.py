@@ -16,9 +16,10 @@ import pytest
 from openpyxl.worksheet.table import Table
 
 from transduce.answers.answer import Answer, Output
-from transduce.answers.request import requests_for
+from transduce.answers.request import Request, requests_for
 from transduce.core.errors import DataError, MissingPackageError, UserError
 from transduce.wings.documents import encoded
+from transduce.wings.documents.context import Context
 from transduce.wings.documents.document import Document, Tag
 from transduce.wings.documents.formats import FORMATS, is_document, parse
 from transduce.wings.documents.markup import Marked
@@ -26,6 +27,8 @@ from transduce.wings.documents.sentences import Sentences
 from transduce.wings.documents.subtitles import divided
 from transduce.wings.documents.translation import Translation
 from transduce.wings.documents.web import escape
+from transduce.wings.protection.kinds import Span
+from transduce.wings.protection.protection import KeptSpan
 
 XLIFF = """\
 <?xml version="1.0" encoding="%s"?>
@@ -365,6 +368,28 @@ def test_signs_around_a_line_are_not_asked_for(line: str, asked: list[str]) -> N
     assert translation.texts == asked
     answers = [Answer(request, (Output(request.source, (), None, 0.0, ()),)) for request in requests_for(asked)]
     assert translation.content(answers).decode() == line
+
+
+def test_a_sentence_is_asked_again_with_those_before_it() -> None:
+    placed = KeptSpan(Span("%s", "placeholder", 0), "%s", (0, 2))
+    texts = [("A %s", "%s a", (placed,)), ("B", "b", None), ("C", "c", None), ("D", "d", None)]
+    first = [Answer(Request(source), (Output(text, (), None, 0.0, (), spans=spans),)) for source, text, spans in texts]
+    first[2] = Answer(Request("C"), (), problem="no")
+    asked = Context(2).asked(first)
+    assert [(number, each.source, each.prefix) for number, each in asked.items()] == [
+        (1, "A %s B", "a"),
+        (3, "B D", "b"),
+    ]
+
+    def merged(*outputs: str) -> list[str]:
+        answers = [
+            Answer(each, (Output(t, (), None, 0.0, ()),)) for each, t in zip(asked.values(), outputs, strict=True)
+        ]
+        whole = Context(2).merged(first, dict(zip(asked, answers, strict=True)))
+        return ["" if each.problem else each.best.text for each in whole]
+
+    assert merged("a new", "b newer") == ["%s a", "new", "", "newer"]
+    assert merged("a", "else") == ["%s a", "b", "", "d"], "nothing, or nothing after the prefix"
 
 
 def test_sentences(monkeypatch: pytest.MonkeyPatch) -> None:

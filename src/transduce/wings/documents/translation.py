@@ -14,6 +14,7 @@ from transduce.answers.answer import Answer, with_warnings
 from transduce.answers.request import Request, requests_for
 from transduce.core.errors import UserError
 from transduce.core.files import write_file
+from transduce.wings.documents.context import Context
 from transduce.wings.documents.document import Document, Parts, Unit, has_words, margins
 from transduce.wings.documents.formats import is_document, open_document
 from transduce.wings.documents.markup import Marked, Protecting, has_spans, places_spans
@@ -215,13 +216,15 @@ def write_translation(
     transducer: Transducer,
     column: str | None = None,
     sentences: str | None = None,
+    previous: int = 0,
 ) -> Counts:
     """Translates the document ``source`` to the file ``out``, and tells what became of its units. ``sentences`` is the
-    language of the source, if its texts are to be divided into sentences. ``ask`` makes a request of each text, and
-    ``answer`` answers requests in order.
+    language of the source, if its texts are to be divided into sentences. The model reads each text with so many
+    ``previous`` ones (``Context``). ``ask`` makes a request of each text, and ``answer`` answers requests in order.
 
     Raises UserError if the two files have different endings.
     """
+    context = Context(previous)
     if source.suffix.lower() != out.suffix.lower():
         raise UserError(f"{out} would be a file of the same kind as {source}: give it the ending {source.suffix}")
     divide = None if sentences is None else Sentences(sentences)
@@ -229,11 +232,18 @@ def write_translation(
     if not document.units and not document.kept:
         log.warning("%s has no text to translate, and %s is a copy of it", source, out)
     translation = Translation(document, divide, keeps_spans(document, transducer))
-    content = translation.content(answer(translation.requests(ask(translation.texts))))
+    answers = answer(translation.requests(ask(translation.texts)))
+    content = translation.content(_with_context(context, answers, answer) if context.count else answers)
     write_file(out, lambda scratch: _put(scratch, content))
     if document.units or document.kept:
         log.warning("%s: %s", out, translation.counts)
     return translation.counts
+
+
+def _with_context(context: Context, answers: Iterable[Answer], answer: Answering) -> Iterable[Answer]:
+    first = list(answers)
+    asked = context.asked(first)
+    return context.merged(first, dict(zip(asked, answer(asked.values()), strict=True)))
 
 
 def _put(path: Path, content: bytes) -> None:
@@ -247,14 +257,16 @@ def translate_document(
     column: str | None = None,
     sentences: str | None = None,
     batch_size: int = 64,
+    previous: int = 0,
 ) -> Counts:
     """Translates the document ``source`` to the file ``out`` with a model. Returns what became of its units.
 
     ``column`` has the texts of a table, or is the key of JSON lines. ``sentences`` is the language of the source, if
-    its texts are to be divided into sentences. Raises DataError if the file cannot be read as its ending says.
+    its texts are to be divided into sentences. The model reads each text with so many ``previous`` ones. Raises
+    DataError if the file cannot be read as its ending says.
     """
 
     def answered(requests: Iterable[Request]) -> Iterator[Answer]:
         return with_warnings(transducer.answer(requests, None, batch_size, tolerant=True))
 
-    return write_translation(Path(source), Path(out), requests_for, answered, transducer, column, sentences)
+    return write_translation(Path(source), Path(out), requests_for, answered, transducer, column, sentences, previous)

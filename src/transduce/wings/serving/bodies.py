@@ -58,6 +58,7 @@ class Document(WithTerms):
 
     column: str | None = None
     sentences: str | None = None
+    previous: int = 0
 
 
 class Predict(Source, WithTerms):

@@ -12,6 +12,7 @@ from fastapi import Response
 from transduce.answers.answer import Answer
 from transduce.answers.request import Request, requests_for
 from transduce.core.errors import RequestError
+from transduce.wings.documents.context import Context
 from transduce.wings.documents.document import Document
 from transduce.wings.documents.formats import parse
 from transduce.wings.documents.sentences import Sentences
@@ -60,13 +61,24 @@ class Documents:
         """The translated document, and what became of its units."""
         if service.reads_files or not service.answerer.conditional:
             raise RequestError(f"{service.name} does not read text, so it translates no documents")
+        context = Context(body.previous)
         translation = await asyncio.to_thread(self._translation, service, document, body.sentences)
         asked = translation.requests(requests_for(translation.texts))
         requests = checked_terms(service.answerer.asked(asked, Wanted(terms=body.terms)), body, self._limits)
+        answers = await self._answers(service, requests, client)
+        if context.count:
+            again = context.asked(answers)
+            for request in again.values():
+                self._limits.check_text("a text of the document, with the texts before it,", request.source)
+            second = await self._answers(service, list(again.values()), client)
+            answers = context.merged(answers, dict(zip(again, second, strict=True)))
+        return await asyncio.to_thread(translation.content, answers), str(translation.counts)
+
+    async def _answers(self, service: Service, requests: Sequence[Request], client: Hashable) -> list[Answer]:
         answers = list[Answer]()
         for first in range(0, len(requests), self._limits.texts):
-            answers += await service.answer(requests[first : first + self._limits.texts], client)
-        return await asyncio.to_thread(translation.content, answers), str(translation.counts)
+            answers += await service.answer(list(requests[first : first + self._limits.texts]), client)
+        return answers
 
     def _translation(self, service: Service, document: Document, language: str | None) -> Translation:
         """The texts of a document. Raises RequestError for one that is too long."""
