@@ -389,6 +389,7 @@ def test_a_sentence_is_asked_again_with_those_before_it() -> None:
         return ["" if each.problem else each.best.text for each in whole]
 
     assert merged("a new", "b newer") == ["%s a", "new", "", "newer"]
+    assert Context(2).merged(first, {})[1] is first[1]
     assert merged("a", "else") == ["%s a", "b", "", "d"], "nothing, or nothing after the prefix"
 
 

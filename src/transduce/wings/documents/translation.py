@@ -243,7 +243,16 @@ def write_translation(
 def _with_context(context: Context, answers: Iterable[Answer], answer: Answering) -> Iterable[Answer]:
     first = list(answers)
     asked = context.asked(first)
-    return context.merged(first, dict(zip(asked, answer(asked.values()), strict=True)))
+    found = context.merged(first, dict(zip(asked, answer(asked.values()), strict=True)))
+    alone = sum(found[number] is first[number] for number in asked)
+    if alone:
+        log.warning(
+            "%d of %d texts keep the translation that they have alone: the model wrote nothing whole after the texts "
+            "before them; it may know single sentences only (training.augmentation: joined)",
+            alone,
+            len(asked),
+        )
+    return found
 
 
 def _put(path: Path, content: bytes) -> None:
