@@ -130,6 +130,16 @@ def test_cells_of_sheets_with_numbers_dates_and_formulas_stay() -> None:
     assert whole.endswith(content[content.index('<t:table-cell o:value-type="float"') :])
 
 
+def test_a_book() -> None:
+    page = "<html><head><title>Eins</title></head><body><p>Ein&nbsp;<i>Mann</i></p></body></html>"
+    content = archive({"META-INF/container.xml": "<x>so</x>", "OEBPS/a.xhtml": page, "OEBPS/b.css": "p {}"})
+    document = parse(content, ".epub", "x.epub")
+    assert texts(document) == ["Eins", "Ein Mann"]
+    with zipfile.ZipFile(io.BytesIO(shouted(document))) as new:
+        assert "<p>EIN <i>MANN</i></p>" in new.read("OEBPS/a.xhtml").decode()
+        assert (new.read("OEBPS/b.css"), new.read("META-INF/container.xml")) == (b"p {}", b"<x>so</x>")
+
+
 @pytest.mark.parametrize(
     ("text", "tags"),
     [

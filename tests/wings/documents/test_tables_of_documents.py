@@ -34,6 +34,7 @@ def test_the_first_line_tells_the_separator(tmp_path: Path) -> None:
     assert sides(rows(tmp_path / "a.csv", "a,b;c\n", ColumnNames(1, 0))) == [("b;c", "a")]
     assert sides(rows(tmp_path / "a.csv", "a;b;c,d\n", ColumnNames(0, 2))) == [("a", "c,d")]
     assert sides(rows(tmp_path / "a.csv", "a|b\n", ColumnNames(0, 1))) == [("a", "b")]
+    assert sides(rows(tmp_path / "a.csv", "a, b\tc\td\n", ColumnNames(0, 1))) == [("a, b", "c")]
     declared = rows(tmp_path / "a.csv", "\ufeffsep=\t\r\nsource\ttarget\r\na,b\tc\r\n")
     assert (sides(declared), declared[0].number) == ([("a,b", "c")], 3)
 

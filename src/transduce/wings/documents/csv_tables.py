@@ -1,5 +1,5 @@
-"""CSV tables (RFC 4180). The first line tells the separator: a comma, a semicolon or a bar, whichever it has most; or
-the line "sep=;" of Excel, which is no record.
+"""CSV tables (RFC 4180). The first line tells the separator: a comma, a semicolon, a bar or a tab, whichever it has
+most; or the line "sep=;" of Excel, which is no record.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-SEPARATORS = ",;|"
+SEPARATORS = ",;|\t"
 DECLARED = re.compile(r"(?:sep=(.))?\s*", re.IGNORECASE)
 
 

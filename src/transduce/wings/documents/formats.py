@@ -26,26 +26,26 @@ FORMATS = {
     ".odp": "odf:parse",
     ".ods": "odf:parse",
     ".docx": "office:parse_docx",
+    ".docm": "office:parse_docx",
     ".pptx": "office:parse_pptx",
+    ".pptm": "office:parse_pptx",
     ".xlsx": "office:parse_xlsx",
+    ".xlsm": "office:parse_xlsx",
+    ".epub": "office:parse_epub",
     ".csv": "column_documents:parse_csv",
     ".tsv": "column_documents:parse_tsv",
     ".jsonl": "column_documents:parse_json_lines",
     ".txt": "prose:parse_text",
     ".md": "prose:parse_markdown",
+    ".sdlxliff": "xliff:parse",
+    ".mqxliff": "xliff:parse",
+    ".mxliff": "xliff:parse",
 }
 LINES = (".tsv", ".jsonl", ".txt", ".md")  # also files of lines, each of which may be a source of its own
 FOREIGN = (
-    ".doc",
-    ".xls",
-    ".ppt",
-    ".rtf",
-    ".pdf",
-    ".epub",
-    ".json",
-    ".xml",
-    ".yaml",
-    ".yml",
+    *(".doc", ".xls", ".xlsb", ".ppt", ".rtf", ".pdf", ".pages", ".numbers", ".key", ".idml", ".tex", ".rst", ".adoc"),
+    *(".json", ".xml", ".yaml", ".yml", ".properties", ".strings", ".resx", ".arb", ".mo"),
+    *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp"),
 )
 """Endings of documents that nobody reads here; their lines are no sources."""
 COLUMNS = ("column_documents", "memory_documents")

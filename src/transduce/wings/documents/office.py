@@ -1,4 +1,6 @@
-"""Documents, slides and tables of office programs (.docx, .pptx, .xlsx): archives of XML, of which the texts change."""
+"""Documents, slides and tables of office programs (.docx, .pptx, .xlsx): archives of XML, of which the texts change.
+Books (.epub) are archives of web pages.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from transduce.core.errors import DataError
+from transduce.wings.documents import web
 from transduce.wings.documents.document import Document, Edit, Spliced, Translations, Unit
 from transduce.wings.documents.encoded import MOST, decoded
 from transduce.wings.documents.paragraphs import paragraphs
@@ -18,6 +21,7 @@ from transduce.wings.documents.xml_tokens import DECLARED, Token, tokens
 WORDS = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes)\.xml")
 SLIDES = re.compile(r"ppt/(slides|notesSlides)/[^/]+\.xml")
 CELLS = re.compile(r"xl/(sharedStrings|worksheets/[^/]+)\.xml")
+PAGES = re.compile(r".+\.x?html?", re.IGNORECASE)
 WORKBOOK = "xl/workbook.xml"
 TABLES = re.compile(r"xl/tables/[^/]+\.xml")
 PARTS = 10_000  # files of an archive
@@ -63,6 +67,12 @@ def parse_xlsx(content: bytes, name: str) -> Document:
         text, _ = decoded(data, f"{name}, {part}", DECLARED)
         headers |= {token.attributes.get("name", "") for token in tokens(text, part) if token.name == "tableColumn"}
     return archive(content, name, CELLS, WORKBOOK, partial(paragraphs, kept=headers))
+
+
+def parse_epub(content: bytes, name: str) -> Document:
+    """The document of a book: its pages. Raises DataError as ``archive`` does."""
+    pages = _files(content, name, PAGES, "META-INF/container.xml")
+    return Archive(content, {part: web.parse(data, f"{name}, {part}") for part, data in pages})
 
 
 def archive(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import accumulate, pairwise
 
-from transduce.wings.documents.document import Document, Edit, Spliced, Tag, has_words, replaced
+from transduce.wings.documents.document import Edit, Spliced, Tag, has_words, replaced
 from transduce.wings.documents.encoded import decoded
 from transduce.wings.documents.inline import Run, edit_of
 
@@ -92,7 +92,7 @@ class _Reader(HTMLParser):
             return self.parse_bogus_comment(i)
 
 
-def parse(content: bytes, name: str) -> Document:
+def parse(content: bytes, name: str) -> Spliced:
     """The document of an HTML page. A page that is not well-formed is read as far as browsers do."""
     text, encode = decoded(content, name, CHARSET, "xmlcharrefreplace")
     events = pairwise(_Reader(text).events)
