@@ -1,6 +1,6 @@
 """Does a translation model that grows learn another language from few pairs, and what does it forget?
 
-    python benchmarks/growth.py PARENT --runs RUNS [--folder MULTI30K] [--pairs 2000] [--updates 600] [--seed 1]
+    python benchmarks/growth.py PARENT --runs RUNS [--folder MULTI30K] [--pairs 2000] [--updates 300] [--seed 1]
                                 [--language fr] [--threads 1] [--out FILE.md] [--record FILE.json]
 
 PARENT is a run of ``translation`` from German to English. The first pairs of French and English in Multi30k train four
@@ -70,7 +70,7 @@ def trained(system: str, folder: Path, given: argparse.Namespace) -> Path:
         "training.aligner=false",
         f"training.seed={given.seed}",
     ]
-    settings += ["training.validation.times=4"]
+    settings += ["training.validation.times=4", "training.clock=processor"]
     init = given.parent if SYSTEMS[system] is not FROM_NOTHING else None
     transduce.train("translation", run, settings, init=init, resume=True, device="cpu", threads=given.threads)
     return run
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--folder", help="a local copy of Multi30k")
     parser.add_argument("--language", default="fr", choices=["fr", "en", "de"])
     parser.add_argument("--pairs", type=int, default=2000)
-    parser.add_argument("--updates", type=int, default=600)
+    parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     given = parse(parser, threads=1)
     folder = prepare(given)
