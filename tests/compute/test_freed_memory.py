@@ -1,4 +1,4 @@
-"""Freed memory stays with the process that trains."""
+"""Freed memory stays with the process that trains or answers."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import platform
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from transduce.compute.memory import SETTINGS, keep_freed_memory
+from transduce.runs import loading
 
 RESIDENT = """
 import sys
@@ -35,6 +37,13 @@ def test_freed_memory_stays_resident(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = 2**25 // resource.getpagesize()
     assert returned < 0.1 * pages
     assert kept > 0.8 * pages
+
+
+def test_a_loaded_model_keeps_freed_memory(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[bool] = []
+    monkeypatch.setattr(loading, "keep_freed_memory", lambda: calls.append(True))
+    loading.load(trained)
+    assert calls
 
 
 def test_the_environments_own_settings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

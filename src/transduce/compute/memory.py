@@ -18,9 +18,10 @@ SETTINGS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_
 def keep_freed_memory() -> bool:
     """Lets the C library keep freed memory for the next request. Returns False if it has no such option.
 
-    Each update of a training frees tensors of megabytes and allocates the same sizes again. By default glibc returns
-    such memory to the system, which must clear each page again at its next use. That takes up to 7 % of an update on a
-    CPU. The peak of memory stays the same (docs/log.md, 2026-11-25). If the environment sets one of ``SETTINGS``, the
+    Each update of a training, and each step of a search, frees tensors of megabytes and allocates the same sizes again.
+    By default glibc returns such memory to the system, which must clear each page again at its next use. On a CPU that
+    takes up to 7 % of an update and 10 % of a search. The peak of memory stays the same in training, and grows by about
+    100 MB in a search (docs/log.md, 2026-11-25 and 2026-11-29). If the environment sets one of ``SETTINGS``, the
     function is a no-op and returns False.
     """
     if any(name in os.environ for name in SETTINGS):

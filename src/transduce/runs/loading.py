@@ -9,6 +9,7 @@ from typing import Any
 
 from transduce.answers.transducer import Transducer
 from transduce.compute.device import choose_device
+from transduce.compute.memory import keep_freed_memory
 from transduce.compute.precision import Precision, check_precision, hold_matrices
 from transduce.core import config, registry
 from transduce.core.errors import UserError
@@ -58,6 +59,7 @@ def load(
     """
     paths = members(run)
     check_precision(precision)
+    keep_freed_memory()
     engine = _engine_for(precision, engine)
     folders = [find_export(path, engine, precision) for path in paths]
     if engine == "native" and len(paths) > 1:  # the engine mixes weights, and no exports
