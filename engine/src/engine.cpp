@@ -12,6 +12,7 @@
 #include "models.h"
 #include "refusal.h"
 #include "search.h"
+#include "signals.h"
 #include "texts.h"
 
 using namespace transduce;
@@ -28,6 +29,7 @@ struct TransduceEngine {
     Options options;
     int64_t max_source_length;
     bool keeps_empty;
+    std::unique_ptr<SignalReader> signals;  // null unless the sources are signals
     std::unique_ptr<Model> model;
 
     TransduceEngine(const File& file, const Json& limits)
@@ -35,8 +37,11 @@ struct TransduceEngine {
           options(Options::read(file.json("search"))),
           max_source_length(limits.number_in("max_source_length", 1, MOST_SOURCES)),
           keeps_empty(limits.truth_of("keeps_empty")) {
+        if (source.is_signal()) signals = SignalReader::read(file.json("source"));
         model = read_model(parts, file.json("model"));
         if (!has(options.kind)) throw Refusal("its search does not fit its model: export the run again");
+        if (source.is_signal() != model->reads_signals() && source.size())
+            throw Refusal("its tokenizers do not fit its model: export the run again");
         check_vocabulary("source", source, model->source_vocabulary());
         check_vocabulary("target", target, model->target_vocabulary());
         parts.done();
@@ -129,6 +134,14 @@ std::vector<Row> rows_of_ids(const int64_t* ids, const int64_t* ends, int64_t co
     return found;
 }
 
+// The sources of the places first to last - 1, as one batch.
+template <class Source>
+Batch batch_of(const std::vector<Source>& sources, const std::vector<size_t>& places, size_t first, size_t last) {
+    std::vector<const Source*> some;
+    for (size_t i = first; i < last; ++i) some.push_back(&sources[places[i]]);
+    return Batch(std::move(some));
+}
+
 // The rows as the model reads them, and what is wanted for each. Writes the answers into `kept`.
 struct Asked {
     const TransduceEngine& engine;
@@ -137,7 +150,13 @@ struct Asked {
     std::vector<Row> targets;  // to be scored; empty if outputs are searched for
     Options options;
     int64_t batch;
-    std::vector<Row> prefixes = {};  // that the outputs begin with; empty if none
+    std::vector<Row> prefixes = {};   // that the outputs begin with; empty if none
+    std::vector<Steps> signals = {};  // in place of the rows; empty if the sources are ids
+
+    size_t count() const { return signals.empty() ? rows.size() : signals.size(); }
+    int64_t length(size_t b) const {
+        return signals.empty() ? static_cast<int64_t>(rows[b].size()) : signals[b].length();
+    }
 
     void check_prefixes() const {
         if (prefixes.empty()) return;
@@ -153,7 +172,21 @@ struct Asked {
         }
     }
 
-    // Cuts each row that is too long. Returns the lengths before.
+    // Cuts each signal that is too long. Returns the lengths before.
+    std::vector<int64_t> cut_signals() {
+        const int64_t most = engine.model->most_positions();
+        std::vector<int64_t> lengths;
+        for (Steps& each : signals) {
+            lengths.push_back(each.length());
+            if (lengths.back() > engine.max_source_length) each.numbers.resize(engine.max_source_length * each.width);
+            if (each.length() > most)
+                throw Refusal("input " + std::to_string(lengths.size()) + ": a signal of " + std::to_string(each.length()) +
+                              " steps: the model reads at most " + std::to_string(most));
+        }
+        return lengths;
+    }
+
+    // The same for rows.
     std::vector<int64_t> cut_rows() {
         const int64_t most = engine.model->most_positions(), vocabulary = engine.model->source_vocabulary();
         std::vector<int64_t> lengths;
@@ -179,13 +212,12 @@ struct Asked {
     // Sources of similar length share a batch: those of `places`, the longest first. Each has its place in `wanted`, or is
     // searched for if there are none.
     void answer_some(std::vector<size_t> places, const std::vector<Row>& wanted, Found& found) const {
-        std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return rows[a].size() > rows[b].size(); });
+        std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return length(a) > length(b); });
         for (size_t first = 0; first < places.size(); first += static_cast<size_t>(batch)) {
             const size_t last = std::min(places.size(), first + static_cast<size_t>(batch));
-            Targets some, given;
-            for (size_t i = first; i < last; ++i) some.push_back(&rows[places[i]]);
+            Targets given;
             for (size_t i = first; i < last && !wanted.empty(); ++i) given.push_back(&wanted[places[i]]);
-            Batch together(some);
+            Batch together = signals.empty() ? batch_of(rows, places, first, last) : batch_of(signals, places, first, last);
             for (size_t i = first; i < last && !prefixes.empty(); ++i) together.prefixes.push_back(&prefixes[places[i]]);
             Found part = wanted.empty() ? engine.model->search(together, options) : engine.model->score(together, given);
             for (size_t i = first; i < last; ++i) found[places[i]] = std::move(part[i - first]);
@@ -193,11 +225,11 @@ struct Asked {
     }
 
     Found find() const {
-        Found found(rows.size());
+        Found found(count());
         std::vector<size_t> full, blank;
-        for (size_t b = 0; b < rows.size(); ++b) (empty[b] ? blank : full).push_back(b);
+        for (size_t b = 0; b < count(); ++b) (empty[b] ? blank : full).push_back(b);
         answer_some(full, targets, found);
-        answer_some(blank, std::vector<Row>(rows.size(), Row(1, EOS)), found);
+        answer_some(blank, std::vector<Row>(count(), Row(1, EOS)), found);
         return found;
     }
 
@@ -206,20 +238,36 @@ struct Asked {
         if (batch < 0) throw Refusal("batch = " + std::to_string(batch) + ": 1 or more was expected");
         batch = batch ? batch : BATCH;
         check_prefixes();
-        const std::vector<int64_t> lengths = cut_rows();
+        const std::vector<int64_t> lengths = signals.empty() ? cut_rows() : cut_signals();
         const Found found = find();
         for (size_t b = 0; b < found.size(); ++b) {
             if (found[b].empty())
                 throw Refusal("input " + std::to_string(b + 1) + ": the model's numbers are not finite, so it has no output");
-            const int64_t read = static_cast<int64_t>(rows[b].size()),
+            const int64_t read = length(b),
                           limit = targets.empty() && !empty[b] ? options.longest(read) : 0;
             for (const Hypothesis& each : found[b]) kept->add(engine.target, each, each.tokens, limit);
-            kept->end_source(lengths[b], read, std::count(rows[b].begin(), rows[b].end(), UNK));
+            kept->end_source(lengths[b], read, signals.empty() ? std::count(rows[b].begin(), rows[b].end(), UNK) : 0);
         }
         kept->publish();
         return &kept.release()->answers;
     }
 };
+
+// The steps of signals. Throws Refusal for a wrong one, and if the sources are none.
+std::vector<Steps> steps_of(const TransduceEngine& engine, const TransduceSignal* signals, int64_t count) {
+    if (!engine.model->reads_signals()) throw Refusal("its sources are no signals");
+    if (count < 0 || count > MOST_SOURCES)
+        throw Refusal(std::to_string(count) + " sources: 0 to " + std::to_string(MOST_SOURCES) + " were expected");
+    std::vector<Steps> found;
+    for (int64_t b = 0; b < count; ++b) {
+        try {
+            found.push_back(read_steps(engine.signals.get(), engine.model->source_vocabulary(), signals[b]));
+        } catch (const Refusal& refusal) {
+            throw Refusal("input " + std::to_string(b + 1) + ": " + refusal.what());
+        }
+    }
+    return found;
+}
 
 // The prefixes of `count` sources; none if there are no ends.
 std::vector<Row> prefixes_of(const int64_t* ids, const int64_t* ends, int64_t count) {
@@ -320,6 +368,30 @@ const TransduceAnswers* transduce_engine_score_ids(const TransduceEngine* engine
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count), targets = rows_of_ids(target_ids, target_ends, count);
         Asked asked = {*engine, std::move(rows), std::vector<bool>(count), std::move(targets), engine->options, options.batch};
+        return asked.answer();
+    });
+}
+
+const TransduceAnswers* transduce_engine_search_signals(const TransduceEngine* engine, const char* search, uint64_t size,
+    const TransduceSignal* signals, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
+    TransduceOptions options, char* message, uint64_t room) {
+    return told(message, room, [=]() -> const TransduceAnswers* {
+        const Options wanted = search == nullptr ? engine->options.resized(options.beam, options.nbest)
+                                                 : Options::read(Json::parse(search, size));
+        if (!engine->has(wanted.kind)) throw Refusal("the search does not fit the model");
+        Asked asked = {*engine, {}, std::vector<bool>(count), {}, wanted, options.batch,
+            prefixes_of(prefix_ids, prefix_ends, count), steps_of(*engine, signals, count)};
+        return asked.answer();
+    });
+}
+
+const TransduceAnswers* transduce_engine_score_signals(const TransduceEngine* engine, const TransduceSignal* signals,
+    const int64_t* target_ids, const int64_t* target_ends, int64_t count, TransduceOptions options, char* message,
+    uint64_t room) {
+    return told(message, room, [=]() -> const TransduceAnswers* {
+        std::vector<Steps> steps = steps_of(*engine, signals, count);
+        Asked asked = {*engine, {}, std::vector<bool>(count), rows_of_ids(target_ids, target_ends, count), engine->options,
+            options.batch, {}, std::move(steps)};
         return asked.answer();
     });
 }

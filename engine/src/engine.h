@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 4
+#define TRANSDUCE_ENGINE_VERSION 5
 
 typedef struct TransduceEngine TransduceEngine;
 typedef struct TransduceRunning TransduceRunning; /* a search that sources enter and leave between its steps */
@@ -32,6 +32,15 @@ typedef struct {
     int64_t samples, length, top_k, seed;
     double temperature, top_p;
 } TransduceSampling;
+
+/* A source that is a signal. A recording has `rows` moments, `rate` in a second, of `channels` adjacent samples, and one
+ * column. A picture has rows * columns pixels, the upper rows first, of `channels` adjacent bytes: 1 (grey) or 3 (red, green,
+ * blue). `type` says what the numbers are: 0 bytes, 1 integers of 16 bits, 2 float32 samples of -1 to 1. Type 3 are steps that
+ * are already made as in training: float32 [rows, columns], with one channel. */
+typedef struct {
+    const void* numbers;
+    int64_t type, rows, columns, channels, rate;
+} TransduceSignal;
 
 /* Answers to `sources` sources, each with at least one output, best first; the free function takes them back. Source b has the
  * outputs output_ends[b - 1] to output_ends[b] - 1 (0 stands before the first). Output i has the text from text_ends[i - 1]
@@ -80,6 +89,17 @@ TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_ids(const Trans
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(const TransduceEngine* engine, const int64_t* ids,
     const int64_t* ends, const int64_t* target_ids, const int64_t* target_ends, int64_t count, TransduceOptions options,
     char* message, uint64_t room);
+
+/* Answers signals, by the file's search with these options if `search` is null, otherwise by that search; the arguments are
+ * those of transduce_engine_search_ids. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_signals(const TransduceEngine* engine, const char* search,
+    uint64_t size, const TransduceSignal* signals, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
+    TransduceOptions options, char* message, uint64_t room);
+
+/* Scores given outputs of signals, as transduce_engine_score_ids does. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_signals(const TransduceEngine* engine,
+    const TransduceSignal* signals, const int64_t* target_ids, const int64_t* target_ends, int64_t count,
+    TransduceOptions options, char* message, uint64_t room);
 
 /* The ids of outputs in UTF-8, EOS at their ends; their log-probabilities are 0. Needs a target tokenizer of the engine's
  * own. */

@@ -14,10 +14,10 @@ static std::unique_ptr<Part> made(Parts& parts, const Json& notes, Arguments... 
     return std::make_unique<Own>(parts, notes, arguments...);
 }
 
-static const std::vector<std::string> ENCODER_NAMES = {"convs2s", "recurrent", "transformer"},
+static const std::vector<std::string> ENCODER_NAMES = {"convs2s", "perceptron", "recurrent", "transformer"},
                                       DECODER_NAMES = {"convs2s", "edits", "recurrent", "transformer"};
 static const ReaderOf<Encoder> ENCODERS[] = {
-    made<ConvolutionEncoder, Encoder>, made<RecurrentReader, Encoder>, made<TransformerEncoder, Encoder>};
+    made<ConvolutionEncoder, Encoder>, made<Perceptron, Encoder>, made<RecurrentReader, Encoder>, made<TransformerEncoder, Encoder>};
 static const ReaderOf<Decoder, const Encoded&> DECODERS[] = {made<ConvolutionDecoder, Decoder, const Encoded&>,
     made<EditWriter, Decoder, const Encoded&>, made<RecurrentWriter, Decoder, const Encoded&>,
     made<TransformerDecoder, Decoder, const Encoded&>};
@@ -42,6 +42,7 @@ class EncoderDecoder : public Autoregressive {
     int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
     int64_t target_vocabulary() const override { return decoder_->vocabulary(); }
     int64_t most_positions() const override { return encoder_->most_positions(); }
+    bool reads_signals() const override { return encoder_->reads_signals(); }
     int64_t width() const override { return decoder_->width(); }
     void read_out(const float* features, int64_t rows, float* logits) const override {
         decoder_->read_out(features, rows, logits);

@@ -46,6 +46,7 @@ class FrameModel : public Model {
     int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
     int64_t target_vocabulary() const override { return symbols_->outputs; }
     int64_t most_positions() const override { return encoder_->most_positions(); }
+    bool reads_signals() const override { return encoder_->reads_signals(); }
     std::vector<Options::Kind> searches() const override { return {Options::BEST_PATH, Options::PREFIX_BEAM}; }
 
     Found search(const Batch& batch, const Options& options) const override {

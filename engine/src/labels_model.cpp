@@ -45,6 +45,7 @@ class Labeller : public Model {
     int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
     int64_t target_vocabulary() const override { return labels_->outputs; }
     int64_t most_positions() const override { return encoder_->most_positions(); }
+    bool reads_signals() const override { return encoder_->reads_signals(); }
     std::vector<Options::Kind> searches() const override { return {Options::LABELS}; }
 
     Found search(const Batch& batch, const Options& options) const override {
@@ -132,6 +133,7 @@ class Labeller : public Model {
 class Tagger : public Labeller {
   public:
     Tagger(Parts& parts, const Json& notes) : Labeller(parts, notes) {
+        if (reads_signals()) throw Refusal("a tagger reads tokens, and its encoder reads signals");
         labels_ = parts.matrix("labels", ANY, encoder_->sizes().width);
         if (labels_->outputs <= UNK + 1) throw Refusal("labels has no label");
     }

@@ -18,6 +18,23 @@ Batch::Batch(const std::vector<const std::vector<int64_t>*>& rows) {
     for (size_t b = 0; b < rows.size(); ++b) std::copy(rows[b]->begin(), rows[b]->end(), ids.begin() + b * longest);
 }
 
+Batch::Batch(std::vector<const Steps*> rows) : signals(std::move(rows)) {
+    for (const Steps* row : signals) {
+        lengths.push_back(row->length());
+        longest = std::max(longest, lengths.back());
+    }
+    ids.assign(signals.size() * longest, PAD);
+}
+
+Memory Encoder::operator()(const Batch& batch) const {
+    if (batch.signals.empty() == reads_signals())
+        throw Refusal(reads_signals() ? "its sources are signals, and ids were given" : "its sources are no signals");
+    Memory memory = encode(batch);
+    memory.ids = batch.ids;
+    if (reads_signals()) memory.ids.assign(memory.sources() * memory.longest, PAD);
+    return memory;
+}
+
 std::vector<float> of_real(const Matrix& matrix, const float* x, const std::vector<int64_t>& lengths, int64_t longest) {
     std::vector<float> y(lengths.size() * longest * matrix.outputs);
     check(transduce_multiply_real(&matrix, x, y.data(), lengths.data(), static_cast<int64_t>(lengths.size()), longest));

@@ -18,13 +18,24 @@ const int64_t PAD = 0, BOS = 1, EOS = 2, UNK = 3;  // the same ids in every voca
 // Throws Refusal for what a kernel refused, or bad_alloc.
 void check(int64_t found);
 
-// The ids of B sources [B, longest], of which the first lengths[b] are real.
+// The steps of a signal: rows of `width` numbers, such as the columns of a picture.
+struct Steps {
+    int64_t width;
+    std::vector<float> numbers;
+
+    int64_t length() const { return static_cast<int64_t>(numbers.size()) / width; }
+};
+
+// The ids of B sources [B, longest], of which the first lengths[b] are real. Or the signals of B sources, lengths[b] steps
+// each; then all ids are PAD, so that a reader of ids finds some.
 struct Batch {
     std::vector<int64_t> ids, lengths;
     int64_t longest = 0;
+    std::vector<const Steps*> signals;                  // empty for ids
     std::vector<const std::vector<int64_t>*> prefixes;  // the ids that outputs begin with; empty if none
 
     explicit Batch(const std::vector<const std::vector<int64_t>*>& rows);
+    explicit Batch(std::vector<const Steps*> rows);
     int64_t sources() const { return static_cast<int64_t>(lengths.size()); }
 };
 
@@ -45,12 +56,10 @@ class Encoder {
     virtual ~Encoder() = default;
     virtual Encoded sizes() const = 0;
     virtual int64_t most_positions() const { return ANY_POSITION; }
+    virtual bool reads_signals() const { return false; }
 
-    Memory operator()(const Batch& batch) const {
-        Memory memory = encode(batch);
-        memory.ids = batch.ids;
-        return memory;
-    }
+    // Throws Refusal for a batch of ids if it reads signals, or the other way round.
+    Memory operator()(const Batch& batch) const;
 
   protected:
     virtual Memory encode(const Batch& batch) const = 0;

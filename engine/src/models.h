@@ -37,6 +37,7 @@ class Model {
     virtual int64_t source_vocabulary() const = 0;
     virtual int64_t target_vocabulary() const = 0;
     virtual int64_t most_positions() const { return ANY_POSITION; }
+    virtual bool reads_signals() const { return false; }
 
     // The kinds of search that fit the model.
     virtual std::vector<Options::Kind> searches() const = 0;

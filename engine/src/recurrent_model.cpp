@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "model.h"
+#include "front.h"
 #include "recurrent.h"
 #include "refusal.h"
 
@@ -23,8 +23,8 @@ static RecurrentCell read_cell(Parts& parts, const std::string& name, size_t kin
 
 class RecurrentReader : public Encoder {
   public:
-    RecurrentReader(Parts& parts, const Json& notes) : encoder_() {
-        const Embedding embedding = parts.embedding(notes);
+    RecurrentReader(Parts& parts, const Json& notes) : encoder_(), front_(read_front(parts, notes)) {
+        const Embedding embedding = front_ == nullptr ? parts.embedding(notes) : embedding_of(*front_);
         const size_t kind = notes.choice("cell", CELLS);
         const int64_t width = notes.number_in("width", 1, LARGEST_NUMBER), count = notes.number_in("layers", 1, 1000);
         width_ = notes.number_in("ways", 1, 2) * width;
@@ -47,8 +47,11 @@ class RecurrentReader : public Encoder {
     }
     Encoded sizes() const override { return {width_, summary_, encoder_.embedding.vocabulary}; }
     int64_t most_positions() const override { return encoder_.embedding.most_positions; }
+    bool reads_signals() const override { return front_ != nullptr; }
 
+  protected:
     Memory encode(const Batch& batch) const override {
+        if (front_ != nullptr) return encode_vectors((*front_)(batch));
         const int64_t B = batch.sources(), S = batch.longest;
         Memory memory = {
             batch.lengths, S, width_, std::vector<float>(B * S * width_), {}, std::vector<float>(B * summary_), {}};
@@ -59,7 +62,22 @@ class RecurrentReader : public Encoder {
 
   private:
     RecurrentEncoder encoder_;
+    std::unique_ptr<Front> front_;
     int64_t width_, summary_;
+
+    // The sizes of what a front makes, in place of a table.
+    static Embedding embedding_of(const Front& front) {
+        return {static_cast<int32_t>(front.width()), static_cast<int32_t>(front.inputs()), ANY_POSITION, 1.0f, nullptr, nullptr};
+    }
+
+    Memory encode_vectors(Vectors vectors) const {
+        const int64_t B = static_cast<int64_t>(vectors.lengths.size()), S = vectors.longest;
+        Memory memory = {std::move(vectors.lengths), S, width_, std::vector<float>(B * S * width_), {},
+            std::vector<float>(B * summary_), {}};
+        check(transduce_recurrent_encode_vectors(&encoder_, vectors.numbers.data(), memory.lengths.data(), B, S,
+            memory.states.data(), memory.summary.data()));
+        return memory;
+    }
 };
 
 class RecurrentState : public State {

@@ -15,8 +15,12 @@ static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>
 
 Tokenizer::Tokenizer(const Json& described) {
     unit_ = static_cast<Unit>(
-        described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library", "ids"}));
+        described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library", "ids", "signal"}));
     if (unit_ == IDS) return;
+    if (unit_ == SIGNAL) {
+        size_ = described.number_in("size", 1, LARGEST_NUMBER);
+        return;
+    }
     form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
     lowercase_ = described.truth_of("lowercase");
     size_ = described.number_in("size", static_cast<int64_t>(SPECIALS.size()), 1 << 24);
@@ -98,6 +102,7 @@ std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
     if (unit_ == IDS)
         throw Refusal("this file is a part of an export to native and has no tokenizers: name the folder of the export");
     if (unit_ == NOTHING) throw Refusal("this is a language model, which has no sources: score texts, or generate them");
+    if (unit_ == SIGNAL) throw Refusal("its sources are signals, and text was given");
     if (unit_ == LABELS) throw Refusal("its source tokenizer reads labels, and text was expected");
     if (unit_ == LIBRARY) throw Refusal("its source tokenizer needs the library tokenizers: pip install tokenizers");
     Text text = normal_form(decode_utf8(given.data(), given.size()), form_);
@@ -116,7 +121,7 @@ std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
 
 std::string Tokenizer::decode(const std::vector<int64_t>& ids) const {
     std::string found;
-    if (unit_ == LIBRARY) return found;
+    if (unit_ == LIBRARY || unit_ == SIGNAL) return found;
     for (int64_t id : ids) {
         if (id == PAD || id == BOS || id == EOS || id < 0 || id >= size_) continue;
         if (unit_ == SYMBOLS && !found.empty()) found += ' ';

@@ -18,13 +18,14 @@ class Tokenizer {
     // text, so its unit is all.
     explicit Tokenizer(const Json& described);
 
-    int64_t size() const { return size_; }  // 0 for ids, which have the model's
+    int64_t size() const { return size_; }  // 0 for ids, which have the model's; of a signal the numbers of a step
+    bool is_signal() const { return unit_ == SIGNAL; }
 
     std::vector<int64_t> encode(const std::string& text) const;
     std::string decode(const std::vector<int64_t>& ids) const;
 
   private:
-    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, NOTHING, LIBRARY, IDS } unit_;
+    enum Unit { CHARACTERS, WORDS, SYMBOLS, BYTES, LABELS, NOTHING, LIBRARY, IDS, SIGNAL } unit_;
     Form form_ = AS_IT_IS;
     bool lowercase_ = false;
     int64_t size_ = 0;

@@ -8,8 +8,21 @@ from pathlib import Path
 
 from transduce_engine.engine import Answer, Engine, Output, Running, load
 from transduce_engine.library import EngineError, MissingLibraryError
+from transduce_engine.signals import Picture, Recording, Steps
 
 ENGLISH = Path(__file__).with_name("english.engine")  # pronounces English words; docs/engine.md says how it was made
 
-__all__ = ["ENGLISH", "Answer", "Engine", "EngineError", "MissingLibraryError", "Output", "Running", "load"]
+__all__ = [
+    "ENGLISH",
+    "Answer",
+    "Engine",
+    "EngineError",
+    "MissingLibraryError",
+    "Output",
+    "Picture",
+    "Recording",
+    "Running",
+    "Steps",
+    "load",
+]
 __version__ = "0.2.0"

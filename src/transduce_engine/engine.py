@@ -1,4 +1,4 @@
-"""A model from one file that answers texts."""
+"""A model from one file that answers texts, recordings or pictures."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from transduce_engine.library import Answers, EngineError, Options, Sampling, library, told, whole
+from transduce_engine.signals import (
+    Buffer,
+    Described,
+    Picture,
+    Recording,
+    Signal,
+    Steps,
+    read_picture,
+    read_recording,
+)
 
 if TYPE_CHECKING:
     import tokenizers
@@ -25,6 +35,9 @@ HIDDEN = (0, 1, EOS)  # padding, the beginning and the end are no text
 Ids = Sequence[int]
 Description = dict[str, Any]  # a note that is a table of JSON
 Memory = ctypes.Array[c_char] | None
+Source = str | Path | Signal | Buffer
+"""A text, or for a model of signals the path of a file, a signal or its samples or pixels."""
+SIGNALS = (Recording, Picture, Steps)
 
 
 @dataclass(frozen=True)
@@ -98,9 +111,10 @@ class Engine:
             raise EngineError(wrong)
         weakref.finalize(self, self._functions.transduce_engine_close, self._engine)
         source, target = self.description("source"), self.description("target")
-        self.reads_text = source["unit"] != "library"
+        self.signal = dict(source["record"]["signal"]) if source["unit"] == "signal" else None
+        self.reads_text = source["unit"] not in ("library", "signal")
         self.generates = source["unit"] == "nothing"
-        self._encode = None if self.reads_text else _subwords(source)
+        self._encode = _subwords(source) if source["unit"] == "library" else None
         self._size = target.get("size", 0)
         subwords = target["unit"] == "library"
         self._encode_target = _subwords(target) if subwords else None
@@ -123,22 +137,27 @@ class Engine:
         return found
 
     @overload
-    def __call__(self, source: str) -> str: ...
+    def __call__(self, source: Source) -> str: ...
 
     @overload
-    def __call__(self, source: list[str]) -> list[str]: ...
+    def __call__(self, source: list[Source]) -> list[str]: ...
 
-    def __call__(self, source: str | list[str]) -> str | list[str]:
+    def __call__(self, source: Source | list[Source]) -> str | list[str]:
         """The best output for one source, or for each source of a list."""
-        texts = [answer.best.text for answer in self.answer([source] if isinstance(source, str) else source)]
-        return texts[0] if isinstance(source, str) else texts
+        texts = [answer.best.text for answer in self.answer(source if isinstance(source, list) else [source])]
+        return texts if isinstance(source, list) else texts[0]
 
-    def answer(self, sources: Iterable[str], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
-        """An answer to each source. ``beam`` and ``nbest`` replace the size and the number of outputs of the run's own
-        search; 0 keeps them. ``batch`` sources are searched together. Raises EngineError for a source that cannot be
-        read, and for a beam that is smaller than ``nbest``.
+    def answer(self, sources: Iterable[Source], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
+        """An answer to each source: a text, or for a model of recordings or pictures the path of a file, a
+        ``Recording`` or ``Picture``, or a buffer with its samples (at the model's own rate) or its pixels.
+
+        ``beam`` and ``nbest`` replace the size and the number of outputs of the run's own search; 0 keeps them.
+        ``batch`` sources are searched together. Raises EngineError for a source that cannot be read, and for a beam
+        that is smaller than ``nbest``.
         """
-        texts = list(sources)
+        if self.signal is not None:
+            return self.search_signals(list(sources), beam=beam, nbest=nbest, batch=batch)
+        texts = _texts(sources)
         if self._encode is not None:
             return self._answer_subwords(texts, beam, nbest, batch)
         return self._found(
@@ -165,6 +184,50 @@ class Engine:
         if len(rows) != len(targets):
             raise EngineError(f"{len(targets)} outputs for {len(rows)} sources: one for each was expected")
         return self._found("score_ids", *_rows(rows), *_rows(targets), len(rows), Options(0, 0, *whole(batch=batch)))
+
+    def search_signals(
+        self,
+        sources: Sequence[Source],
+        search: str = "",
+        prefixes: Sequence[Ids] | None = None,
+        beam: int = 0,
+        nbest: int = 0,
+        batch: int = 0,
+    ) -> list[Answer]:
+        """An answer to each signal, by the file's search or by another one, as for ``search_ids``."""
+        wanted = search.encode() or None
+        begun = (None, None) if prefixes is None else _rows(prefixes)
+        how = Options(*whole(beam=beam, nbest=nbest, batch=batch))
+        some = self._signals(sources)
+        return self._found("search_signals", wanted, len(wanted or b""), _table(some), *begun, len(some), how)
+
+    def score_signals(self, sources: Sequence[Source], targets: Sequence[Ids], batch: int = 0) -> list[Answer]:
+        """Given outputs of signals, as ``score_ids`` scores them."""
+        if len(sources) != len(targets):
+            raise EngineError(f"{len(targets)} outputs for {len(sources)} sources: one for each was expected")
+        some = self._signals(sources)
+        return self._found(
+            "score_signals", _table(some), *_rows(targets), len(some), Options(0, 0, *whole(batch=batch))
+        )
+
+    def _signals(self, sources: Sequence[Source]) -> list[Described]:
+        found = []
+        for number, source in enumerate(sources, 1):
+            try:
+                found.append(self._signal(source).described())
+            except EngineError as error:
+                raise EngineError(f"input {number}: {error}") from None
+        return found
+
+    def _signal(self, source: Source) -> Signal:
+        if isinstance(source, SIGNALS):
+            return source
+        if self.signal is None:
+            raise EngineError("its sources are no recordings or pictures")
+        sound = self.signal["type"] == "sound"
+        if isinstance(source, str | Path):
+            return read_recording(Path(source)) if sound else read_picture(Path(source))
+        return Recording(source, self.signal["rate"]) if sound else Picture(source)
 
     def score(self, texts: Iterable[str], batch: int = 0) -> list[Answer]:
         """The texts with a language model's log-probabilities of their tokens, each text alone. Raises EngineError for
@@ -252,7 +315,7 @@ class Engine:
         function = getattr(self._functions, f"transduce_engine_{name}")
         found = told(function, self._engine, *arguments)
         try:
-            return self._read(found.contents, scored=name == "score_ids")
+            return self._read(found.contents, scored=name.startswith("score_"))
         finally:
             self._functions.transduce_engine_free(found)
 
@@ -357,6 +420,10 @@ def _rows(rows: Sequence[Ids]) -> tuple[Memory, Memory]:
     return _address(every), _address(ends)
 
 
+def _table(signals: Sequence[Described]) -> ctypes.Array[Described]:
+    return (Described * len(signals))(*signals)
+
+
 def _joined(texts: Sequence[bytes]) -> tuple[Memory, Memory]:
     ends, end = array("q"), 0
     for text in texts:
@@ -370,6 +437,15 @@ def _address(memory: array[int] | bytearray) -> Memory:
     with memoryview(memory) as view:
         size = view.nbytes
     return (c_char * size).from_buffer(memory) if size else None
+
+
+def _texts(sources: Iterable[Source]) -> list[str]:
+    found = list[str]()
+    for number, source in enumerate(sources, 1):
+        if not isinstance(source, str):
+            raise EngineError(f"input {number}: {type(source).__name__} is no text")
+        found.append(source)
+    return found
 
 
 def _utf8(texts: Sequence[str]) -> list[bytes]:

@@ -15,7 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 4  # of the interface; engine.h has the same number
+VERSION = 5  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -92,6 +92,11 @@ def open_library(path: Path) -> ctypes.CDLL:
             POINTER(Answers),
             [c_void_p, c_char_p, c_uint64, *rows, *rows, c_int64, c_int64, *message],
         ),
+        "search_signals": (
+            POINTER(Answers),
+            [c_void_p, c_char_p, c_uint64, c_void_p, *rows, c_int64, Options, *message],
+        ),
+        "score_signals": (POINTER(Answers), [c_void_p, c_void_p, *rows, c_int64, Options, *message]),
         "score_ids": (POINTER(Answers), [c_void_p, *rows, *rows, c_int64, Options, *message]),
         "encode": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),
         "encode_sources": (POINTER(Answers), [c_void_p, *rows, c_int64, *message]),

@@ -186,15 +186,16 @@ static void run(const RecurrentCell& cell, const Group& group, bool backward, co
     }
 }
 
-static void encode(const RecurrentEncoder& encoder, const Group& group, const int64_t* ids, int64_t longest, float* states,
+// `put` writes the vector of a sentence's position: put(sentence, position, to).
+template <class Put>
+static void encode(const RecurrentEncoder& encoder, const Group& group, const Put& put, int64_t longest, float* states,
     float* summary, int summary_width, RecurrentScratch& scratch) {
     const int rows = group.rows();
     int width = encoder.embedding.width, column = 0;
     grow(scratch.x, static_cast<size_t>(rows) * width);
     for (int t = 0; t < group.steps(); ++t)
         for (int i = 0; i < group.going(t); ++i)
-            embed(encoder.embedding, ids[group.order[i] * longest + t], t,
-                scratch.x.data() + static_cast<size_t>(group.offset[t] + i) * width);
+            put(group.order[i], t, scratch.x.data() + static_cast<size_t>(group.offset[t] + i) * width);
     for (int l = 0; l < encoder.count; ++l) {
         const RecurrentCell* both = encoder.cells + 2 * l;
         int E = 0;
@@ -223,6 +224,23 @@ static void encode(const RecurrentEncoder& encoder, const Group& group, const in
             std::copy(from, from + width, to);
         }
         std::fill(to, to + (longest - length) * width, 0.0f);
+    }
+}
+
+// Encodes all sources, those of similar length together.
+template <class Put>
+static void encode_groups(const RecurrentEncoder& encoder, const Put& put, const int64_t* lengths, int64_t sources,
+    int64_t longest, float* states, float* summary) {
+    int F = 0;
+    for (int c = 0; c < 2 * encoder.count; ++c)
+        F += encoder.cells[c].input == nullptr ? 0 : state_width(encoder.cells[c]);
+    std::vector<int64_t> order(sources);
+    std::iota(order.begin(), order.end(), static_cast<int64_t>(0));
+    std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
+    RecurrentScratch& scratch = RecurrentScratch::of_thread();
+    for (int64_t first = 0; first < sources; first += GROUP_OF_SENTENCES) {
+        const int count = static_cast<int>(std::min<int64_t>(GROUP_OF_SENTENCES, sources - first));
+        encode(encoder, Group(order.data() + first, count, lengths), put, longest, states, summary, F, scratch);
     }
 }
 
@@ -358,17 +376,21 @@ int64_t transduce_recurrent_encode(const RecurrentEncoder* encoder, const int64_
     return guarded([=]() -> int64_t {
         const int64_t unknown = find_unknown(encoder->embedding, ids, lengths, sources, longest);
         if (unknown != DONE) return unknown;
-        int F = 0;
-        for (int c = 0; c < 2 * encoder->count; ++c)
-            F += encoder->cells[c].input == nullptr ? 0 : state_width(encoder->cells[c]);
-        std::vector<int64_t> order(sources);
-        std::iota(order.begin(), order.end(), static_cast<int64_t>(0));
-        std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });
-        RecurrentScratch& scratch = RecurrentScratch::of_thread();
-        for (int64_t first = 0; first < sources; first += GROUP_OF_SENTENCES) {
-            const int count = static_cast<int>(std::min<int64_t>(GROUP_OF_SENTENCES, sources - first));
-            encode(*encoder, Group(order.data() + first, count, lengths), ids, longest, states, summary, F, scratch);
-        }
+        const auto put = [=](int64_t b, int64_t t, float* to) { embed(encoder->embedding, ids[b * longest + t], t, to); };
+        encode_groups(*encoder, put, lengths, sources, longest, states, summary);
+        return DONE;
+    });
+}
+
+int64_t transduce_recurrent_encode_vectors(const RecurrentEncoder* encoder, const float* vectors, const int64_t* lengths,
+    int64_t sources, int64_t longest, float* states, float* summary) {
+    return guarded([=]() -> int64_t {
+        const int64_t width = encoder->embedding.width;
+        const auto put = [=](int64_t b, int64_t t, float* to) {
+            const float* from = vectors + (b * longest + t) * width;
+            std::copy(from, from + width, to);
+        };
+        encode_groups(*encoder, put, lengths, sources, longest, states, summary);
         return DONE;
     });
 }

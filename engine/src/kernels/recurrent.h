@@ -62,6 +62,10 @@ struct RecurrentStep {
 TRANSDUCE_PUBLIC int64_t transduce_recurrent_encode(const RecurrentEncoder* encoder, const int64_t* ids, const int64_t* lengths,
     int64_t sources, int64_t longest, float* states, float* summary);
 
+// The same for vectors [B, longest, width of the embedding], which the encoder reads in place of ids.
+TRANSDUCE_PUBLIC int64_t transduce_recurrent_encode_vectors(const RecurrentEncoder* encoder, const float* vectors,
+    const int64_t* lengths, int64_t sources, int64_t longest, float* states, float* summary);
+
 // Reads one token in each row.
 TRANSDUCE_PUBLIC int64_t transduce_recurrent_step(const RecurrentDecoder* decoder, const RecurrentStep* step);
 

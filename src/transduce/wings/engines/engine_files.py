@@ -52,7 +52,8 @@ class EngineModel:
     @cached_property
     def begins(self) -> bool:
         """True if outputs can begin with a prefix: those of a model with sources that writes token by token."""
-        return self.conditional and self.engine.description("search")["type"] in BY_TOKENS
+        by_tokens = self.engine.description("search")["type"] in BY_TOKENS
+        return self.conditional and by_tokens and not self.engine.signal
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> EngineModel:
         if size is not None and nbest is not None and nbest > size:
@@ -120,6 +121,9 @@ class EngineModel:
         targets = [str(request.target) for request in requests]
         if self.engine.generates:
             return self.score_texts(targets)
+        if self.engine.signal:
+            given = self.target_tokenizer.encode(targets)
+            return told(lambda: self.engine.score_signals([request.source for request in requests], given))
         rows = self.source_tokenizer.encode([request.source for request in requests])
         wanted = self.target_tokenizer.encode(targets)
         return told(lambda: self.engine.score_ids(rows, wanted))
@@ -141,9 +145,12 @@ class EngineModel:
         """Texts that go on with a prompt, as ``Engine.generate`` draws them."""
         return told(lambda: self.engine.generate(prompt, *how))
 
-    def force(self, rows: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
-        """The targets, ids with EOS, with the model's log-probabilities of their tokens."""
-        found = told(lambda: self.engine.score_ids(rows, targets))
+    def force(self, rows: Sequence[Any], targets: Sequence[Sequence[int]]) -> list[Hypothesis]:
+        """The targets, ids with EOS, with the model's log-probabilities of their tokens. Rows are ids with EOS, or the
+        paths of signals.
+        """
+        score = self.engine.score_signals if self.engine.signal else self.engine.score_ids
+        found = told(lambda: score(rows, targets))
         outputs = [answer.best for answer in found]
         return [Hypothesis(each.ids, each.log_prob, each.score, each.token_log_probs) for each in outputs]
 

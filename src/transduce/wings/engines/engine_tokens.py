@@ -30,8 +30,6 @@ class EngineTokens:
     the engine's. Raises KeyError, TypeError or ValueError for a wrong note.
     """
 
-    numeric = False
-    signal = False
     factors = 1
     words = 0
     shapes = 0
@@ -39,12 +37,13 @@ class EngineTokens:
 
     def __init__(self, described: TableView, encode: Encode, decode: Decode) -> None:
         self.unit, self._encode, self._decode = str(described["unit"]), encode, decode
-        self.labels = int(self.unit == "labels")
+        self.labels, self.signal = int(self.unit == "labels"), self.unit == "signal"
+        self.numeric = self.signal
         self.entries: tuple[Hashable, ...] = SPECIALS
         if self.labels:
             (column,) = described["record"]["labels"]
             self.entries += tuple((0, str(label)) for label in column)
-        elif self.unit != "nothing":
+        elif self.unit not in ("nothing", "signal"):
             vocabulary = described["record"]["model"]["vocab"]
             self.entries = tuple(sorted(vocabulary, key=vocabulary.__getitem__))
 

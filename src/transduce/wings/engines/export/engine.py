@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from unicodedata import bidirectional
 
 import transduce
 import transduce_engine
@@ -20,7 +21,7 @@ from transduce.core.files import is_engine_file, write_file
 from transduce.core.protocols import Model, Search
 from transduce.core.types import SPECIALS, Example, Hypothesis, Prediction
 from transduce.data.tokenizers.base import Tokenizer
-from transduce.data.tokenizers.storage import TEXT, record_of
+from transduce.data.tokenizers.storage import TEXT, from_record, record_of
 from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
 from transduce.metrics.base import evaluate, metric
 from transduce.runs.layout import Checkpoint
@@ -35,7 +36,9 @@ from transduce.wings.engines.native.searches import check_search
 
 UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
 FORMS = ("none", "NFC", "NFD", "NFKC")
-LABELS = "labelled"  # the kind of tokenizers of labels
+LABELS, SIGNAL, PAGE_ORDER = "labelled", "signal", "page-order"  # kinds of tokenizers
+SIGNALS = ("picture", "sound")  # that the engine reads
+FROM_LEFT = {"L", "EN", "ES", "ET", "CS", "ON", "WS", "NSM"}  # classes of characters that no page from the left moves
 NO_SOURCE = {"unit": "nothing", "form": "none", "lowercase": False, "size": len(SPECIALS)}
 CLOSE = 1e-3  # the largest difference of a score, as in parity.py
 
@@ -78,6 +81,8 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
     check_search(search, model["type"])
     tokenizers = run.tokenizers
     source = tokenizer_notes(tokenizers.source, "source") if tokenizers.conditional else NO_SOURCE
+    if source["unit"] == SIGNAL and search["type"] == "sampling":
+        raise UserError(f"search.type = 'sampling': {ENGINE} draws no samples for signals; predict with --engine torch")
     keeps_empty = transducer.keeps_empty or not ends_freely(transducer.search)
     limits = {"max_source_length": transducer.max_source_length, "keeps_empty": keeps_empty}
     return {
@@ -92,10 +97,15 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
 
 def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
     """What the engine must know of a tokenizer: its unit, how it normalises, and its record. The engine itself reads
-    characters, words, symbols and bytes, and writes labels. For other texts, such as subwords, the unit is "library":
-    Python reads them. Raises UserError for other tokens than those of text, and for columns beside them.
+    characters, words, symbols and bytes, and writes labels. It reads recordings and pictures. For other texts, such as
+    subwords, the unit is "library": Python reads them. Raises UserError for other tokens than those of text, and for
+    columns beside them.
     """
     record = record_of(tokenizer)
+    if side == "source" and tokenizer.kind == SIGNAL:
+        return {"unit": SIGNAL, "size": len(tokenizer), "record": _signal_record(record)}
+    if side == "target" and tokenizer.kind == PAGE_ORDER:
+        return tokenizer_notes(_in_reading_order(tokenizer), side)
     if side == "target" and tokenizer.kind == LABELS and tokenizer.columns == 1:
         return {"unit": "labels", "form": "none", "lowercase": False, "size": len(tokenizer), "record": record}
     if tokenizer.kind != TEXT or tokenizer.columns > 1 or tokenizer.signal:
@@ -112,6 +122,33 @@ def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
                 if _without_vocabulary(learned.as_json()) == own:
                     found = {"unit": name, "form": form, "lowercase": lowercase}
     return {**found, "size": len(tokenizer), "record": record}
+
+
+def _signal_record(record: Table) -> Table:
+    """The record of a tokenizer of signals. Raises UserError for an option that the engine does not have."""
+    unit = record["signal"]
+    for key, allowed in {"type": SIGNALS, "cepstra": (None,), "differences": (None, 0)}.items():
+        if unit.get(key) not in allowed:
+            raise UserError(
+                f"data.units.source.{key} = {unit[key]!r}: {ENGINE} reads pictures, and recordings as log-mel "
+                "energies; predict with the run itself"
+            )
+    return record
+
+
+def _in_reading_order(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer of lines from the left edge of a page, if these are texts in the order of reading. Raises UserError
+    if the page begins at its right edge, or has characters that run from there.
+    """
+    record = tokenizer.as_json()
+    text = from_record(record["text"])
+    moved = {c for entry in text.entries[len(SPECIALS) :] for c in str(entry) if bidirectional(c) not in FROM_LEFT}
+    if record["direction"] != "ltr" or moved:
+        raise UserError(
+            f"the target side is in the order of a page that has text from right to left: {ENGINE} writes from left to "
+            "right only; predict with the run itself"
+        )
+    return text
 
 
 def _without_vocabulary(record: TableView) -> Table:
@@ -151,7 +188,7 @@ def _compared(
     if precision != "float32":
         scores = _scores(ours, sample, metrics), _scores(theirs, sample, metrics)
         return Quality(len(sample), sum(same), {name: (score, scores[1][name]) for name, score in scores[0].items()})
-    rows = [source.row for source in transducer.read(sources)]
+    rows = sources if opened.engine.signal else [source.row for source in transducer.read(sources)]
     forced = opened.force(rows, [one.ids for one in ours])
     largest = _largest_difference(ours, forced)
     ties = sum(

@@ -32,7 +32,8 @@ class LogMel:
     falls to 0 at the centre of band m + 1. Centres are evenly spaced in mel = 2595 log10(1 + Hz / 700) (Davis and
     Mermelstein 1980; O'Shaughnessy's mel scale). The number of points of the transform is a power of two, at least the
     window, and large enough that each band has a frequency. hann is periodic, and x(-1) = x(0). Only whole frames are
-    used; a recording shorter than one frame is padded with silence.
+    used; a recording shorter than one frame is padded with silence. The transform has double precision, so that every
+    version of NumPy, and the engine in C++, find the same numbers.
     """
 
     rate: int
@@ -60,8 +61,9 @@ class LogMel:
             return np.log(QUIET + power_SF @ self.bands_MF.T).astype(np.float32)
 
     @cached_property
-    def _hann_W(self) -> Array:
-        return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(self.window) / self.window)).astype(np.float32)
+    def _hann_W(self) -> NDArray[np.float64]:
+        hann_W: NDArray[np.float64] = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(self.window) / self.window)
+        return hann_W
 
     @cached_property
     def points(self) -> int:

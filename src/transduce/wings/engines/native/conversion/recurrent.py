@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,8 +22,8 @@ from transduce.layers.modules.cells.elman import Elman
 from transduce.layers.modules.cells.gru import GRU
 from transduce.layers.modules.cells.lstm import LSTM, LSTMWithout, PeepholeLSTM
 from transduce.layers.modules.cells.ssru import SSRU
-from transduce.layers.modules.embedding import TokenEmbedding
 from transduce.layers.modules.recurrent import Stack
+from transduce.wings.engines.native.conversion.signals import add_front, check_front
 from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import check_value, inner, kind
 
@@ -34,7 +34,7 @@ GATES = ("input", "forget", "output")  # of an LSTM; the new value stands betwee
 
 
 def check_encoder(settings: TableView, side: str, engine: str) -> None:
-    check_value(f"{side}.embedding", kind(settings[side].get("embedding", "tokens")), ("tokens",), engine)
+    check_front(settings, side, engine)
     check_value(f"{side}.cell", kind(settings[side]["cell"]), tuple(CELLS), engine)
 
 
@@ -59,7 +59,7 @@ def add_encoder(weights: Weights, encoder: RecurrentEncoder, settings: TableView
         for way, cell in (("forward", layer.forward_cell), ("backward", layer.backward_cell)):
             if cell is not None:
                 found, width = add(weights, f"encoder.{number}.{way}", cell, settings["cell"]), cell.width
-    return weights.embedding("encoder", cast(TokenEmbedding, encoder.embedding)) | {
+    return add_front(weights, encoder.embedding, settings) | {
         "cell": found,
         "width": width,
         "ways": encoder.width // width,
