@@ -154,9 +154,7 @@ struct Asked {
     std::vector<Steps> signals = {};  // in place of the rows; empty if the sources are ids
 
     size_t count() const { return signals.empty() ? rows.size() : signals.size(); }
-    int64_t length(size_t b) const {
-        return signals.empty() ? static_cast<int64_t>(rows[b].size()) : signals[b].length();
-    }
+    int64_t length(size_t b) const { return signals.empty() ? static_cast<int64_t>(rows[b].size()) : signals[b].length(); }
 
     void check_prefixes() const {
         if (prefixes.empty()) return;
@@ -243,8 +241,7 @@ struct Asked {
         for (size_t b = 0; b < found.size(); ++b) {
             if (found[b].empty())
                 throw Refusal("input " + std::to_string(b + 1) + ": the model's numbers are not finite, so it has no output");
-            const int64_t read = length(b),
-                          limit = targets.empty() && !empty[b] ? options.longest(read) : 0;
+            const int64_t read = length(b), limit = targets.empty() && !empty[b] ? options.longest(read) : 0;
             for (const Hypothesis& each : found[b]) kept->add(engine.target, each, each.tokens, limit);
             kept->end_source(lengths[b], read, signals.empty() ? std::count(rows[b].begin(), rows[b].end(), UNK) : 0);
         }
@@ -376,8 +373,8 @@ const TransduceAnswers* transduce_engine_search_signals(const TransduceEngine* e
     const TransduceSignal* signals, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
     TransduceOptions options, char* message, uint64_t room) {
     return told(message, room, [=]() -> const TransduceAnswers* {
-        const Options wanted = search == nullptr ? engine->options.resized(options.beam, options.nbest)
-                                                 : Options::read(Json::parse(search, size));
+        const Options wanted =
+            search == nullptr ? engine->options.resized(options.beam, options.nbest) : Options::read(Json::parse(search, size));
         if (!engine->has(wanted.kind)) throw Refusal("the search does not fit the model");
         Asked asked = {*engine, {}, std::vector<bool>(count), {}, wanted, options.batch,
             prefixes_of(prefix_ids, prefix_ends, count), steps_of(*engine, signals, count)};

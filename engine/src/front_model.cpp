@@ -143,9 +143,12 @@ std::unique_ptr<Front> read_front(Parts& parts, const Json& notes) {
     if (notes.find("front") == nullptr) return nullptr;
     const Json& own = notes.table("front");
     switch (own.choice("type", {"columns", "features", "subsampling"})) {
-        case 0: return std::make_unique<ColumnFront>(parts, own);
-        case 1: return std::make_unique<FeatureFront>(parts, own);
-        default: return std::make_unique<SubsamplingFront>(parts, own);
+        case 0:
+            return std::make_unique<ColumnFront>(parts, own);
+        case 1:
+            return std::make_unique<FeatureFront>(parts, own);
+        default:
+            return std::make_unique<SubsamplingFront>(parts, own);
     }
 }
 

@@ -67,15 +67,16 @@ class RecurrentReader : public Encoder {
 
     // The sizes of what a front makes, in place of a table.
     static Embedding embedding_of(const Front& front) {
-        return {static_cast<int32_t>(front.width()), static_cast<int32_t>(front.inputs()), ANY_POSITION, 1.0f, nullptr, nullptr};
+        return {
+            static_cast<int32_t>(front.width()), static_cast<int32_t>(front.inputs()), ANY_POSITION, 1.0f, nullptr, nullptr};
     }
 
     Memory encode_vectors(Vectors vectors) const {
         const int64_t B = static_cast<int64_t>(vectors.lengths.size()), S = vectors.longest;
         Memory memory = {std::move(vectors.lengths), S, width_, std::vector<float>(B * S * width_), {},
             std::vector<float>(B * summary_), {}};
-        check(transduce_recurrent_encode_vectors(&encoder_, vectors.numbers.data(), memory.lengths.data(), B, S,
-            memory.states.data(), memory.summary.data()));
+        check(transduce_recurrent_encode_vectors(
+            &encoder_, vectors.numbers.data(), memory.lengths.data(), B, S, memory.states.data(), memory.summary.data()));
         return memory;
     }
 };

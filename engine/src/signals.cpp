@@ -11,10 +11,10 @@
 namespace transduce {
 
 const double HALF = 65504, LEAST_SCALE = 1e-3;  // the largest number of half precision, and the smallest divisor
-const double QUIET = 1e-8;                   // added to each energy
-const int64_t MOST_NUMBERS = 1 << 28;        // of a signal
-const double LOUDEST = 2147483648.0;         // of a sample
-const int64_t LONGEST_WINDOW = 1 << 16;      // samples; Python allows more, which no file of sound needs
+const double QUIET = 1e-8;                      // added to each energy
+const int64_t MOST_NUMBERS = 1 << 28;           // of a signal
+const double LOUDEST = 2147483648.0;            // of a sample
+const int64_t LONGEST_WINDOW = 1 << 16;         // samples; Python allows more, which no file of sound needs
 const double PI = 3.14159265358979323846;
 
 enum SignalType { BYTES = 0, SHORTS = 1, FLOATS = 2, STEPS = 3 };
@@ -98,9 +98,11 @@ class PictureReader : public SignalReader {
             throw Refusal("a picture was expected: bytes of 1 (grey) or 3 (red, green, blue) channels");
         check_size(W, H, "has ");
         const int64_t wide =
-            width_ ? width_ : std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(double(W) * double(height_) / double(H))));
+            width_ ? width_
+                   : std::max<int64_t>(1, static_cast<int64_t>(std::nearbyint(double(W) * double(height_) / double(H))));
         check_size(wide, height_, "would have ");
         Pixels pixels = toned(static_cast<const uint8_t*>(signal.numbers), H * W, signal.channels);
+        // Pillow 13 resizes the height first where this is faster; then a pixel may differ by 1.
         pixels = resized(pixels, H, W, channels_, wide);
         pixels = resized(pixels, 1, H, wide * channels_, height_);
         Steps found = {channels_ * height_, std::vector<float>(static_cast<size_t>(wide * channels_ * height_))};
@@ -232,7 +234,8 @@ class LogMel {
 class SoundReader : public SignalReader {
   public:
     SoundReader(const Json& described, const Json& unit)
-        : rate_(unit.number_in("rate", 1, LARGEST_NUMBER)), seconds_(unit.real_in("seconds", 0, 1e9)), mel_(mel_of(unit, rate_)) {
+        : rate_(unit.number_in("rate", 1, LARGEST_NUMBER)), seconds_(unit.real_in("seconds", 0, 1e9)),
+          mel_(mel_of(unit, rate_)) {
         const int64_t mels = unit.number_in("mels", 1, 1000);
         const size_t kind = unit.choice("normalisation", {"none", "corpus", "utterance", "loudness", "mean"});
         normalisation_ = kind < 2 ? static_cast<Normalisation>(kind) : OWN;
@@ -259,7 +262,8 @@ class SoundReader : public SignalReader {
                           " seconds, more than the model reads: cut it into parts");
         Steps found = mel_(mixed(signal));
         if (range_ > 0) {
-            const float floor = *std::max_element(found.numbers.begin(), found.numbers.end()) - static_cast<float>(nepers(range_));
+            const float floor =
+                *std::max_element(found.numbers.begin(), found.numbers.end()) - static_cast<float>(nepers(range_));
             for (float& x : found.numbers) x = std::max(x, floor);
         }
         if (trim_ > 0) trim(found);
@@ -277,8 +281,8 @@ class SoundReader : public SignalReader {
         const auto count = [&](const char* name) {
             const double found = std::nearbyint(unit.real_in(name, 0, 1e9) * static_cast<double>(rate));
             if (!(found >= 2 && found <= static_cast<double>(LONGEST_WINDOW)))
-                throw Refusal(std::string(name) + ": two samples at least were expected, at most " +
-                              std::to_string(LONGEST_WINDOW));
+                throw Refusal(
+                    std::string(name) + ": two samples at least were expected, at most " + std::to_string(LONGEST_WINDOW));
             return static_cast<int64_t>(found);
         };
         return LogMel(rate, unit.number_in("mels", 1, 1000), count("window"), count("hop"), unit.real_in("emphasis", 0, 1));
@@ -302,8 +306,8 @@ class SoundReader : public SignalReader {
                     std::memcpy(&sample, static_cast<const uint8_t*>(signal.numbers) + 4 * at, sizeof sample);
                 }
                 if (!(std::fabs(sample) <= LOUDEST))
-                    throw Refusal("the recording has a sample that is not finite, or too large, at " +
-                                  std::to_string(n) + ": mend it");
+                    throw Refusal(
+                        "the recording has a sample that is not finite, or too large, at " + std::to_string(n) + ": mend it");
                 sum += sample;
             }
             found[n] = sum / static_cast<float>(signal.channels);

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from transduce_engine.library import Answers, EngineError, Options, Sampling, library, told, whole
 from transduce_engine.signals import (
-    Buffer,
     Described,
     Picture,
     Recording,
     Signal,
+    Source,
     Steps,
     read_picture,
     read_recording,
@@ -35,8 +35,6 @@ HIDDEN = (0, 1, EOS)  # padding, the beginning and the end are no text
 Ids = Sequence[int]
 Description = dict[str, Any]  # a note that is a table of JSON
 Memory = ctypes.Array[c_char] | None
-Source = str | Path | Signal | Buffer
-"""A text, or for a model of signals the path of a file, a signal or its samples or pixels."""
 SIGNALS = (Recording, Picture, Steps)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import ctypes
 import struct
 import zlib
-from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import Structure, c_char, c_int64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from transduce_engine.library import EngineError
 
@@ -20,8 +20,10 @@ BYTES, SHORTS, FLOATS, STEPS = range(4)  # what the numbers are, as in engine.h
 FORMATS = {"B": BYTES, "h": SHORTS, "f": FLOATS}
 LARGEST = 2**28  # numbers of a signal
 
-Buffer = bytes | bytearray | memoryview | array
-"""Any object with a buffer, such as an array of NumPy."""
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+else:
+    Buffer = object  # with a buffer, such as an array of NumPy
 
 
 class Described(Structure):
@@ -45,10 +47,10 @@ class Recording:
         view = _view(self.samples)
         if view.format not in ("h", "f") or view.ndim not in (1, 2):
             raise EngineError(
-                f"samples of the format {view.format!r} and {view.ndim} axes: 16-bit integers or float32 were expected, "
-                "[samples] or [samples, channels]"
+                f"samples of the format {view.format!r} and {view.ndim} axes: 16-bit integers or float32 were "
+                "expected, [samples] or [samples, channels]"
             )
-        return _described(view, FORMATS[view.format], view.shape[0], 1, self.rate)
+        return _described(view, FORMATS[view.format], _shape(view)[0], 1, self.rate)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Picture:
                 f"pixels of the format {view.format!r} and {view.ndim} axes: bytes were expected, [height, width] or "
                 "[height, width, 3]"
             )
-        return _described(view, BYTES, view.shape[0], view.shape[1], 0)
+        return _described(view, BYTES, *_shape(view)[:2])
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,12 @@ class Steps:
         view = _view(self.numbers)
         if view.format != "f" or view.ndim != 2:
             raise EngineError(f"steps of the format {view.format!r} and {view.ndim} axes: float32 with 2 was expected")
-        return _described(view, STEPS, view.shape[0], view.shape[1], 0)
+        return _described(view, STEPS, *_shape(view)[:2])
 
 
 Signal = Recording | Picture | Steps
+Source = str | Path | Signal | Buffer
+"""A text, or for a model of signals the path of a file, a signal, or its samples or pixels."""
 
 
 def _view(given: Buffer) -> memoryview:
@@ -91,10 +95,20 @@ def _view(given: Buffer) -> memoryview:
             f"an object of the type {type(given).__name__}: the path of a file, or samples or pixels in a buffer were "
             "expected"
         ) from None
-    return view if view.c_contiguous else memoryview(view.tobytes()).cast(view.format, list(view.shape))
+    return view if view.c_contiguous else _cast(view.tobytes(), view.format, _shape(view))
 
 
-def _described(view: memoryview, kind: int, rows: int, columns: int, rate: int) -> Described:
+def _shape(view: memoryview) -> tuple[int, ...]:
+    return view.shape or ()
+
+
+def _cast(content: bytes, code: str, shape: Sequence[int]) -> memoryview:
+    view: Any = memoryview(content)
+    found: memoryview = view.cast(code, list(shape))
+    return found
+
+
+def _described(view: memoryview, kind: int, rows: int, columns: int, rate: int = 0) -> Described:
     if not view.nbytes:
         raise EngineError("the signal is empty")
     room, flat = c_char * view.nbytes, view.cast("B")
@@ -137,10 +151,10 @@ def _samples(path: Path, content: bytes, kind: int, channels: int, rate: int, bi
             f"such as with ffmpeg -i {path} -c:a pcm_s16le OUT.wav"
         )
     size = channels * bits // 8
-    view = memoryview(content[: len(content) // size * size]).cast(code)
-    if not len(view):
+    count = len(content) // size
+    if not count:
         raise EngineError(f"{path} has no samples")
-    return Recording(view.cast("B").cast(code, [len(view) // channels, channels]), rate)
+    return Recording(_cast(content[: count * size], code, (count, channels)), rate)
 
 
 def read_picture(path: Path) -> Picture:

@@ -31,8 +31,8 @@ Grid convolved(const Matrix& matrix, int64_t kernel, int64_t stride, const Grid&
         for (int64_t n = first; n < last; ++n)
             copy_window(x, kernel, n / y.columns * stride - kernel / 2, n % y.columns * stride - kernel / 2,
                 windows.data() + (n - first) * wide);
-        multiply(matrix, windows.data(), y.cells.data() + first * y.features, static_cast<int>(last - first), activation,
-            quantised);
+        multiply(
+            matrix, windows.data(), y.cells.data() + first * y.features, static_cast<int>(last - first), activation, quantised);
     }
     return y;
 }

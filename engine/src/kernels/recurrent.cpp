@@ -232,8 +232,7 @@ template <class Put>
 static void encode_groups(const RecurrentEncoder& encoder, const Put& put, const int64_t* lengths, int64_t sources,
     int64_t longest, float* states, float* summary) {
     int F = 0;
-    for (int c = 0; c < 2 * encoder.count; ++c)
-        F += encoder.cells[c].input == nullptr ? 0 : state_width(encoder.cells[c]);
+    for (int c = 0; c < 2 * encoder.count; ++c) F += encoder.cells[c].input == nullptr ? 0 : state_width(encoder.cells[c]);
     std::vector<int64_t> order(sources);
     std::iota(order.begin(), order.end(), static_cast<int64_t>(0));
     std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return lengths[a] > lengths[b]; });

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 from test_engine_file import SEARCHES, content, needs_engine, rows_of
 from test_engine_file import TABLES as BY_TOKENS
 from test_engine_kinds import OF_TYPE, SEARCHED
 from test_engine_kinds import TABLES as AT_ONCE
+from test_engine_signals import SOUND, UNIT, noise, signal_content
+from test_engine_signals import TABLES as SIGNAL_TABLES
 from test_engine_texts import TEXTS, UNITS, engine_with, file_with, random_texts
 from test_engine_texts_on import NAMES, TARGETS, language_model
 
@@ -160,6 +163,62 @@ def test_a_language_model_scores_texts_and_goes_on(tmp_path: Path) -> None:
     same(forced, engine.score_ids([[EOS]] * 3, TARGETS))
     same_outputs(some, engine.generate("ab", **how))  # type: ignore[arg-type]
     same_outputs(cut, engine.generate("", top_k=3, top_p=0.8, length=5))
+
+
+# A program for Node that reads a recording and a picture, whose bytes standard input has as lists.
+SIGNALS = """
+import { load, wav } from %s;
+import { readFileSync } from "node:fs";
+const { file, unit, sources } = JSON.parse(readFileSync(0, "utf8"));
+const model = await load(file), done = [];
+for (const each of sources)
+  try {
+    const own = ([name, value]) => [name, Array.isArray(value) ? Uint8ClampedArray.from(value) : value];
+    const source = unit === "wav" ? wav(Uint8Array.from(each)) : Object.fromEntries(Object.entries(each).map(own));
+    done.push(model.answer([source])[0]);
+  } catch (error) {
+    done.push(`${error.name}: ${error.message}`);
+  }
+console.log(JSON.stringify(done));
+"""
+
+
+def of_signals(folder: Path, file: bytes, unit: str, sources: list[Any]) -> list[Any]:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no Node on this machine: install the system's package nodejs")
+    (folder / "some.engine").write_bytes(file)
+    given = json.dumps({"file": str(folder / "some.engine"), "unit": unit, "sources": sources})
+    program = SIGNALS % json.dumps((FILES / "transduce.mjs").as_uri())
+    command = [node, "--input-type=module", "-e", program]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def test_recordings_and_pictures_are_read_in_javascript(tmp_path: Path) -> None:
+    pixels, clear = noise(9, 13), noise(9, 13, 4)
+    _, file = signal_content(SIGNAL_TABLES["ctc, columns"], {"type": "best-path"}, unit=UNIT)
+    clear[..., 3] = 255
+    given = [
+        {"pixels": pixels.ravel().tolist(), "width": 13, "height": 9},
+        {"data": clear.ravel().tolist(), "width": 13, "height": 9},
+        {"pixels": [3], "width": 13, "height": 9},
+    ]
+    *found, wrong = of_signals(tmp_path, file, "picture", given)
+    same(found, transduce_engine.load(file).answer([pixels, clear[..., :3].copy()]))
+    assert wrong.startswith("EngineError: input 1: a picture, { pixels, width, height, channels } of bytes")
+    _, file = signal_content(SIGNAL_TABLES["ctc, subsampling"], {"type": "best-path"}, unit=SOUND)
+    recordings = []
+    for number, (kind, rate) in enumerate((("PCM_16", 8000), ("FLOAT", 8000), ("PCM_24", 8000), ("PCM_16", 9000))):
+        path = tmp_path / f"{number}.wav"
+        soundfile.write(path, noise(3000, 2, seed=number) / 256 - 0.5, rate, kind)
+        recordings.append(list(path.read_bytes()))
+    *found, deep, fast = of_signals(tmp_path, file, "wav", recordings)
+    same(found, transduce_engine.load(file).answer([tmp_path / "0.wav", tmp_path / "1.wav"]))
+    assert deep.startswith("EngineError: the WAV file has samples of 24 bits: 16-bit integers or float32 were expected")
+    assert fast.startswith("EngineError: input 1: the recording has 9000 samples a second, and the model reads 8000")
 
 
 def test_a_mistake_is_an_error_with_the_line_of_the_engine(tmp_path: Path) -> None:

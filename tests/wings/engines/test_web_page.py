@@ -10,8 +10,13 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
+from PIL import Image
 from test_engine_file import SEARCHES, TABLES, content, needs_engine
+from test_engine_signals import SOUND, noise, signal_content
+from test_engine_signals import TABLES as SIGNAL_TABLES
 from test_engine_texts import file_with
 from test_engine_texts_on import NAMES, language_model
 
@@ -37,7 +42,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", lambda line: self.wrong.append(line.text))
         self.page.goto(address)
-        self.page.wait_for_selector("#answer:enabled")
+        self.page.wait_for_selector("#status :text('ready')")
 
     def answers(self, text: str, count: int) -> list[list[str]]:
         self.page.fill("#text", text)
@@ -115,6 +120,57 @@ def test_a_mistake_stands_in_the_page(browser: Any, tmp_path: Path) -> None:
     opened.page.wait_for_selector("#status .problem")
     assert opened.page.inner_text("#status") == str(refused.value)
     assert opened.answers("ab", 1) == texts(transduce_engine.load(file).answer(["ab"]))
+
+
+def test_a_drawing_and_a_picture_are_answered_in_a_page(browser: Any, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    unit = {"type": "picture", "height": 6, "width": 9}
+    _, file = signal_content(SIGNAL_TABLES["perceptron"], {"type": "labels", "nbest": 3}, unit=unit)
+    engine, address = transduce_engine.load(file), written(tmp_path, "digits", file)
+    for scheme, width in (("light", 1440), ("dark", 390)):
+        opened = Opened(browser, address, viewport={"width": width, "height": 844}, color_scheme=scheme)
+        page = opened.page
+        assert page.is_disabled("#answer")
+        box = page.locator("#paper").bounding_box()
+        page.mouse.move(box["x"] + 60, box["y"] + 40)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 90, box["y"] + 140, steps=5)
+        page.mouse.up()
+        page.wait_for_selector("#status :text('Answered in')")
+        drawn = page.evaluate("(() => { const { pixels } = given[0]; return [...pixels]; })()")
+        pixels = np.array(drawn, np.uint8).reshape(280, 280)
+        mass = pixels.astype(float)
+        middle = [(mass.sum(1 - axis) * (np.arange(280) + 0.5)).sum() / mass.sum() for axis in (0, 1)]
+        assert middle == pytest.approx([140, 140], abs=1)
+        assert page.evaluate(OUTPUTS) == [[engine(pixels)]]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(FAINT_TEXTS) == []
+        assert [each["id"] for each in axe.run(page).response["violations"]] == []
+        page.click("#clear")
+        assert page.is_disabled("#answer")
+        Image.fromarray(noise(31, 44, 3)).save(tmp_path / "some.png")
+        page.set_input_files("#file-of-signal", tmp_path / "some.png")
+        page.wait_for_selector("#outputs h2:text('some.png')")
+        assert page.evaluate(OUTPUTS)[0][0] == engine(tmp_path / "some.png")
+        page.set_input_files("#file-of-signal", {"name": "a.txt", "mimeType": "image/png", "buffer": b"no picture"})
+        page.wait_for_selector("#status :text('a.txt is no picture that this browser can read.')")
+        assert opened.wrong == []
+
+
+def test_a_recording_is_answered_in_a_page(browser: Any, tmp_path: Path) -> None:
+    _, file = signal_content(SIGNAL_TABLES["ctc, subsampling"], {"type": "prefix-beam", "size": 4}, unit=SOUND)
+    opened = Opened(browser, written(tmp_path, "words", file))
+    assert opened.page.is_visible("#record")
+    for name, rate, kind in (("own.wav", 8000, "PCM_16"), ("other.wav", 44100, "PCM_24")):
+        soundfile.write(tmp_path / name, noise(rate // 2) / 256 - 0.5, rate, kind)
+        opened.page.set_input_files("#file-of-signal", tmp_path / name)
+        opened.page.wait_for_selector(f"#outputs h2:text('{name}')")
+    opened.page.set_input_files("#file-of-signal", tmp_path / "own.wav")
+    opened.page.wait_for_selector("#outputs h2:text('own.wav')")
+    assert opened.page.evaluate(OUTPUTS) == texts(transduce_engine.load(file).answer([tmp_path / "own.wav"]))
+    opened.page.set_input_files("#file-of-signal", {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"no sound"})
+    opened.page.wait_for_selector("#status :text('a.wav is no recording that this browser can read.')")
+    assert opened.wrong == []
 
 
 @pytest.fixture

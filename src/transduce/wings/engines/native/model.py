@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -27,7 +27,7 @@ FILE = "model.engine"  # in the folder of an export
 
 
 class NativeModel(nn.Module):
-    """``Searching``: source ids to hypotheses, which the engine finds and scores.
+    """``Searching``: source ids, or steps of signals, to hypotheses, which the engine finds and scores.
 
     It has the searches of ``searches.SEARCHES``. Each call brings a search with its options. No number of a source
     depends on the other sources.
@@ -51,11 +51,28 @@ class NativeModel(nn.Module):
         begun = None if prefix is None else rows(prefix)
         return [
             [_hypothesis(each) for each in answer.outputs]
-            for answer in _answered(lambda: self.engine.search_ids(rows(source), json.dumps(table), begun))
+            for answer in _answered(lambda: self._searched(source, json.dumps(table), begun))
         ]
 
     def force(self, source: Padded, target: Padded) -> list[Hypothesis]:
-        return [_hypothesis(each.best) for each in _answered(lambda: self.engine.score_ids(rows(source), rows(target)))]
+        score = self.engine.score_signals if source.values.is_floating_point() else self.engine.score_ids
+        return [_hypothesis(each.best) for each in _answered(lambda: score(_given(source), rows(target)))]
+
+    def _searched(
+        self, source: Padded, search: str, begun: list[list[int]] | None
+    ) -> Sequence[transduce_engine.Answer]:
+        signals = source.values.is_floating_point()
+        wanted = self.engine.search_signals if signals else self.engine.search_ids
+        found: list[transduce_engine.Answer] = wanted(_given(source), search, begun)
+        return found
+
+
+def _given(source: Padded) -> list[Any]:
+    """The rows of ids, or the steps of signals."""
+    if not source.values.is_floating_point():
+        return list(rows(source))
+    pairs = zip(source.values.float(), source.lengths.tolist(), strict=True)
+    return [transduce_engine.Steps(row[:length].contiguous().numpy()) for row, length in pairs]
 
 
 def _hypothesis(output: transduce_engine.Output) -> Hypothesis:

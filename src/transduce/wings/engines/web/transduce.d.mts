@@ -43,11 +43,32 @@ export interface Sampling {
   seed?: number;
 }
 
+/** Samples of -1 to 1, or 16-bit integers: those of all channels, then those of the next moment. The rate is the model's by default. */
+export interface Recording {
+  samples: Int16Array | Float32Array;
+  rate?: number;
+  channels?: number;
+}
+
+/** Pixels from the upper left, row by row: 1 channel (grey) or 3 (red, green, blue). */
+export interface Picture {
+  pixels: Uint8Array | Uint8ClampedArray;
+  width: number;
+  height: number;
+  channels?: 1 | 3;
+}
+
+/** A text, or for a model of signals a recording, a picture, or the `ImageData` of a canvas. */
+export type Source = string | Recording | Picture | { data: Uint8ClampedArray; width: number; height: number };
+
+/** The recording in the bytes of a WAV file of 16-bit integers or float32. Throws an EngineError for another file. */
+export function wav(bytes: ArrayBuffer | Uint8Array): Recording;
+
 export interface Model {
   /** The best output. */
-  (source: string): string;
-  (sources: string[]): string[];
-  answer(sources: Iterable<string>, options?: Options): Answer[];
+  (source: Source): string;
+  (sources: Source[]): string[];
+  answer(sources: Iterable<Source>, options?: Options): Answer[];
   /** The same for rows of ids, which end with the end (2). */
   answerIds(rows: number[][], options?: Options): Answer[];
   /** The given outputs with the log-probabilities of their tokens. Rows and outputs end with the end (2). */

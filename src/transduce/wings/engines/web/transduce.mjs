@@ -11,6 +11,7 @@ const VERSION = 5;  // of engine/src/engine.h
 const EOS = 2, UNK = 3;
 const HIDDEN = [0, 1, EOS];  // padding, the beginning and the end are no text
 const ROOM = 4096;  // bytes of a message
+const BYTES = 0, SHORTS = 1, FLOATS = 2;  // what the numbers of a signal are
 const OLD = "this browser or Node has no WebAssembly with SIMD and exceptions: Chrome 95, Firefox 100, Safari 16.4 or Node 18 was expected";
 
 // Something is wrong with the file, the input or an option. The message is one line.
@@ -34,6 +35,31 @@ export async function load(file, options = {}) {
   for (const name of ["answer", "answerIds", "scoreIds", "score", "generate", "note", "description", "close"])
     Object.defineProperty(model, name, { value: engine[name].bind(engine) });
   return Object.defineProperties(model, { generates: { value: engine.generates }, card: { value: engine.note("card") } });
+}
+
+// The recording in the bytes of a WAV file, of 16-bit integers or float32, for `answer`.
+export function wav(given) {
+  const bytes = ArrayBuffer.isView(given) ? given : new Uint8Array(given);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), count = view.byteLength;
+  const name = (at) => String.fromCharCode(...[0, 1, 2, 3].map((n) => view.getUint8(at + n)));
+  if (count < 12 || name(0) !== "RIFF" || name(8) !== "WAVE") throw new EngineError("this is no WAV file");
+  let kind = 0, channels = 1, rate = 0, bits = 0;
+  for (let at = 12; at + 8 <= count;) {
+    const size = view.getUint32(at + 4, true), first = at + 8;
+    if (name(at) === "fmt " && first + 16 <= count) {
+      [kind, channels, bits] = [0, 2, 14].map((n) => view.getUint16(first + n, true));
+      rate = view.getUint32(first + 4, true);
+      if (kind === 0xfffe && first + 26 <= count) kind = view.getUint16(first + 24, true);  // it stands in the extension
+    } else if (name(at) === "data") {
+      const Kind = kind === 1 && bits === 16 ? Int16Array : kind === 3 && bits === 32 ? Float32Array : null;
+      if (!Kind || !channels) throw new EngineError(`the WAV file has samples of ${bits} bits: 16-bit integers or float32 were expected`);
+      if (first + size > count) throw new EngineError("the WAV file is truncated: it has fewer samples than it says");
+      const whole = size - (size % (Kind.BYTES_PER_ELEMENT * channels));
+      return { samples: new Kind(bytes.slice(first, first + whole).buffer), rate, channels };
+    }
+    at = first + size + (size % 2);
+  }
+  throw new EngineError("the WAV file has no samples");
 }
 
 async function bytesOf(given) {
@@ -98,7 +124,9 @@ class Engine {
     } finally {
       this.memory.free();
     }
-    this.generates = this.description("source").unit === "nothing";
+    const source = this.description("source");
+    this.generates = source.unit === "nothing";
+    this.signal = source.unit === "signal" ? source.record.signal : null;
     this.subwords = {};
   }
 
@@ -146,11 +174,15 @@ class Engine {
   }
 
   best(source) {
-    const texts = this.answer(typeof source === "string" ? [source] : source).map((each) => each.outputs[0].text);
-    return typeof source === "string" ? texts[0] : texts;
+    const texts = this.answer(Array.isArray(source) ? source : [source]).map((each) => each.outputs[0].text);
+    return Array.isArray(source) ? texts : texts[0];
   }
 
   answer(sources, { beam = 0, nbest = 0, batch = 0 } = {}) {
+    if (this.signal) {
+      const some = [...sources].map((each, n) => signalOf(each, this.signal, n + 1));
+      return this.found("search_signals", 0, 0n, this.signals(some), 0, 0, BigInt(some.length), this.options(beam, nbest, batch));
+    }
     const texts = textsOf(sources);
     if (!this.subwords.source) return this.found("answer", ...this.joined(texts), BigInt(texts.length), this.options(beam, nbest, batch));
     const rows = texts.map(this.subwords.source.ids);
@@ -210,6 +242,14 @@ class Engine {
       ends.push((end += part.length));
     }
     return [this.memory.copy(all), this.memory.integers(ends)];
+  }
+
+  signals(some) {
+    const numbers = some.flatMap(({ numbers, type, rows, columns, channels, rate }) => {
+      const bytes = new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
+      return [this.memory.copy(bytes), type, rows, columns, channels, rate];
+    });
+    return this.memory.integers(numbers);
   }
 
   rows(rows) {
@@ -310,6 +350,30 @@ class Memory {
 
 function utf8(text) {
   return new TextEncoder().encode(text);
+}
+
+// A signal as the library has it.
+function signalOf(given, unit, number) {
+  const wrong = (expected) => new EngineError(`input ${number}: ${expected} was expected`);
+  if (unit.type === "sound") {
+    const { samples, rate = unit.rate, channels = 1 } = given?.samples ? given : { samples: given };
+    const type = samples instanceof Int16Array ? SHORTS : samples instanceof Float32Array ? FLOATS : null;
+    if (type === null || !Number.isSafeInteger(rate) || !(channels >= 1)) throw wrong("a recording, { samples, rate, channels } of 16-bit integers or float32,");
+    return { numbers: samples, type, rows: Math.floor(samples.length / channels), columns: 1, channels, rate };
+  }
+  const { width, height, data } = given ?? {}, pixels = data ? withoutAlpha(data) : given?.pixels;
+  const channels = data ? 3 : (given?.channels ?? 1);
+  const right = pixels instanceof Uint8Array || pixels instanceof Uint8ClampedArray;
+  if (!right || !(width * height * channels === pixels.length)) throw wrong("a picture, { pixels, width, height, channels } of bytes or the ImageData of a canvas,");
+  return { numbers: pixels, type: BYTES, rows: height, columns: width, channels, rate: 0 };
+}
+
+// Red, green and blue of pixels with transparency, on white paper.
+function withoutAlpha(data) {
+  const found = new Uint8Array((data.length / 4) * 3);
+  for (let n = 0, at = 0; n < data.length; n += 4)
+    for (let c = 0; c < 3; ++c) found[at++] = Math.round(255 + ((data[n + c] - 255) * data[n + 3]) / 255);
+  return found;
 }
 
 function textsOf(sources) {
