@@ -113,7 +113,7 @@ def test_no_sum_of_two_products_is_too_large_for_16_bits(inputs: int) -> None:
         ("luong, layer norm, fed", "model.encoder.cell = 'lstm-layer-norm'"),
         ("bahdanau, location", "model.decoder.wiring.attention = 'location'"),
         ("context, no attention", "model.decoder.wiring = 'context'"),
-        ("recurrent of columns", "model.encoder.embedding = 'columns'"),
+        ("transformer of patches", "model.encoder.embedding = 'patches'"),
         ("language model, mixed, no attention", "model.decoder.mixer = 'recurrent'"),
         ("classifier, transformer, attention", "model.pooling = 'attention'"),
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
