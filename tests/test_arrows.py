@@ -49,7 +49,7 @@ WINGS: dict[str, set[str]] = {
     "vectors": {"labels", "pages", "records"},
     "lab": {"pages", "records"},
     "fitting": {"lab", "pages", "records"},
-    "engines": {"ctc", "documents", "labels", "records"},
+    "engines": {"ctc", "documents", "labels", "records", "signals"},
     "looking": {"alignment", "counted", "ctc", "lab", "labels", "pages", "signals"},
     "serving": {
         "alignment",
