@@ -36,7 +36,7 @@ audio { display: block; width: 20rem; max-width: 100%; }
 .wide { overflow-x: auto; margin-bottom: .8rem; max-width: 100%; }
 .wide { background: linear-gradient(to left, var(--paper) 30%, transparent) right / 3rem 100% no-repeat local,
   linear-gradient(to left, var(--shadow), transparent) right / 1rem 100% no-repeat scroll; }
-.wide svg { background: none; }
+.wide svg { background: none; max-width: max(100%, 55rem); height: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; overflow-wrap: break-word; }
 caption { text-align: left; color: var(--faint); font-size: .85rem; }
 th, td { padding: .3rem 1.1rem .3rem 0; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap; }
