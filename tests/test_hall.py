@@ -50,12 +50,11 @@ REFUSED = {
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package and its tests, without wings and what speaks of them."""
     place = tmp_path_factory.mktemp("hall")
-    unneeded = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", place / "src", ignore=unneeded)
+    shutil.copytree(ROOT / "src", place / "src")
     shutil.rmtree(place / "src" / "transduce" / "wings")
-    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns("__pycache__", *OF_ALL))
+    shutil.copytree(ROOT / "tests", place / "tests", ignore=shutil.ignore_patterns(*OF_ALL))
     for name in ("docs", "scripts"):
-        shutil.copytree(ROOT / name, place / name, ignore=unneeded)
+        shutil.copytree(ROOT / name, place / name)
     for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, place)
     (place / "first_cases.py").write_text(FIRST_CASES)

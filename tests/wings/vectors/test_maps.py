@@ -37,7 +37,9 @@ def test_the_plane_is_that_of_the_largest_variance() -> None:
 
 @pytest.mark.parametrize("method", ["pca", "tsne", pytest.param("umap", marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")  # of the libraries
-def test_neighbours_stay_together(method: Any) -> None:
+def test_neighbours_stay_together(method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if method == "umap":  # to compile the library takes a minute, and to interpret it for thirty vectors a few seconds
+        monkeypatch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", 1)
     found = mapped(groups(), [str(n) for n in range(30)], [""] * 30, method, seed=3)
     points = found.points_N2
     for group in range(3):
