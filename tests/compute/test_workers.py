@@ -44,7 +44,13 @@ def together(trained: Path, workers: Workers[Transducer]) -> Transducer:
     return replace(transduce.load(trained, device="cpu"), workers=workers)
 
 
-@pytest.mark.parametrize("asked", [{}, {"search": Beam(3, nbest=2)}, {"prefix": "b"}])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"search": Beam(3, nbest=2), "prefix": "b"},
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ({}, {"prefix": "b"})),
+    ],
+)
 def test_workers_predict_what_one_process_predicts(
     alone: Transducer, together: Transducer, asked: dict[str, object]
 ) -> None:

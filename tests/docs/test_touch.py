@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import transduce
 from book import touch
 
@@ -15,6 +17,7 @@ def shown(browser: Any, *things: touch.Touch | touch.Page) -> Any:
     return page
 
 
+@pytest.mark.slow
 def test_a_table_fills_step_by_step(browser: Any) -> None:
     steps = [
         {"cells": [[0, 0]], "note": "It begins."},

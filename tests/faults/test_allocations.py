@@ -12,7 +12,7 @@ from transduce.wings.engines.export.checked_export import export_run
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no C compiler: gcc")
-@pytest.mark.parametrize("allocations", [200, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("allocations", [100, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_each_allocation_may_fail(allocations: int, trained: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.engine"
     export_run(trained, "engine", file, sources=["abc"])

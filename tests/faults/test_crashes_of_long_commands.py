@@ -44,7 +44,7 @@ def chosen(found: list[Crash], count: int) -> list[Crash]:
     return random.Random(count).sample(found, min(count, len(found)))
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [30, pytest.param(None, marks=pytest.mark.slow)])
 def test_an_overwritten_run_is_there_until_the_new_one_has_a_checkpoint(
     count: int | None, tiny: dict[str, Any], trained: Path, tmp_path: Path
 ) -> None:
@@ -67,7 +67,7 @@ def test_an_overwritten_run_is_there_until_the_new_one_has_a_checkpoint(
         assert left[0].read_bytes() in (old, new), crash.after
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_sweep_goes_on(
     count: int, tiny: dict[str, Any], tmp_path: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_sweep_goes_on(
         assert swept(crash.restore(tmp_path / str(place)) / "sweep") == expected, crash.after
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_fit_goes_on(count: int, tmp_path: Path, in_this_process: None) -> None:
     wishes = Wishes(candidates=("g2p-joint",))
 

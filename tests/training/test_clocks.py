@@ -10,7 +10,7 @@ import pytest
 from transduce import api
 from transduce.training.callbacks import Callback, Finished, Update, Validated
 
-SLEEP, REPORTS = 0.1, 5
+SLEEP, REPORTS = 0.06, 3
 
 
 class Sleeper(Callback):

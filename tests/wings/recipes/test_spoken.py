@@ -202,6 +202,7 @@ def test_options_that_make_no_sense(options, problem):
         SpokenStrings(**options)
 
 
+@pytest.mark.slow
 def test_the_real_recordings(tmp_path, monkeypatch):
     import os
 

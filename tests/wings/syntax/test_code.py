@@ -185,6 +185,7 @@ def test_bleu_of_code_counts_tokens() -> None:
 # --------------------------------------------------------------- whole models
 
 
+@pytest.mark.slow
 def test_a_model_copies_names_that_it_has_never_seen(tmp_path: Path) -> None:
     draw = random.Random(1)
 
@@ -223,6 +224,7 @@ def test_another_text_is_refused(tmp_path: Path) -> None:
     assert not list((tmp_path / "made").rglob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_the_published_django_gives_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local = [pairs(files) for files in present(Django(str(shared("code_django"))).prepare(tmp_path / "copy")).values()]
     lines = [pair for split in local for pair in split]
