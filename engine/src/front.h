@@ -1,4 +1,4 @@
-// What an encoder reads in place of the vectors of tokens: a signal's own vectors.
+// What an encoder reads in place of the vectors of tokens: those of a signal, or of words that are spelled.
 #ifndef TRANSDUCE_FRONT_H
 #define TRANSDUCE_FRONT_H
 
@@ -20,12 +20,11 @@ class Front {
   public:
     virtual ~Front() = default;
     virtual int64_t width() const = 0;   // E
-    virtual int64_t inputs() const = 0;  // of a step
-    Vectors operator()(const Batch& batch) const;
+    virtual int64_t inputs() const = 0;  // the numbers of a step, or the ids
+    virtual bool reads_signals() const { return true; }
+    virtual Vectors operator()(const Batch& batch) const = 0;
 
   protected:
-    virtual std::vector<float> vectors(const Steps& steps) const = 0;  // of one source
-
     static std::vector<float> multiplied(const Matrix& matrix, const std::vector<float>& x, int64_t rows);
 };
 

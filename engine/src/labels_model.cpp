@@ -147,13 +147,10 @@ class Tagger : public Labeller {
     }
 };
 
-static const std::vector<std::string> POOLINGS = {"last", "max", "mean"};
-
 class Classifier : public Labeller {
   public:
-    Classifier(Parts& parts, const Json& notes) : Labeller(parts, notes), pooling_(notes.choice("pooling", POOLINGS)) {
-        const Encoded sizes = encoder_->sizes();
-        labels_ = parts.matrix("labels", ANY, pooling_ == 0 ? sizes.summary : sizes.width);
+    Classifier(Parts& parts, const Json& notes) : Labeller(parts, notes), pooling_(read_pooling(notes)) {
+        labels_ = parts.matrix("labels", ANY, pooled_width(pooling_, encoder_->sizes()));
         if (labels_->outputs <= UNK + 1) throw Refusal("labels has no label");
     }
 
@@ -161,26 +158,14 @@ class Classifier : public Labeller {
     Places place(const Batch& batch) const override {
         const Memory memory = (*encoder_)(batch);
         const int64_t B = memory.sources();
-        const std::vector<float> pooled = pool(memory);
+        const std::vector<float> pooled = pooled_by(pooling_, memory);
         std::vector<float> logits(B * target_vocabulary());
         check(transduce_multiply(labels_, pooled.data(), logits.data(), B, NONE));
         return probable(std::vector<int64_t>(B, 1), 1, std::move(logits));
     }
 
   private:
-    size_t pooling_;
-
-    std::vector<float> pool(const Memory& memory) const {
-        if (pooling_ == 0) return memory.summary;
-        const int64_t B = memory.sources(), W = memory.width;
-        std::vector<float> found(B * W, -std::numeric_limits<float>::infinity());
-        if (pooling_ == 2) transduce_mean(memory.read(), found.data(), memory.lengths.data(), B, memory.longest, W);
-        for (int64_t b = 0; b < B && pooling_ == 1; ++b)
-            for (int64_t s = 0; s < memory.lengths[b]; ++s)
-                for (int64_t i = 0; i < W; ++i)
-                    found[b * W + i] = std::max(found[b * W + i], memory.read()[(b * memory.longest + s) * W + i]);
-        return found;
-    }
+    Pooling pooling_;
 };
 
 }  // namespace transduce

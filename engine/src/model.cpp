@@ -2,6 +2,7 @@
 
 #include "model.h"
 
+#include <limits>
 #include <new>
 #include <numeric>
 
@@ -31,7 +32,7 @@ Memory Encoder::operator()(const Batch& batch) const {
         throw Refusal(reads_signals() ? "its sources are signals, and ids were given" : "its sources are no signals");
     Memory memory = encode(batch);
     memory.ids = batch.ids;
-    if (reads_signals()) memory.ids.assign(memory.sources() * memory.longest, PAD);
+    if (memory.longest != batch.longest) memory.ids.assign(memory.sources() * memory.longest, PAD);
     return memory;
 }
 
@@ -46,6 +47,22 @@ void check(int64_t found) {
     if (found == NO_MEMORY) throw std::bad_alloc();
     if (found == NO_ROOM) throw Refusal("a text is longer than the positions that the model learned");
     throw Refusal("id " + std::to_string(found) + " is outside the vocabulary");
+}
+
+Pooling read_pooling(const Json& notes) { return static_cast<Pooling>(notes.choice("pooling", {"last", "max", "mean"})); }
+
+int64_t pooled_width(Pooling pooling, const Encoded& sizes) { return pooling == LAST ? sizes.summary : sizes.width; }
+
+std::vector<float> pooled_by(Pooling pooling, const Memory& memory) {
+    if (pooling == LAST) return memory.summary;
+    const int64_t B = memory.sources(), W = memory.width;
+    std::vector<float> found(B * W, -std::numeric_limits<float>::infinity());
+    if (pooling == MEAN) transduce_mean(memory.read(), found.data(), memory.lengths.data(), B, memory.longest, W);
+    for (int64_t b = 0; b < B && pooling == MAXIMUM; ++b)
+        for (int64_t s = 0; s < memory.lengths[b]; ++s)
+            for (int64_t i = 0; i < W; ++i)
+                found[b * W + i] = std::max(found[b * W + i], memory.read()[(b * memory.longest + s) * W + i]);
+    return found;
 }
 
 std::vector<int64_t> rows_of(const std::vector<int64_t>& sources, int64_t each) {

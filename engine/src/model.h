@@ -105,6 +105,12 @@ class Decoder {
     const Matrix* readout_ = nullptr;
 };
 
+// How a memory becomes one vector for each source.
+enum Pooling { LAST = 0, MAXIMUM = 1, MEAN = 2 };
+Pooling read_pooling(const Json& notes);
+int64_t pooled_width(Pooling pooling, const Encoded& sizes);
+std::vector<float> pooled_by(Pooling pooling, const Memory& memory);
+
 // The encoder and the decoder that a description names. Each family adds its lines in families.cpp of this folder.
 std::unique_ptr<Encoder> read_encoder(Parts& parts, const Json& notes);
 std::unique_ptr<Decoder> read_decoder(Parts& parts, const Json& notes, const Encoded& encoded);

@@ -47,7 +47,7 @@ class RecurrentReader : public Encoder {
     }
     Encoded sizes() const override { return {width_, summary_, encoder_.embedding.vocabulary}; }
     int64_t most_positions() const override { return encoder_.embedding.most_positions; }
-    bool reads_signals() const override { return front_ != nullptr; }
+    bool reads_signals() const override { return front_ != nullptr && front_->reads_signals(); }
 
   protected:
     Memory encode(const Batch& batch) const override {

@@ -13,6 +13,9 @@ const uint32_t MARK = 0x2581;  // "▁", in place of the space before a word
 static const std::string MARKED = "\xE2\x96\x81";
 static const std::vector<std::string> SPECIALS = {"<pad>", "<s>", "</s>", "<unk>"};
 
+// White space as Python has it.
+static bool is_white(uint32_t c) { return is_space(c) || (0x1C <= c && c <= 0x1F); }
+
 Tokenizer::Tokenizer(const Json& described) {
     unit_ = static_cast<Unit>(
         described.choice("unit", {"characters", "words", "symbols", "bytes", "labels", "nothing", "library", "ids", "signal"}));
@@ -24,7 +27,9 @@ Tokenizer::Tokenizer(const Json& described) {
     form_ = static_cast<Form>(described.choice("form", {"none", "NFC", "NFD", "NFKC"}));
     lowercase_ = described.truth_of("lowercase");
     size_ = described.number_in("size", static_cast<int64_t>(SPECIALS.size()), 1 << 24);
+    pieces_ = size_;
     if (unit_ == LIBRARY || unit_ == NOTHING) return;
+    read_front(described);
     if (unit_ == LABELS) {
         const Json& columns = described.table("record").at("labels");
         entries_ = SPECIALS;
@@ -35,13 +40,13 @@ Tokenizer::Tokenizer(const Json& described) {
         return;
     }
     const Json& vocabulary = described.table("record").table("model").table("vocab");
-    if (vocabulary.entries.size() != static_cast<size_t>(size_))
-        throw Refusal("a vocabulary of " + std::to_string(vocabulary.entries.size()) + " entries: " + std::to_string(size_) +
+    if (vocabulary.entries.size() != static_cast<size_t>(pieces_))
+        throw Refusal("a vocabulary of " + std::to_string(vocabulary.entries.size()) + " entries: " + std::to_string(pieces_) +
                       " were expected");
     entries_.resize(vocabulary.entries.size());
     std::vector<bool> seen(entries_.size());
     for (const auto& entry : vocabulary.entries) {
-        const int64_t id = vocabulary.number_in(entry.first, 0, size_ - 1);
+        const int64_t id = vocabulary.number_in(entry.first, 0, pieces_ - 1);
         if (seen[id]) throw Refusal("a vocabulary has the id " + std::to_string(id) + " twice");
         seen[id] = true;
         entries_[id] = entry.first;
@@ -49,7 +54,7 @@ Tokenizer::Tokenizer(const Json& described) {
     }
     for (size_t i = 0; i < SPECIALS.size(); ++i)
         if (entries_[i] != SPECIALS[i]) throw Refusal("id " + std::to_string(i) + " of a vocabulary is no " + SPECIALS[i]);
-    if (unit_ == BYTES && size_ != 256 + static_cast<int64_t>(SPECIALS.size()))
+    if (unit_ == BYTES && pieces_ != 256 + static_cast<int64_t>(SPECIALS.size()))
         throw Refusal("a vocabulary of bytes has " + std::to_string(size_) + " entries");
 }
 
@@ -98,7 +103,79 @@ void Tokenizer::cut_symbols(const Text& text, std::vector<int64_t>& to) const {
     }
 }
 
+// Features and whole words, whose ids follow those of the text.
+void Tokenizer::read_front(const Json& described) {
+    const Json* of_text = described.find("features");
+    if (of_text != nullptr) {
+        separator_ = of_text->text_of("separator");
+        const std::vector<Json>& names = of_text->at("names").items;
+        pieces_ -= static_cast<int64_t>(names.size());
+        if (separator_.empty() || separator_.find('\t') != std::string::npos || pieces_ < static_cast<int64_t>(SPECIALS.size()))
+            throw Refusal("features: a separator, and fewer names than 'size' says were expected");
+        for (const Json& name : names) {
+            const int64_t id = pieces_ + static_cast<int64_t>(features_.size());
+            if (name.kind != Json::TEXT || !features_.emplace(name.text, id).second)
+                throw Refusal("features = " + of_text->at("names").shown() + ": different texts were expected");
+        }
+    }
+    const Json* by_words = described.find("spelled");
+    if (by_words == nullptr) return;
+    if (of_text != nullptr) throw Refusal("spelled: a text without features was expected");
+    spelled_ = true;
+    if (by_words->find("known") == nullptr) return;
+    const Json& known = by_words->table("known");
+    if (known.find("spelled") != nullptr || known.find("features") != nullptr)
+        throw Refusal("known: whole words were expected");
+    known_ = std::make_shared<const Tokenizer>(known);
+    pieces_ -= known_->size_ - static_cast<int64_t>(SPECIALS.size());
+    if (known_->unit_ > BYTES || pieces_ < static_cast<int64_t>(SPECIALS.size()))
+        throw Refusal("known: fewer whole words than 'size' says were expected");
+}
+
+// Its features, then its text.
+std::vector<int64_t> Tokenizer::encode_features(const std::string& line) const {
+    const size_t tab = line.find('\t');
+    if (tab == std::string::npos) throw Refusal("it has no tab: expected features, a tab and the text; mend the line");
+    std::vector<int64_t> found;
+    for (size_t first = 0, last; first <= tab; first = last + separator_.size()) {
+        last = std::min(tab, line.find(separator_, first));
+        if (last == first) continue;
+        const auto id = features_.find(encode_utf8(normal_form(decode_utf8(line.data() + first, last - first), NFC)));
+        found.push_back(id == features_.end() ? UNK : id->second);
+    }
+    const std::vector<int64_t> rest = encode_text(line.substr(tab + 1));
+    found.insert(found.end(), rest.begin(), rest.end());
+    return found;
+}
+
+// Each word with its mark: BOS, or its own if it is known as a whole.
+std::vector<int64_t> Tokenizer::encode_words(const std::string& given) const {
+    const Text text = decode_utf8(given.data(), given.size());
+    std::vector<int64_t> found;
+    for (size_t i = 0; i < text.size();) {
+        if (is_white(text[i])) {
+            ++i;
+            continue;
+        }
+        Text letters;
+        for (; i < text.size() && !is_white(text[i]); ++i) letters.push_back(text[i]);
+        const std::string word = encode_utf8(letters);
+        const std::vector<int64_t> whole = known_ ? known_->encode(word) : std::vector<int64_t>();
+        const bool known = whole.size() == 2 && whole[0] != UNK;
+        found.push_back(known ? pieces_ + whole[0] - static_cast<int64_t>(SPECIALS.size()) : BOS);
+        const std::vector<int64_t> pieces = encode_text(word);
+        found.insert(found.end(), pieces.begin(), pieces.end() - 1);
+    }
+    found.push_back(EOS);
+    return found;
+}
+
 std::vector<int64_t> Tokenizer::encode(const std::string& given) const {
+    if (!separator_.empty()) return encode_features(given);
+    return spelled_ ? encode_words(given) : encode_text(given);
+}
+
+std::vector<int64_t> Tokenizer::encode_text(const std::string& given) const {
     if (unit_ == IDS)
         throw Refusal("this file is a part of an export to native and has no tokenizers: name the folder of the export");
     if (unit_ == NOTHING) throw Refusal("this is a language model, which has no sources: score texts, or generate them");
@@ -123,7 +200,7 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids) const {
     std::string found;
     if (unit_ == LIBRARY || unit_ == SIGNAL) return found;
     for (int64_t id : ids) {
-        if (id == PAD || id == BOS || id == EOS || id < 0 || id >= size_) continue;
+        if (id == PAD || id == BOS || id == EOS || id < 0 || id >= pieces_) continue;
         if (unit_ == SYMBOLS && !found.empty()) found += ' ';
         if (unit_ == BYTES && id != UNK)
             found += static_cast<char>(id - static_cast<int64_t>(SPECIALS.size()));
@@ -139,7 +216,7 @@ std::string Tokenizer::decode(const std::vector<int64_t>& ids) const {
 
 bool is_blank(const std::string& text) {
     const Text found = decode_utf8(text.data(), text.size());
-    return std::all_of(found.begin(), found.end(), [](uint32_t c) { return is_space(c) || (0x1C <= c && c <= 0x1F); });
+    return std::all_of(found.begin(), found.end(), is_white);
 }
 
 }  // namespace transduce

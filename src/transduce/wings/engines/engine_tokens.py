@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Sequence
 from unicodedata import category, normalize
 
 from transduce.core.config import TableView
-from transduce.core.types import EOS, SPECIALS, UNK
+from transduce.core.types import BOS, EOS, SPECIALS, UNK
+from transduce.data.tokenizers.base import shifted
 
 SPACE = "▁"  # in the name of a token
 JOINERS = "\u200c\u200d"
@@ -31,14 +32,14 @@ class EngineTokens:
     """
 
     factors = 1
-    words = 0
     shapes = 0
-    columns = 1
 
     def __init__(self, described: TableView, encode: Encode, decode: Decode) -> None:
         self.unit, self._encode, self._decode = str(described["unit"]), encode, decode
         self.labels, self.signal = int(self.unit == "labels"), self.unit == "signal"
         self.numeric = self.signal
+        self.spelled, self.features = described.get("spelled"), described.get("features")
+        self.columns, self.words = 1 if self.features is None else 2, 0
         self.entries: tuple[Hashable, ...] = SPECIALS
         if self.labels:
             (column,) = described["record"]["labels"]
@@ -46,6 +47,14 @@ class EngineTokens:
         elif self.unit not in ("nothing", "signal"):
             vocabulary = described["record"]["model"]["vocab"]
             self.entries = tuple(sorted(vocabulary, key=vocabulary.__getitem__))
+            self._pieces = len(self.entries)
+        if self.features is not None:
+            self.entries += tuple(("feature", str(name)) for name in self.features["names"])
+        if self.spelled is not None and "known" in self.spelled:
+            known = self.spelled["known"]["record"]["model"]["vocab"]
+            wholes = sorted(known, key=known.__getitem__)[len(SPECIALS) :]
+            self.entries += tuple(("word", str(word)) for word in wholes)
+            self.words = len(wholes)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -67,17 +76,33 @@ class EngineTokens:
         return [(f"<{name[1]}>" if isinstance(name, tuple) else str(name)).replace(" ", SPACE) for name in names]
 
     def length(self, ids: Sequence[int]) -> int:
-        """The number of ids without EOS."""
-        return len(ids) - 1
+        """The number of ids without EOS and without features; of words in pieces, the number of words."""
+        if self.spelled is not None:
+            return sum(i == BOS or i >= self._pieces for i in ids)
+        return sum(i < self._pieces for i in ids) - 1 if self.features is not None else len(ids) - 1
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The span of each id in the text. Where a form joins characters, or for rare letters, a span may differ."""
         if self.unit not in PIECES:
             return [(0, 0), (len(text), len(text))]
+        if self.features is not None:
+            features, _, rest = text.partition("\t")
+            count = sum(map(bool, features.split(self.features["separator"])))
+            return [*[(0, 0)] * count, *shifted(self._spans_of_text(rest), len(text) - len(rest))]
+        if self.spelled is not None:
+            found = []
+            for word in re.finditer(r"\S+", text):
+                found += [(word.start(),) * 2, *shifted(self._spans_of_text(word.group())[:-1], word.start())]
+            return [*found, (len(text), len(text))]
+        return self._spans_of_text(text)
+
+    def _spans_of_text(self, text: str) -> list[tuple[int, int]]:
         lettered = "".join("a" if category(c)[0] == "M" or c in JOINERS else c for c in text)  # as the library has it
         found = list(re.finditer(PIECES[self.unit], text if self.unit != "words" else lettered))
         end = (len(text), len(text))
         if self.unit == "words":  # a space comes before the first word: one more token if there is one already
             return [*[(0, 0)] * text.startswith((" ", SPACE)), *(piece.span() for piece in found), end]
-        counts = [len(row) - 1 for row in self._encode([piece.group() for piece in found])]
+        before = "" if self.features is None else "\t"
+        above = 0 if self.spelled is None else 1
+        counts = [len(row) - 1 - above for row in self._encode([before + piece.group() for piece in found])]
         return [*(piece.span() for piece, count in zip(found, counts, strict=True) for _ in range(count)), end]

@@ -37,6 +37,7 @@ from transduce.wings.engines.native.searches import check_search
 UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
 FORMS = ("none", "NFC", "NFD", "NFKC")
 LABELS, SIGNAL, PAGE_ORDER = "labelled", "signal", "page-order"  # kinds of tokenizers
+FEATURES, SPELLED = "features", "spelled"
 SIGNALS = ("picture", "sound")  # that the engine reads
 FROM_LEFT = {"L", "EN", "ES", "ET", "CS", "ON", "WS", "NSM"}  # classes of characters that no page from the left moves
 NO_SOURCE = {"unit": "nothing", "form": "none", "lowercase": False, "size": len(SPECIALS)}
@@ -83,7 +84,8 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
     source = tokenizer_notes(tokenizers.source, "source") if tokenizers.conditional else NO_SOURCE
     if source["unit"] == SIGNAL and search["type"] == "sampling":
         raise UserError(f"search.type = 'sampling': {ENGINE} draws no samples for signals; predict with --engine torch")
-    keeps_empty = transducer.keeps_empty or not ends_freely(transducer.search)
+    columns = tokenizers.source.columns if tokenizers.conditional else 1
+    keeps_empty = transducer.keeps_empty or not ends_freely(transducer.search) or columns > 1
     limits = {"max_source_length": transducer.max_source_length, "keeps_empty": keeps_empty}
     return {
         "source": json.dumps(source, ensure_ascii=False),
@@ -97,13 +99,19 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
 
 def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
     """What the engine must know of a tokenizer: its unit, how it normalises, and its record. The engine itself reads
-    characters, words, symbols and bytes, and writes labels. It reads recordings and pictures. For other texts, such as
-    subwords, the unit is "library": Python reads them. Raises UserError for other tokens than those of text, and for
-    columns beside them.
+    characters, words, symbols and bytes, and writes labels. It reads features before a text, words in pieces,
+    recordings and pictures. For other texts, such as subwords, the unit is "library": Python reads them. Raises
+    UserError for other tokens, and for other columns beside a text.
     """
     record = record_of(tokenizer)
     if side == "source" and tokenizer.kind == SIGNAL:
         return {"unit": SIGNAL, "size": len(tokenizer), "record": _signal_record(record)}
+    if side == "source" and tokenizer.kind == FEATURES:
+        own = {"names": list(record["features"]), "separator": record["separator"]}
+        return _own_notes(record["text"], side) | {"size": len(tokenizer), "features": own}
+    if side == "source" and tokenizer.kind == SPELLED and not tokenizer.shapes:
+        known = {"known": _own_notes(record["known"], side)} if "known" in record else {}
+        return _own_notes(record["words"], side) | {"size": len(tokenizer), "spelled": known}
     if side == "target" and tokenizer.kind == PAGE_ORDER:
         return tokenizer_notes(_in_reading_order(tokenizer), side)
     if side == "target" and tokenizer.kind == LABELS and tokenizer.columns == 1:
@@ -122,6 +130,18 @@ def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
                 if _without_vocabulary(learned.as_json()) == own:
                     found = {"unit": name, "form": form, "lowercase": lowercase}
     return {**found, "size": len(tokenizer), "record": record}
+
+
+def _own_notes(record: Table, side: str) -> Table:
+    """The notes of a text inside of another tokenizer. Raises UserError for a text that needs the library."""
+    text = from_record(record)
+    notes = tokenizer_notes(text, side) if text.kind == TEXT else {"unit": text.kind}
+    if notes["unit"] not in UNITS:
+        raise UserError(
+            f"the {side} side has features or words of {notes['unit']} units: {ENGINE} reads them with "
+            f"{', '.join(UNITS)} only; predict with the run itself"
+        )
+    return notes
 
 
 def _signal_record(record: Table) -> Table:

@@ -34,7 +34,7 @@ GATES = ("input", "forget", "output")  # of an LSTM; the new value stands betwee
 
 
 def check_encoder(settings: TableView, side: str, engine: str) -> None:
-    check_front(settings, side, engine)
+    check_front(settings, side, engine, check_encoder)
     check_value(f"{side}.cell", kind(settings[side]["cell"]), tuple(CELLS), engine)
 
 
@@ -59,7 +59,7 @@ def add_encoder(weights: Weights, encoder: RecurrentEncoder, settings: TableView
         for way, cell in (("forward", layer.forward_cell), ("backward", layer.backward_cell)):
             if cell is not None:
                 found, width = add(weights, f"encoder.{number}.{way}", cell, settings["cell"]), cell.width
-    return add_front(weights, encoder.embedding, settings) | {
+    return add_front(weights, encoder.embedding, settings, add_encoder) | {
         "cell": found,
         "width": width,
         "ways": encoder.width // width,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any
 
@@ -9,12 +10,17 @@ from torch import Tensor
 
 from transduce.core.config import TableView
 from transduce.wings.engines.native.conversion.weights import Notes, Weights
-from transduce.wings.engines.transformers import check_value, inner, kind
+from transduce.wings.engines.transformers import UnsupportedError, check_value, inner, kind
+from transduce.wings.labels.spelling import SpelledWords
 from transduce.wings.signals.modules.columns import ColumnEmbedding
 from transduce.wings.signals.modules.features import FrameEmbedding
 from transduce.wings.signals.modules.subsampling import SubsamplingEmbedding
 from transduce.wings.signals.perceptron import PerceptronEncoder
 
+SPELLED = "spelled"  # the embedding of words in pieces
+INSIDE = "words"  # in place of the model's type: an encoder of the pieces of words
+AddEncoder = Callable[[Weights, Any, TableView], Notes]
+CheckEncoder = Callable[[TableView, str, str], None]
 READERS = ("classifier", "ctc", "encoder-decoder")  # the models whose sources may be signals
 
 
@@ -85,21 +91,46 @@ def _add_columns_out(weights: Weights, out: Any, features: int) -> None:
     weights.matrix("front.out", weight_OFR.transpose(1, 2).flatten(1), out.bias)
 
 
+def add_spelled(weights: Weights, front: SpelledWords, settings: TableView, add_encoder: AddEncoder) -> Notes:
+    """An encoder of words in pieces, with its tensors below "front", and the vectors of whole words."""
+    own = Weights(weights.integers)
+    table = settings["embedding"]
+    encoder = {"type": "recurrent"} | add_encoder(own, front.encoder, table["encoder"])
+    weights.include("front", own)
+    weights.product("front.out", front.projection)
+    if front.known is not None:
+        weights.floats("front.known", front.known.weight)
+    return {"encoder": encoder, "alphabet": front.alphabet, "pooling": kind(table["pooling"])}
+
+
 FRONTS: dict[str, Any] = {"columns": _add_columns, "features": _add_features, "subsampling": _add_subsampling}
 """How the tensors of each embedding of signals are added, by its type."""
 
 
-def check_front(settings: TableView, side: str, engine: str) -> None:
+def check_front(settings: TableView, side: str, engine: str, check_encoder: CheckEncoder) -> None:
     """Raises UserError for an embedding that the engine does not have for the model."""
-    allowed = ("tokens", *FRONTS) if kind(settings) in READERS and side == "encoder" else ("tokens",)
-    if kind(settings) == "encoder-decoder" and kind(settings.get("decoder")) == "edits":
-        allowed = ("tokens",)
-    check_value(f"{side}.embedding", kind(settings[side].get("embedding", "tokens")), allowed, engine)
+    model, embedding = kind(settings), settings[side].get("embedding", "tokens")
+    edits = model == "encoder-decoder" and kind(settings.get("decoder")) == "edits"
+    allowed = ("tokens",)
+    if side == "encoder" and not edits and model != INSIDE:
+        allowed += (SPELLED, *(FRONTS if model in READERS else ()))
+    check_value(f"{side}.embedding", kind(embedding), allowed, engine)
+    if kind(embedding) == SPELLED:
+        try:
+            check_value("encoder.type", kind(embedding["encoder"]), ("recurrent",), engine)
+            check_encoder({"type": INSIDE, "encoder": embedding["encoder"]}, "encoder", engine)
+            check_value("pooling", kind(embedding["pooling"]), ("last", "max", "mean"), engine)
+        except UnsupportedError as error:
+            raise error.inside(f"{side}.embedding") from None
 
 
-def add_front(weights: Weights, embedding: Any, settings: TableView) -> Notes:
-    """Adds what reads the sources of an encoder: a table of tokens, or an embedding of signals. Returns its notes."""
+def add_front(weights: Weights, embedding: Any, settings: TableView, add_encoder: AddEncoder) -> Notes:
+    """Adds what reads the sources of an encoder: a table of tokens, words in pieces, or an embedding of signals.
+    Returns its notes.
+    """
     name = kind(settings.get("embedding", "tokens"))
+    if name == SPELLED:
+        return {"front": {"type": name} | add_spelled(weights, embedding, settings, add_encoder)}
     if name not in FRONTS:
         return weights.embedding("encoder", embedding)
     return {"front": {"type": name} | FRONTS[name](weights, embedding, settings)}
