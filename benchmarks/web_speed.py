@@ -9,7 +9,8 @@ all lines in batches of 8 sources. Before it, the engine answers all lines once.
 way of working.
 
 The page of the run (`transduce export RUN --to web --single`) answers the same lines in headless Chromium. Its outputs
-are compared with the native engine's, and its requests are counted.
+are compared with the native engine's, and its requests are counted. The files of recordings and pictures are chosen one
+after another there; the other engines get samples and pixels in memory.
 
 FOLDER has the npm package onnxruntime-web (`npm install --prefix FOLDER onnxruntime-web`). It gets graphs of the run in
 the same precision, ids of tokens, and a loop of greedy search, one line after another. This is for recurrent decoders.
@@ -35,20 +36,29 @@ from transduce.core.types import BOS, EOS
 from transduce.runs.run import Run
 from transduce.wings.engines import web
 from transduce_engine.library import built
+from transduce_engine.signals import read_picture, read_recording
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 MODULE = (Path(web.__file__).parent / "transduce.mjs").as_uri()
+BEST = "[...document.querySelectorAll('#outputs section')].map(part => part.querySelector('li p').firstChild.data)"
 Timed = tuple[float, list[list[Any]]]  # seconds of the processor, and each line's outputs or ids
 
 NATIVE = """
 import json, sys, time
+from array import array
 from pathlib import Path
-from transduce_engine import library, load
+from transduce_engine import Picture, Recording, library, load
+def source(given):
+    if isinstance(given, str):
+        return given
+    if "samples" in given:
+        return Recording(memoryview(array("h", given["samples"])).cast("B").cast("h", given["shape"]), given["rate"])
+    return Picture(memoryview(bytes(given["pixels"])).cast("B", given["shape"]))
 library.library.cache_clear()
 library.built = lambda folder=None, own=library.built: {"_portable": own()[sys.argv[3]]}
-engine, lines = load(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())
+engine, lines = load(sys.argv[1]), [source(each) for each in json.loads(Path(sys.argv[2]).read_text())]
 engine(lines)
 start = time.process_time()
 found = engine.answer(lines)
@@ -58,7 +68,11 @@ print(json.dumps([took, [[each.text for each in answer.outputs] for answer in fo
 NODE = """
 const { load } = await import(process.argv[3]);
 const { readFileSync } = await import("node:fs");
-const model = await load(process.argv[1]), lines = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const typed = { pixels: Uint8Array, samples: Int16Array };
+const inMemory = ([name, value]) => [name, typed[name]?.from(value) ?? value];
+const source = (given) => typeof given === "string" ? given : Object.fromEntries(Object.entries(given).map(inMemory));
+const model = await load(process.argv[1]);
+const lines = JSON.parse(readFileSync(process.argv[2], "utf8")).map(source);
 model(lines);
 const start = process.cpuUsage();
 const found = model.answer(lines);
@@ -134,22 +148,43 @@ def speeds(name: str, done: dict[str, list[Timed]], beside: str, lines: int) -> 
     return rows
 
 
-def in_a_page(browser: Browser, page: Path, lines: list[str]) -> tuple[list[str], int]:
-    """The page's best outputs, and the number of its requests that are for another address."""
+def in_a_page(browser: Browser, page: Path, lines: list[str], signals: bool) -> tuple[list[str], int]:
+    """The page's best outputs, and the number of its requests that are for another address. ``lines`` are the paths of
+    ``signals``, or texts.
+    """
     asked = list[str]()
     opened = browser.new_page()
     opened.on("request", lambda request: asked.append(request.url))
     opened.goto(page.as_uri())
-    opened.wait_for_selector("#answer:enabled", timeout=120_000)
-    opened.fill("#text", "\n".join(lines))
-    opened.select_option("#count", "1")
-    opened.press("#text", "Enter")
-    opened.wait_for_selector("#status :text('Answered in')", timeout=600_000)
-    found: list[str] = opened.evaluate(
-        "[...document.querySelectorAll('#outputs section')].map(part => part.querySelector('li p').firstChild.data)"
-    )
+    opened.wait_for_selector("#status :text('ready')", timeout=120_000)
+    found = list[str]()
+    for some in [[line] for line in lines] if signals else [lines]:
+        opened.evaluate("document.getElementById('status').textContent = ''")
+        if signals:
+            opened.set_input_files("#file-of-signal", some[0])
+        else:
+            opened.fill("#text", "\n".join(some))
+            opened.select_option("#count", "1")
+            opened.press("#text", "Enter")
+        opened.wait_for_selector("#status :text('Answered in')", timeout=600_000)
+        found += opened.evaluate(BEST)
     opened.close()
     return found, sum(not address.startswith(("blob:", page.as_uri())) for address in asked)
+
+
+def in_memory(engine: transduce_engine.Engine, source: str) -> str | dict[str, object]:
+    """A text, or the samples or the pixels of a file."""
+    if engine.signal is None:
+        return source
+    if engine.signal["type"] == "sound":
+        found = read_recording(Path(source))
+        samples: Any = memoryview(found.samples)
+        numbers = [each for moment in samples.tolist() for each in moment]
+        return {"samples": numbers, "rate": found.rate, "channels": samples.shape[1], "shape": samples.shape}
+    pixels: Any = memoryview(read_picture(Path(source)).pixels)
+    channels = 1 if pixels.ndim == 2 else 3
+    size = {"width": pixels.shape[1], "height": pixels.shape[0], "channels": channels}
+    return {"pixels": list(pixels.tobytes()), "shape": pixels.shape, **size}
 
 
 def export(run: Path, to: str, precision: str, out: Path, *more: str) -> Path:
@@ -186,16 +221,17 @@ def compared(run: Path, browser: Browser, options: argparse.Namespace, folder: P
     examples = Run.open(run).examples("test")[: options.lines]
     texts = [str(example.source) for example in examples]
     file, lines = export(run, "engine", options.precision, folder / "run.engine"), folder / "lines.json"
-    lines.write_text(json.dumps(texts))
+    engine = transduce_engine.load(file)
+    lines.write_text(json.dumps([in_memory(engine, text) for text in texts]))
     ways = {name: [sys.executable, "-c", NATIVE, str(file), str(lines), name] for name in built()}
     ways["WebAssembly"] = node(NODE, file, lines, MODULE)
     rows = speeds(run.name, rounds(ways, options.rounds, options.core), "WebAssembly", len(texts))
     if options.onnxruntime_web is not None:
         rows += beside_onnxruntime(run, file, texts, options, folder)
     page = export(run, "web", options.precision, folder / "page.html", "--single")
-    found, asked = in_a_page(browser, page, texts)
-    engine = [answer.outputs[0].text or "(empty)" for answer in transduce_engine.load(file).answer(texts)]
-    equal = sum(a == b for a, b in zip(found, engine, strict=True))
+    found, asked = in_a_page(browser, page, texts, engine.signal is not None)
+    native = [answer.outputs[0].text or "(empty)" for answer in engine.answer(texts)]
+    equal = sum(a == b for a, b in zip(found, native, strict=True))
     size = page.stat().st_size / 1e6
     return rows, f"| {run.name} | {equal} of {len(texts)} | {asked} | {size:.1f} |"
 

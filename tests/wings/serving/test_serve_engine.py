@@ -21,9 +21,12 @@ from packaging.utils import canonicalize_name
 pytest.importorskip("fastapi")
 
 from test_engine_file import SEARCHES, TABLES, content, needs_engine
+from test_engine_signals import TABLES as SIGNALS
+from test_engine_signals import signal_content
 from test_engine_texts_on import NAMES, language_model
 from test_scheduler import PATIENCE
 
+import transduce_engine
 from transduce.answers.request import Request
 from transduce.cli.options import LoadingOptions
 from transduce.core.config import tables
@@ -36,6 +39,8 @@ from transduce.wings.serving.request_queue import RequestQueue
 pytestmark = needs_engine
 
 ROOT = Path(__file__).parents[3]
+UNIT = {"type": "picture", "height": 6, "width": 9, "invert": True}
+PICTURES = signal_content(SIGNALS["perceptron"], {"type": "labels"}, unit=UNIT)[1]
 
 
 def unneeded() -> set[str]:
@@ -87,9 +92,10 @@ def texts() -> EngineModel:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("engines")
-    found = [folder / "de-en.engine", folder / "lm.engine"]
+    found = [folder / "de-en.engine", folder / "lm.engine", folder / "digits.engine"]
     found[0].write_bytes(content(TABLES["transformer, pre-norm"], SEARCHES["beam 5"])[1])
     found[1].write_bytes(language_model(NAMES[0])[1])
+    found[2].write_bytes(PICTURES)
     (folder / "keys").write_text("alice wonder\n")
     (folder / "keys").chmod(0o600)
     return found
@@ -104,8 +110,8 @@ def address(files: list[Path]) -> Iterator[str]:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
-            assert line.startswith("serves de-en, lm at "), line + process.stderr.read()
-            yield line.split()[4]
+            assert line.startswith("serves de-en, lm, digits at "), line + process.stderr.read()
+            yield line.split()[5]
         finally:
             process.terminate()
             assert process.wait(PATIENCE) == 0
@@ -184,6 +190,22 @@ def test_documents_are_translated(address: str, model: EngineModel) -> None:
     assert ask(address, "/document", sent, kind=kind) == (200, f"{best(model, 'abc')}\n\n{best(model, 'b a')}\n")
 
 
+def test_pictures_are_uploaded_and_no_path_is_read(address: str, files: list[Path]) -> None:
+    pgm = "P5 9 6 255\n" + "AZ!" * 18
+    files[0].with_name("a.pgm").write_text(pgm)
+    sent, kind = form("a.pgm", pgm, model="digits")
+    status, found = ask(address, "/predict", sent, kind=kind)
+    expected = transduce_engine.load(PICTURES)(files[0].with_name("a.pgm"))
+    assert (status, found["answers"][0]["text"]) == (200, expected)
+    status, found = ask(address, "/predict", {"source": str(files[0].with_name("a.pgm")), "model": "digits"})
+    assert (status, "a path is not read" in found["error"]) == (400, True)
+    sent, kind = form("a.jpg", "JFIF", model="digits")
+    status, found = ask(address, "/predict", sent, kind=kind)
+    assert (status, "a.jpg is no PNG, PGM or PPM file: convert it" in found["error"]) == (400, True)
+    described = ask(address, "/models")[1]["models"][2]
+    assert (described["reads"], described["dark_ink"], described["rate"]) == ("picture", True, None)
+
+
 def test_libretranslate(address: str, model: EngineModel) -> None:
     both = {"source": "de", "target": "en"}
     _, found = ask(address, "/translate", {"q": "abc\nb", "alternatives": 0, **both})
@@ -225,12 +247,12 @@ def test_openai(address: str, model: EngineModel, texts: EngineModel) -> None:
     _, found = ask(address, "/v1/completions", {"model": "de-en", "prompt": "abc"})
     assert found["choices"][0]["text"] == best(model, "abc")
     _, found = ask(address, "/v1/models")
-    assert [each["id"] for each in found["data"]] == ["de-en", "lm"]
+    assert [each["id"] for each in found["data"]] == ["de-en", "lm", "digits"]
     assert ask(address, "/v1/models/lm")[1]["id"] == "lm"
 
 
 def test_operators(address: str, model: EngineModel) -> None:
-    assert ask(address, "/health", key="") == (200, {"status": "ok", "models": ["de-en", "lm"]})
+    assert ask(address, "/health", key="") == (200, {"status": "ok", "models": ["de-en", "lm", "digits"]})
     assert ask(address, "/ready", key="") == (200, {"status": "ready"})
     assert ask(address, "/predict", {"source": "abc"}, key="wrong")[0] == 401
     status, found = ask(address, "/predict", {"source": "a" * 51})

@@ -38,6 +38,9 @@ class EngineTokens:
         self.unit, self._encode, self._decode = str(described["unit"]), encode, decode
         self.labels, self.signal = int(self.unit == "labels"), self.unit == "signal"
         self.numeric = self.signal
+        read = described["record"]["signal"] if self.signal else {}
+        self.spectral, self.rate = read.get("type") == "sound", read.get("rate")
+        self.inverted = bool(read.get("invert"))
         self.spelled, self.features = described.get("spelled"), described.get("features")
         self.columns, self.words = 1 if self.features is None else 2, 0
         self.entries: tuple[Hashable, ...] = SPECIALS

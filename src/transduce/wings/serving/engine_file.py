@@ -78,9 +78,9 @@ class EngineFile:
         labels = tuple(str(entry[1]) for entry in self.target_tokenizer.entries if isinstance(entry, tuple))
         return {
             **about(self.settings, labels, "transduce-engine", (), languages),
-            "columns": 1,
-            "rate": None,
-            "dark_ink": False,
+            "columns": self.source_tokenizer.columns,
+            "rate": getattr(self.source_tokenizer, "rate", None),
+            "dark_ink": getattr(self.source_tokenizer, "inverted", False),
             "writes": "text",
             "model": self.settings.get("model", {}).get("type", ""),
             "search": self._search["type"],
