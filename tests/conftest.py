@@ -26,6 +26,8 @@ from transduce.runs.code import Code
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+gc.disable()  # until all tests are collected: they, and what they import, live to the end
+
 # The tests of a room may use those of another: all rooms can be imported from.
 sys.path += [str(room) for room in sorted(Path(__file__).parent.rglob("*")) if room.is_dir()]
 
@@ -42,6 +44,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

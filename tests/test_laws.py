@@ -121,7 +121,7 @@ def test_padding(model: Any) -> None:
         assert_close(logits(model, tokens_BT, source), logits(model, tokens_BT, narrow))
 
 
-@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("grad", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_stagger(model: Any, grad: bool) -> None:
     """Rows at different positions and with sources of different lengths can be joined in one batch. Each continues as
     it would alone.

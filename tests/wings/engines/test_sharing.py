@@ -418,7 +418,8 @@ print(json.dumps(model(["abc", "hello"])))
 """
 
 
-def test_push_and_pull(trained: Path, packed: dict[str, bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("offline", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_push_and_pull(offline: bool, trained: Path, packed: dict[str, bytes], tmp_path: Path) -> None:
     """Runs in a separate process, because huggingface_hub reads the address of the hub when it is imported."""
     pytest.importorskip("huggingface_hub")
     environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_secret", "TQDM_DISABLE": "1"}
@@ -443,6 +444,8 @@ def test_push_and_pull(trained: Path, packed: dict[str, bytes], tmp_path: Path) 
         card = hub.commits["me/mine"][-1]["README.md"].decode()
         assert 'transduce.load("hf:me/mine")' in card
         assert "hf_secret" not in str(hub.commits)
+    if not offline:
+        return
     again = [sys.executable, "-m", "transduce", "predict", "hf:me/mine"]
     closed = {**environment, "HF_ENDPOINT": hub.url, "HF_HUB_DOWNLOAD_TIMEOUT": "1"}
     offline = subprocess.run(again, env=closed, input="abc\n", capture_output=True, text=True, timeout=120)

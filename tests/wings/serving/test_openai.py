@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
-pytest.importorskip("openai")
 
-import openai
 from test_chat import SHORT, chatting  # noqa: F401
 from test_serve import language  # noqa: F401
 from test_serve_connections import model, running  # noqa: F401
@@ -29,6 +27,11 @@ from transduce.wings.serving.limits import Limits
 from transduce.wings.serving.loaded_run import LoadedRun
 from transduce.wings.serving.streams import before_stop
 from transduce.wings.serving.writing import Written
+
+
+def openai() -> Any:
+    """The library of the clients. Its import takes two seconds, which the collection of tests spares."""
+    return pytest.importorskip("openai")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def client(
 ) -> Iterator[Any]:
     models = {"reverse": model, "language": language, "talker": talker}
     with running(Catalogue.of(models, Limits(tokens=50))) as (host, port, _):
-        client = openai.OpenAI(base_url=f"http://{host}:{port}/v1", api_key="none", max_retries=0)
+        client = openai().OpenAI(base_url=f"http://{host}:{port}/v1", api_key="none", max_retries=0)
         yield client
         client.close()
 
@@ -81,9 +84,9 @@ def test_a_dialogue_has_its_last_turns_as_the_source(client: Any, talker: transd
     messages = user("hi", "you", "go on")
     answer = client.chat.completions.create(model="talker", messages=messages, extra_body=labels)
     assert answer.choices[0].message.content == talker("music\tyou | go on")
-    with pytest.raises(openai.BadRequestError, match="labels is given 0 times; known: music"):
+    with pytest.raises(openai().BadRequestError, match="labels is given 0 times; known: music"):
         client.chat.completions.create(model="talker", messages=messages)
-    with pytest.raises(openai.BadRequestError, match="labels are for a run of dialogues"):
+    with pytest.raises(openai().BadRequestError, match="labels are for a run of dialogues"):
         client.chat.completions.create(model="reverse", messages=messages, extra_body=labels)
 
 
@@ -102,7 +105,7 @@ def test_a_dialogue_has_its_last_turns_as_the_source(client: Any, talker: transd
     ],
 )
 def test_what_a_chat_does_not_have_is_told(client: Any, given: dict[str, Any], line: str) -> None:
-    with pytest.raises(openai.BadRequestError, match=line):
+    with pytest.raises(openai().BadRequestError, match=line):
         client.chat.completions.create(**{"model": "reverse", **given})
 
 
@@ -127,7 +130,7 @@ def test_an_engine_that_searches_by_itself_streams_one_piece(model: transduce.Tr
     held = replace(model)
     held.__dict__["searching"] = True  # as an export for CTranslate2
     with running(Catalogue.of({"whole": held})) as (host, port, _):
-        client = openai.OpenAI(base_url=f"http://{host}:{port}/v1", api_key="none", max_retries=0)
+        client = openai().OpenAI(base_url=f"http://{host}:{port}/v1", api_key="none", max_retries=0)
         asked: dict[str, Any] = {"model": "whole", "messages": user("abc")}
         whole = client.chat.completions.create(**asked)
         text, last, usage = client.chat.completions.create(stream=True, stream_options={"include_usage": True}, **asked)
@@ -174,7 +177,7 @@ def test_log_probabilities_of_the_written_tokens(
     expected = scored.token_log_probs[2 : 2 + len(choice.logprobs.tokens)]
     assert choice.logprobs.token_logprobs == pytest.approx(expected, abs=1e-4)
     for wrong, line in ({"logprobs": 21}, "1 to 20 was expected"), ({"logprobs": 1, "echo": True}, "leave out echo"):
-        with pytest.raises(openai.BadRequestError, match=line):
+        with pytest.raises(openai().BadRequestError, match=line):
             client.completions.create(model="language", prompt="ab", **wrong)
 
 

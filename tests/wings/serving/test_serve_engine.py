@@ -10,6 +10,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -61,21 +62,26 @@ def unneeded() -> set[str]:
 (SHIPPED,) = re.findall(r"^set\(WINGS (.*)\)$", (ROOT / "engine" / "CMakeLists.txt").read_text(), re.MULTILINE)
 """The wings that the distribution transduce-engine has."""
 WINGS = {path.name for path in (ROOT / "src" / "transduce" / "wings").iterdir() if path.is_dir()}
-MISSING = unneeded() | {f"transduce.wings.{wing}" for wing in WINGS - set(SHIPPED.split())}
-ALONE = f"""
+
+
+@cache
+def engine_alone() -> str:
+    """A program: ``transduce`` where only the distribution transduce-engine with its server is installed."""
+    missing = unneeded() | {f"transduce.wings.{wing}" for wing in WINGS - set(SHIPPED.split())}
+    return f"""
 import sys
-sys.modules |= dict.fromkeys({MISSING})  # None: not installed
+sys.modules |= dict.fromkeys({missing})  # None: not installed
 from transduce.__main__ import run
 run()
 """
-"""``transduce`` where only the distribution transduce-engine with its server is installed."""
+
 
 Found = tuple[int, Any]
 
 
 def alone(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """A command of ``transduce`` in such an environment."""
-    command = [sys.executable, "-c", ALONE, *words]
+    command = [sys.executable, "-c", engine_alone(), *words]
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE * 4)
 
 
@@ -106,7 +112,7 @@ def address(files: list[Path]) -> Iterator[str]:
     """The address of a server in a process of its own."""
     keys = files[0].with_name("keys")
     words = ["serve", *map(str, files), "--port", "0", "--key-file", str(keys), "--characters", "50", "--loaded", "1"]
-    with subprocess.Popen([sys.executable, "-c", ALONE, *words], stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", engine_alone(), *words], stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
