@@ -26,8 +26,6 @@ from transduce.runs.code import Code
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-gc.disable()  # until all tests are collected: they, and what they import, live to the end
-
 # The tests of a room may use those of another: all rooms can be imported from.
 sys.path += [str(room) for room in sorted(Path(__file__).parent.rglob("*")) if room.is_dir()]
 
@@ -38,13 +36,18 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("any-speed")
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
     """Spares the garbage collector the tests and modules, which live to the end. A full collection takes a third of a
     second with them.
     """
-    gc.collect()
-    gc.freeze()
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
