@@ -570,6 +570,20 @@ def test_a_class_that_no_import_finds_can_be_registered() -> None:
     assert registry.name_of("Shape", Local) is None
 
 
+def test_a_default_has_the_name_that_its_class_was_given_later() -> None:
+    @dataclass(frozen=True)
+    class Late:
+        name: str = "late"
+
+    @dataclass(frozen=True)
+    class Painted:
+        colour: Colour = Late()
+
+    assert parameters_of(Painted)["colour"].default == Late()
+    registry.register("Colour", "late", Late)
+    assert config.resolve({}, Painted) == {"colour": {"type": "late", "name": "late"}}
+
+
 def test_every_place_is_inside_the_package() -> None:
     own = {p: n for p, n in registry.NAMES.items() if p not in ("Shape", "Colour")}
     places = [place for table in own.values() for place in table.values()]
