@@ -86,9 +86,10 @@ std::unique_ptr<Autoregressive> read_autoregressive(Parts& parts, const Json& no
     return AUTOREGRESSIVE[notes.choice("model", AUTOREGRESSIVE_NAMES)](parts, notes);
 }
 
-static const std::vector<std::string> OTHER_NAMES = {"chain-fusion", "classifier", "crf", "ctc", "instant", "tagger"};
+static const std::vector<std::string> OTHER_NAMES = {
+    "chain-fusion", "classifier", "crf", "ctc", "instant", "parallel-ensemble", "tagger"};
 static const ReaderOf<Model> OTHERS[] = {made<ChainFusion, Model>, made<Classifier, Model>, made<RandomField, Model>,
-    made<FrameModel, Model>, made<Instant, Model>, made<Tagger, Model>};
+    made<FrameModel, Model>, made<Instant, Model>, made<LabelEnsemble, Model>, made<Tagger, Model>};
 
 std::unique_ptr<Model> read_model(Parts& parts, const Json& notes) {
     const auto found = std::find(OTHER_NAMES.begin(), OTHER_NAMES.end(), notes.text_of("model"));

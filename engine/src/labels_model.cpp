@@ -41,11 +41,6 @@ static void check_labels(const std::vector<int64_t>& target, int64_t places, int
 
 class Labeller : public Model {
   public:
-    Labeller(Parts& parts, const Json& notes) : encoder_(read_encoder(parts, notes)) {}
-    int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
-    int64_t target_vocabulary() const override { return labels_->outputs; }
-    int64_t most_positions() const override { return encoder_->most_positions(); }
-    bool reads_signals() const override { return encoder_->reads_signals(); }
     std::vector<Options::Kind> searches() const override { return {Options::LABELS}; }
 
     Found search(const Batch& batch, const Options& options) const override {
@@ -77,16 +72,7 @@ class Labeller : public Model {
         return found;
     }
 
-  protected:
-    std::unique_ptr<Encoder> encoder_;
-    const Matrix* labels_ = nullptr;
-
     virtual Places place(const Batch& batch) const = 0;
-
-    Places probable(std::vector<int64_t> lengths, int64_t longest, std::vector<float> logits) const {
-        transduce_log_softmax(logits.data(), static_cast<int64_t>(lengths.size()) * longest, target_vocabulary(), 0);
-        return {std::move(lengths), longest, std::move(logits)};
-    }
 
   private:
     struct Way {
@@ -129,16 +115,34 @@ class Labeller : public Model {
     }
 };
 
-// One label for each token, without EOS.
-class Tagger : public Labeller {
+// A labeller with an encoder, and a matrix of labels.
+class EncodedLabeller : public Labeller {
   public:
-    Tagger(Parts& parts, const Json& notes) : Labeller(parts, notes) {
+    EncodedLabeller(Parts& parts, const Json& notes) : encoder_(read_encoder(parts, notes)) {}
+    int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
+    int64_t target_vocabulary() const override { return labels_->outputs; }
+    int64_t most_positions() const override { return encoder_->most_positions(); }
+    bool reads_signals() const override { return encoder_->reads_signals(); }
+
+  protected:
+    std::unique_ptr<Encoder> encoder_;
+    const Matrix* labels_ = nullptr;
+
+    Places probable(std::vector<int64_t> lengths, int64_t longest, std::vector<float> logits) const {
+        transduce_log_softmax(logits.data(), static_cast<int64_t>(lengths.size()) * longest, target_vocabulary(), 0);
+        return {std::move(lengths), longest, std::move(logits)};
+    }
+};
+
+// One label for each token, without EOS.
+class Tagger : public EncodedLabeller {
+  public:
+    Tagger(Parts& parts, const Json& notes) : EncodedLabeller(parts, notes) {
         if (reads_signals()) throw Refusal("a tagger reads tokens, and its encoder reads signals");
         labels_ = parts.matrix("labels", ANY, encoder_->sizes().width);
         if (labels_->outputs <= UNK + 1) throw Refusal("labels has no label");
     }
 
-  protected:
     Places place(const Batch& batch) const override {
         Memory memory = (*encoder_)(batch);
         for (int64_t& length : memory.lengths) --length;
@@ -147,14 +151,13 @@ class Tagger : public Labeller {
     }
 };
 
-class Classifier : public Labeller {
+class Classifier : public EncodedLabeller {
   public:
-    Classifier(Parts& parts, const Json& notes) : Labeller(parts, notes), pooling_(read_pooling(notes)) {
+    Classifier(Parts& parts, const Json& notes) : EncodedLabeller(parts, notes), pooling_(read_pooling(notes)) {
         labels_ = parts.matrix("labels", ANY, pooled_width(pooling_, encoder_->sizes()));
         if (labels_->outputs <= UNK + 1) throw Refusal("labels has no label");
     }
 
-  protected:
     Places place(const Batch& batch) const override {
         const Memory memory = (*encoder_)(batch);
         const int64_t B = memory.sources();
@@ -166,6 +169,48 @@ class Classifier : public Labeller {
 
   private:
     Pooling pooling_;
+};
+
+// The mean of the probabilities of several taggers or classifiers (wings/labels/several.py).
+class LabelEnsemble : public Labeller {
+  public:
+    LabelEnsemble(Parts& parts, const Json& notes) {
+        const std::vector<Json>& members = notes.at("members").items;
+        for (size_t m = 0; m < members.size(); ++m)
+            models_.push_back(parts.within(std::to_string(m), [&]() -> std::unique_ptr<Labeller> {
+                if (members[m].choice("model", {"classifier", "tagger"})) return std::make_unique<Tagger>(parts, members[m]);
+                return std::make_unique<Classifier>(parts, members[m]);
+            }));
+        if (models_.empty()) throw Refusal("members is empty: one model or more was expected");
+        for (const auto& each : models_)
+            if (each->target_vocabulary() != target_vocabulary() || each->source_vocabulary() != source_vocabulary() ||
+                each->reads_signals() != reads_signals())
+                throw Refusal("its members have vocabularies of different sizes");
+    }
+    int64_t source_vocabulary() const override { return models_[0]->source_vocabulary(); }
+    int64_t target_vocabulary() const override { return models_[0]->target_vocabulary(); }
+    bool reads_signals() const override { return models_[0]->reads_signals(); }
+    int64_t most_positions() const override {
+        int64_t found = ANY_POSITION;
+        for (const auto& each : models_) found = std::min(found, each->most_positions());
+        return found;
+    }
+
+    Places place(const Batch& batch) const override {
+        Places found = models_[0]->place(batch);
+        std::vector<double> sums(found.log_probs.size());
+        for (size_t m = 0; m < models_.size(); ++m) {
+            const Places own = m ? models_[m]->place(batch) : found;
+            if (own.lengths != found.lengths) throw Refusal("its members give labels to different places");
+            for (size_t i = 0; i < sums.size(); ++i) sums[i] += std::exp(static_cast<double>(own.log_probs[i]));
+        }
+        for (size_t i = 0; i < sums.size(); ++i)
+            found.log_probs[i] = static_cast<float>(std::log(sums[i] / static_cast<double>(models_.size())));
+        return found;
+    }
+
+  private:
+    std::vector<std::unique_ptr<Labeller>> models_;
 };
 
 }  // namespace transduce

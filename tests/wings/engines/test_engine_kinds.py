@@ -37,6 +37,14 @@ TABLES: dict[str, config.Table] = {
     "classifier, lstm, max": {"type": "classifier", "encoder": recurrent("plain")["encoder"], "pooling": "max"},
     "crf, lstm": CHAINS["crf, lstm"],
     "two chains": CHAINS["two chains"],
+    "two classifiers": {
+        "type": "parallel-ensemble",
+        "models": [PARALLEL["classifier, gru, last state"], {"type": "classifier", "encoder": convs2s()["encoder"]}],
+    },
+    "two taggers": {
+        "type": "parallel-ensemble",
+        "models": [PARALLEL["tagger, lstm"], PARALLEL["tagger, convs2s"]],
+    },
     "ctc, lstm": FAMILIES["ctc, lstm, no attention"],
     "instant, transformer, tied": PARALLEL["instant, transformer, tied"],
     "instant, gru to mixed layers": PARALLEL["instant, gru to mixed layers, post-norm"],
@@ -99,6 +107,7 @@ def test_no_number_depends_on_the_company(name: str, precision: str) -> None:
 STRANGE: dict[str, tuple[config.Table, config.Table, dict[str, str]]] = {
     "classifier, lstm, max": (TABLES["classifier, lstm, max"], {"type": "labels", "nbest": 3}, {}),
     "two chains": (TABLES["two chains"], {"type": "viterbi", "nbest": 3}, {}),
+    "two taggers": (TABLES["two taggers"], {"type": "labels", "nbest": 3}, {}),
     "ctc, transformer, stretched": (TABLES["ctc, transformer, stretched"], {"type": "prefix-beam", "size": 3}, {}),
     "instant": (TABLES["instant, gru to mixed layers"], {"type": "length-beam", "size": 3, "nbest": 2}, {}),
     "language model, transformer": (

@@ -56,10 +56,22 @@ TABLES: dict[str, config.Table] = {
         "encoder": LSTM | {"embedding": {"type": "features", "stack": 2}},
         "pooling": "mean",
     },
+    "two readers": {
+        "type": "parallel-ensemble",
+        "models": [
+            {"type": "classifier", "encoder": LSTM | {"embedding": {"type": "subsampling", "channels": 3}}},
+            {
+                "type": "classifier",
+                "encoder": LSTM | {"embedding": COLUMNS | {"stages": [3, 4], "shrink": 1}},
+                "pooling": "max",
+            },
+        ],
+    },
     "luong over columns": hearing(COLUMNS | {"shrink": 2}, recurrent(attending("luong", "dot"))),
 }
 SEARCHES: dict[str, config.Table] = {
     "classifier": {"type": "labels", "nbest": 3},
+    "parallel-ensemble": {"type": "labels", "nbest": 3},
     "ctc": {"type": "prefix-beam", "size": 4, "nbest": 3},
     "encoder-decoder": {"type": "beam", "size": 4, "nbest": 2, "max_length": 8},
 }

@@ -14,7 +14,7 @@ from transduce.wings.engines.transformers import kind
 
 SEARCHES = {
     **dict.fromkeys(BY_TOKENS, ("greedy", "beam", "sampling")),
-    **dict.fromkeys(("classifier", "tagger"), ("labels",)),
+    **dict.fromkeys(("classifier", "parallel-ensemble", "tagger"), ("labels",)),
     **dict.fromkeys(("chain-fusion", "crf"), ("viterbi", "posterior")),
     "ctc": ("best-path", "prefix-beam"),
     "instant": ("length-beam",),

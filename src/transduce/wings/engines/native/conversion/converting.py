@@ -68,6 +68,7 @@ MODELS = {
     "ensemble": Kind(members=models.each_model),
     "fusion": Kind(members=models.each_model, add=models.add_fusion),
     "joint-ngram": Kind(add=models.add_ngrams),
+    "parallel-ensemble": Kind(members=models.each_model, mixed=("classifier", "tagger")),
     "seeds": Kind(members=models.each_seed),
     "with-counts": Kind(check=models.check_counted, members=models.the_trained, add=models.add_counts),
 }
