@@ -16,6 +16,8 @@ from transduce.runs import loading
 RESIDENT = """
 import sys
 from pathlib import Path
+from types import ModuleType
+sys.modules["torch"] = ModuleType("torch")  # its import takes seconds, and nothing here needs it
 from transduce.compute.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     keep_freed_memory()
