@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from test_cli import told
 
+from selection import mostly_slow
 from transduce.answers.answer import Answer, Output
 from transduce.answers.output_file import journal_of, partial_of, write_answers
 from transduce.answers.request import Request
@@ -244,7 +245,10 @@ def test_one_process_writes_at_a_time(begun: Path) -> None:
 # ------------------------------------------------------------------- predict
 
 
-@pytest.mark.parametrize("asked", [["--nbest=2"], ["--format=tsv"], ["--format=jsonl", "--nbest=2"]], ids=str)
+RESUMED = [["--nbest=2"], ["--format=tsv"], ["--format=jsonl", "--nbest=2"]]
+
+
+@pytest.mark.parametrize("asked", mostly_slow(RESUMED, fast=RESUMED[2:]), ids=str)
 def test_predict_resumes(trained: Path, tmp_path: Path, call: Call, asked: list[str]) -> None:
     """Killed in the last window: a line of standard input that cannot be read stands for the kill."""
     lines = ["abc", "", "zé", "cab", "b" * 5, "ab"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from selection import mostly_slow
 from transduce import api
 from transduce.core.errors import StoppedError, out_of_memory
 from transduce.core.types import Batch, Chunk, Padded
@@ -77,7 +78,7 @@ def small_memory(monkeypatch: pytest.MonkeyPatch, most: int, late: bool = False)
     return tried
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("late", mostly_slow([False, True], fast=[True]))
 def test_a_batch_that_does_not_fit_is_divided_and_learns_the_same(
     late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from test_cluster import PARTS, Fake, Future, counted, run  # noqa: F401
 
+from selection import mostly_slow
 from transduce import api
 from transduce.training.callbacks import Callback, Started
 from transduce.training.request import TrainingRequest
@@ -36,7 +37,10 @@ class Reports(Callback):
         self.lines += started.report
 
 
-@pytest.mark.parametrize(("recipe", "connections"), [("ptb-ngram", 1), ("tagging-hmm", 2), ("phrase-based", 1)])
+@pytest.mark.parametrize(
+    ("recipe", "connections"),
+    mostly_slow([("ptb-ngram", 1), ("tagging-hmm", 2), ("phrase-based", 1)], fast=[("tagging-hmm", 2)]),
+)
 def test_a_cluster_prepares_and_counts_the_same_bytes(
     recipe: str, connections: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

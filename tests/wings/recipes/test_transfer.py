@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import transduce
+from selection import mostly_slow
 from transduce import api
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -153,7 +154,7 @@ def train(
     )
 
 
-@pytest.mark.parametrize("vocabulary", ["keep", "extend", "own"])
+@pytest.mark.parametrize("vocabulary", mostly_slow(["keep", "extend", "own"], fast=["own"]))
 def test_a_side_keeps_its_vocabulary(vocabulary: str, language: Path, tiny: dict[str, Any], tmp_path: Path) -> None:
     part = {"run": str(language), "into": "decoder", "vocabulary": vocabulary}
     changes = {"data.units": {"source": "characters", "target": "words"}, "init.parts": [part]}
