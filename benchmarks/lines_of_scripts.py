@@ -1,13 +1,15 @@
 """Reads lines of print in scripts that run from right to left, beside Latin letters, with equal updates.
 
     pip install -e '.[recipes,plots,vision]' wordfreq
-    python benchmarks/lines_of_scripts.py en he ar --runs runs/scripts [--updates 1000] [--record FILE.json]
+    python benchmarks/lines_of_scripts.py en he ar --runs runs/scripts [--updates 1000] [--set KEY=VALUE]
+                                          [--record FILE.json]
 
 A text has the frequent words of a language (wordfreq), drawn by chance. One word in twenty is a number, some numbers
 have a point, a comma or a sign, and one in ten of all words stands in brackets or has a mark after it. The origin
 ``text-lines`` draws lines of one to three words in two fonts that have all of these scripts (DejaVu Sans). The recipe
-is ``ocr-lines``: only the text, the fonts and the number of updates are set. "signs and digits wrong" looks at lines
-with brackets or digits. A line is wrong if its brackets and digits differ from the reference, in number or order.
+is ``ocr-lines``: only the text, the fonts, the number of updates and what --set says are set. "signs and digits
+wrong" looks at lines with brackets or digits. A line is wrong if its brackets and digits differ from the reference, in
+number or order.
 """
 
 from __future__ import annotations
@@ -57,15 +59,16 @@ def _word(word: str, chance: random.Random) -> str:
     return word + chance.choice(".,:;!?") if drawn < 0.1 else word
 
 
-def trained(language: str, runs: Path, updates: int, threads: int) -> Path:
-    """The run of a language, trained now or before."""
+def trained(language: str, runs: Path, updates: int, more: list[str], threads: int) -> Path:
+    """The run of a language, trained now or before, with ``more`` settings."""
     run, drawn, chosen = runs / language, runs / f"{language}.txt", runs / "fonts"
     chosen.mkdir(parents=True, exist_ok=True)
     for font in fonts():
         if font.name in ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf"):
             shutil.copy(font, chosen)
     drawn.write_text(text(language), encoding="utf-8")
-    settings = {"data.origin.text": str(drawn), "data.origin.fonts": str(chosen), "training.steps": updates}
+    settings = [f'data.origin.text="{drawn}"', f'data.origin.fonts="{chosen}"', f"training.steps={updates}"]
+    settings += ["training.clock=processor", *more]
     transduce.train("ocr-lines", run, settings, resume=True, device="cpu", threads=threads)
     return run
 
@@ -88,13 +91,14 @@ def main() -> None:
     parser.add_argument("languages", nargs="+")
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=1000)
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
     given = parse(parser, threads=1)
     lines = [*titled("Lines of print in other scripts"), f"| {' | '.join(COLUMNS)} |"]
     lines += [f"|{'---|' * len(COLUMNS)}"]
     print("\n".join(lines), flush=True)
     first, runs, report = None, list[Path](), Report.asked(given)
     for language in given.languages:
-        runs.append(trained(language, given.runs, given.updates, given.threads))
+        runs.append(trained(language, given.runs, given.updates, given.settings, given.threads))
         count, cer, exact, wrong = measured(runs[-1])
         first = first or cer
         cells = [language, f"{count:,}", f"{cer:.2f}", f"{exact:.1f}", f"{wrong:.1f}", f"{given.updates:,}"]
