@@ -121,8 +121,15 @@ class Tape:
             self._seen = now
 
     def _look(self) -> Seen:
-        found = Seen()
-        self._read(self.root, ROOT, found)
+        for _ in range(1000):
+            found = Seen()
+            try:
+                self._read(self.root, ROOT, found)
+            except FileNotFoundError:  # compiled code in another thread renames or removes a file meanwhile: look again
+                continue
+            break
+        else:
+            raise AssertionError(f"{self.root} does not rest")
         kept = set(found.names.values())
         self._serials = {inode: node for inode, node in self._serials.items() if node in kept}
         self._serials[self.root.stat().st_ino] = ROOT
