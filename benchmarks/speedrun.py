@@ -49,6 +49,11 @@ def files(name: str, ending: str = "path", **splits: str) -> dict[str, str]:
     return {f"data.{split}.{ending}": name.format(split=file) for split, file in splits.items()}
 
 
+def dropout(rate: float, model: str) -> tuple[str, str]:
+    """The settings that give an encoder and a decoder this dropout."""
+    return f"{model}.encoder.dropout={rate}", f"{model}.decoder.dropout={rate}"
+
+
 CAPTIONS = {
     key: value
     for side, end in (("source", "de"), ("target", "en"))
@@ -57,7 +62,6 @@ CAPTIONS = {
     ).items()
 }
 GERMAN = "inflection_conll2018/german.{split}.tsv.gz"
-PTB = {"data.origin.folder": "lm_ptb"}
 TRACKS = {
     "translation-transformer": Track(
         "translation-transformer",
@@ -77,6 +81,7 @@ TRACKS = {
             "training.steps=2600",
             'training.optimizer={type="adam",rate=2e-3}',
             'training.schedule={type="linear",warmup=400}',
+            *dropout(0.2, "model"),
         ),
     ),
     "pronunciation": Track(
@@ -87,6 +92,7 @@ TRACKS = {
             "training.steps=3700",
             'training.optimizer={type="adam",rate=2e-3}',
             'training.schedule={type="linear",warmup=200}',
+            *dropout(0.1, "model"),
         ),
     ),
     "pronunciation-with-counts": Track(
@@ -97,6 +103,7 @@ TRACKS = {
             "training.steps=3500",
             'training.optimizer={type="adam",rate=2e-3}',
             'training.schedule={type="linear",warmup=200}',
+            *dropout(0.1, "model.model"),
         ),
     ),
     "inflection-1,000": Track(

@@ -53,6 +53,9 @@ def load(
     If ``mapped`` is True, the weights stay in the pages of their file, which processes share: for many processes with
     one model. Nobody may then write into the file; a training replaces it and does not write into it.
 
+    From now on the process keeps the memory that it frees (compute/memory.py), because each step of a search needs it
+    again.
+
     Raises FileNotFoundError if there is no such run or checkpoint. Raises UserError if weights are damaged, or if the
     runs have different vocabularies, or if the engine cannot run a model. Raises MissingPackageError if the engine is
     not installed.

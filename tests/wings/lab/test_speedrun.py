@@ -30,6 +30,24 @@ def test_both_ways_of_each_track_are_settings_of_its_recipe() -> None:
         assert now.steps <= before.steps
 
 
+@pytest.mark.parametrize(
+    ("track", "model", "rate"),
+    [("pronunciation", "model", 0.1), ("pronunciation-with-counts", "model.model", 0.1), ("translation", "model", 0.2)],
+)
+def test_what_a_recipe_has_lost_is_there_before(track: str, model: str, rate: float) -> None:
+    from speedrun import TRACKS, settings
+
+    made = {
+        way: config.flatten(
+            config.change(recipes.read(TRACKS[track].recipe), settings(TRACKS[track], way, Path("data"), []))
+        )
+        for way in ("before", "now")
+    }
+    for side in ("encoder", "decoder"):
+        assert made["before"][f"{model}.{side}.dropout"] == rate
+        assert made["now"][f"{model}.{side}.dropout"] == 0
+
+
 def test_the_table_has_means_over_seeds_and_their_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     import speedrun
 
