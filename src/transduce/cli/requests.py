@@ -52,7 +52,8 @@ class ExtraOptions:
     protect: Annotated[
         bool,
         typer.Option(
-            "--protect", help="Keep markup, placeholders, addresses, figures and code of each source as they are."
+            "--protect",
+            help="Keep markup, placeholders, addresses, figures, code and emoji of each source as they are.",
         ),
     ] = False
     protect_kind: Annotated[

@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # it imports PyTorch
     from transduce.answers.transducer import Transducer
 
 log = logging.getLogger("transduce")
-PROTECTED = ("markup", "placeholder")  # kinds of spans: names of tags, and what a program fills in
+PROTECTED = ("markup", "placeholder", "symbol")  # names of tags, what a program fills in, and what no model can write
 
 
 def has_spans(text: str) -> bool:
-    """True if a text has names of tags, or placeholders."""
+    """True if a text has names of tags, placeholders, or pictures such as emoji."""
     return bool(_protection().read(text).pieces)
 
 

@@ -1,4 +1,4 @@
-"""The kinds of spans that a source may have: markup, placeholders, addresses, figures, code, and the user's own."""
+"""The kinds of spans that a source may have: markup, placeholders, addresses, figures, code, emoji, the user's own."""
 
 from __future__ import annotations
 
@@ -19,31 +19,46 @@ _LETTER = rf"[^\W\d_{UNSPACED}\u0590-\u08ff\uac00-\ud7a3]"
 """A letter that makes a word of the figure beside it. In Hebrew, Arabic and Korean short words touch a figure."""
 _WORD = rf"[^\W_{UNSPACED}]"  # the same, or a digit
 _MONEY = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"  # signs of currencies (Unicode's category Sc)
+_COUNTRY = "(?:US|AU?|CA?|R|NZ|HK|S|NT|MX|B)"  # before a sign of money: "US$"
 _UNITS = (
-    "%|‰|°[CF]?|km/h|m/s|[kcmµμ]?m[²³]|[nµμmcdk]?m|[µμmk]?g|[cdhm]?l|[µμnm]?s|min|h|[kMG]?Hz|[kM]?Wh|[kMG]?W|[km]?V|"
-    "mAh?|Ah|kJ|kcal|[hk]?Pa|bar|dB|px|pt|dpi|[kKMGTP]i?B|[kMG]?bit/s|mph|ppm|[％٪℃℉元円원]|zł|Kč|Ft|"
+    "%|‰|°[CF]?|[nµμmcdk]?m|[µμmk]?g|[cdhm]?l|[µμnm]?s|min|h|[kMG]?Hz|[kM]?Wh|[kMG]?W|[km]?V|mAh?|Ah|[kM]?J|kcal|[hkM]?Pa|"
+    "bar|dB|px|pt|dpi|[kKMGTP]i?B|[kMG]?bit|[kMG]?bps|mph|ppm|fps|rpm|lb|oz|ft|[kM]?Ω|kN|Nm|[kMG]?eV|mol|lm|lx|[％٪℃℉′″元円원]|"
+    "zł|Kč|Ft|"
     rf"[{_MONEY}]|EUR|USD|GBP|CHF|JPY|CNY|INR|RUB|SEK|NOK|DKK|PLN|CZK"
 )
+_POWER = "[⁺⁻]?[⁰¹²³⁴-⁹]+"
+_UNIT = rf"(?:{_UNITS})(?:{_POWER})?(?:/(?:{_UNITS})(?:{_POWER})?)?"  # as in "3,5 m/s²"
 _SPACE = "[ \u00a0\u202f\u2009]"
 _FRACTION = "[¼-¾⅐-⅞]"
 _FIGURE = (
     rf"(?:\d{{1,3}}(?:{_SPACE}\d{{3}})+(?:[.,]\d+)?(?!\d)|"
-    rf"\d+(?:[.,:/'’\-–×^٫٬．，：／]\d+)*(?:[eE][+\-−]?\d+|{_FRACTION})?|{_FRACTION})"
+    rf"\d+(?:[.,:/'’′\-–×^٫٬．，：／]\d+)*(?:[eE^][+\-−]?\d+|{_FRACTION}|{_POWER})?|{_FRACTION})"
 )
-_CLOSED = rf"(?!_|[.,:/]?\d|[\-–%]?{_LETTER})"  # "90er", "3rd" and "4-fold" are words
+_CLOSED = rf"(?!_|[.,:/\-–]?\d|[\-–%]?{_LETTER})"  # "90er", "3rd" and "4-fold" are words, and so is "2-3-fold"
 _ICU = "plural|select|selectordinal|number|date|time|choice|spellout|ordinal|duration"
 _NESTED = r"[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*"
 _HOST = "com|org|net|edu|gov|info|io|dev|app|eu|de|fr|uk|ru|jp|cn"
-_SCHEME = r"(?:[A-Za-z][A-Za-z0-9+.\-]{0,30}://|www\.|mailto:|tel:)"
+_SCHEME = r"(?:[A-Za-z][A-Za-z0-9+.\-]{0,30}://|www\.|(?:mailto|tel|sms|doi|urn|magnet|geo):(?! ))"
 _ANY = r"[^\s<>\"'`|\\^\u3000-\u303f\uff00-\uffef]"  # a character of an address
 _END = rf"[^\s<>\"'`|\\^{UNSPACED}\u3000-\u303f\uff00-\uffef]"  # the same, if words of an unspaced script may follow
 _SITE = r"[\w\-]{1,63}(?:\.[\w\-]{1,63}){0,9}\.[A-Za-z]{2,24}(?![A-Za-z0-9_.\-])"
 _DOMAIN = rf"(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}[A-Za-z]{{2,24}}|(?:{_WORD}|-){{1,63}}(?:\.(?:{_WORD}|-){{1,63}}){{1,9}}"
+_NAME = r"[^\s@()<>\[\]（）,;:、。，\"'.]"  # a character of the name of a machine, in any script
+_BARE = r"[^\s@()<>\[\]（）,;:、。，\"']"  # the same, or a dot
 _FILES = (
-    "txt|pdf|html?|json|xml|csv|tsv|py|js|css|exe|zip|gz|docx?|xlsx?|pptx?|odt|png|jpe?g|svg|md|toml|ya?ml|ini|"
-    "sh|bat|log"
+    "txt|pdf|html?|json|xml|csv|tsv|py|js|css|exe|zip|gz|docx?|xlsx?|pptx?|odt|png|jpe?g|svg|md|toml|ya?ml|ini|sh|bat|log|"
+    "rtf|epub|tar|7z|rar|bz2|xz|jar|java|cpp|hpp|tsx?|jsx|sql|php|rb|conf|cfg|lock|po|pot|xliff|xlf|srt|vtt|tmx|tex|bib|"
+    "ipynb|mp[34]|wav|gif|webp|bmp|ico|apk|dmg|deb|rpm|dll|ttf|otf|woff2?"
 )
-_PART = rf"(?:{_WORD}|[_\-]){{1,64}}(?:\.(?:{_WORD}|[_\-]){{1,64}}){{0,9}}"  # of a path
+_PART = rf"\.?(?:{_WORD}|[_\-]){{1,64}}(?:\.(?:{_WORD}|[_\-]){{1,64}}){{0,9}}"  # of a path
+_ALONE = r"(?<![\w\-])"  # what begins no word and goes on in none
+_OVER = r"(?![A-Za-z0-9_]|[\-:][A-Za-z0-9])"
+_HEX = "[0-9A-Fa-f]"
+_PICTURE = (
+    "[\u00a9\u00ae\u2020-\u2022\u203b\u2122\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    "\U0001f000-\U0001faff]"
+)
+_JOINER = "[\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f]"  # colours of skin are pictures themselves
 
 KINDS: Mapping[str, re.Pattern[str]] = {
     name: re.compile("|".join(several))
@@ -51,12 +66,31 @@ KINDS: Mapping[str, re.Pattern[str]] = {
         "code": [
             r"(?<!`)`(?![`\s])[^`\n]{1,999}(?<!\s)`(?!`)",  # not "`a' or `b'"
             r"(?<!`)(``+)(?!`).{1,999}?(?<!`)\1(?!`)",
-            rf"(?<![\w/<.~])(?:~|\.{{1,2}})?(?:/{_PART}){{2,30}}|(?<!{_WORD})[A-Za-z]:\\[\w\-.$\\]*[\w$\\]",
-            rf"(?<![\w.\-@])[A-Za-z0-9_\-]{{1,64}}\.(?:{_FILES})(?![.\-@]?[A-Za-z0-9_])",
+            rf"(?<![\w/<.~])(?:(?:\.{{1,2}})?(?:/{_PART}){{2,30}}|~(?:/{_PART}){{1,30}})(?:/(?!\w))?",
+            rf"(?<!{_WORD})(?:[A-Za-z]:|\\\\[\w\-.$]{{1,64}})\\"
+            rf"(?:[\w\-.$()][\w\-.$() ]{{0,62}}\\){{0,20}}[\w\-.$]*[\w$\\]",
+            rf"(?<![\w.\-@/])(?:[A-Za-z0-9_.\-]{{1,64}}/){{0,20}}[A-Za-z0-9_\-]{{1,64}}(?:\.[A-Za-z0-9_\-]{{1,64}}){{0,4}}"
+            rf"\.(?:{_FILES})(?![.\-@]?[A-Za-z0-9_])",
+            # formulas and commands of LaTeX
+            r"\$(?=[^$\n]*[\\^_=])[^$\s](?:[^$\n]{0,199}[^$\s])?\$(?![\w{])|\\\(.{1,199}?\\\)|\\\[.{1,199}?\\\]",
+            r"\\[A-Za-z]{2,30}\*?(?:\[[^\[\]\n]{0,99}\])?(?:\{[^{}\n]{0,300}\}){1,6}",
+            # names that no model can spell: of things, states, versions, accounts, machines, moments and telephones
+            rf"{_ALONE}{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}{_OVER}|{_ALONE}0x{_HEX}{{1,32}}{_OVER}",
+            rf"{_ALONE}(?=[0-9a-f]{{0,63}}\d)(?=[0-9a-f]{{0,63}}[a-f])[0-9a-f]{{7,64}}{_OVER}",
+            rf"{_ALONE}[vV]?\d{{1,6}}(?:\.\d{{1,6}}){{2,4}}-(?:alpha|beta|rc|dev|pre|post)(?:[.\-]?[A-Za-z0-9]{{1,16}}){{0,4}}{_OVER}",
+            rf"{_ALONE}[vV]\d{{1,6}}(?:\.\d{{1,6}}){{1,4}}{_OVER}",
+            rf"{_ALONE}[A-Z]{{2}}\d{{2}}(?: ?[A-Z0-9]{{4}}){{2,7}}(?: ?[A-Z0-9]{{1,3}})?{_OVER}",
+            rf"{_ALONE}(?![A-Z]+-(?:19|20)\d\d(?![\w\-]))#?[A-Z]{{1,8}}(?:[\-_][A-Z0-9]{{1,12}}){{0,3}}[\-_]\d{{3,12}}(?:[\-_][A-Z0-9]{{1,12}}){{0,3}}{_OVER}",
+            rf"(?<![\w&])#(?:{_HEX}{{6}}|\d{{1,12}}){_OVER}",
+            rf"(?<![\w:])(?:{_HEX}{{1,4}}:){{1,6}}(?::{_HEX}{{1,4}}){{1,6}}{_OVER}|(?<![\w:])(?:{_HEX}{{1,4}}:){{7}}{_HEX}{{1,4}}{_OVER}",
+            rf"{_ALONE}(?:{_HEX}{{2}}[:\-]){{5}}{_HEX}{{2}}{_OVER}",
+            rf"{_ALONE}\d{{4}}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{{1,9}})?)?(?:Z|[+\-]\d\d:?\d\d)?{_OVER}",
+            rf"(?<![\w+])\+\d{{1,4}}(?:[ \-./]?\(\d{{1,5}}\))?[ \-./]?\d{{2,14}}(?:[ \-./]\d{{2,8}}){{1,6}}{_OVER}",
         ],
         "markup": [
             r"<!--.{0,999}?-->|<!\[CDATA\[.{0,999}?\]\]>|<\?.{0,999}?\?>|<%.{0,999}?%>",
             r"</?\d+ ?/?>|</?[A-Za-z][\w:.\-]*(?:\s(?:[^<>\"']|\"[^\"]*\"|'[^']*')*)?/?>",
+            r"&lt;/?[A-Za-z](?:[^<>&\n]|&(?:quot|apos|amp|#\d{1,4});){0,300}&gt;",  # a tag that is text
             r"&(?:[A-Za-z]\w*|#\d+|#[xX][0-9A-Fa-f]+);",
             r"\[/?(?:b|i|u|s|url|img|quote|code|color|size|list|center|spoiler)(?:=[^\[\]\n]{1,300})?\]",
         ],
@@ -65,22 +99,30 @@ KINDS: Mapping[str, re.Pattern[str]] = {
             rf"{_SCHEME}\1(?![^\s)\]])",  # between spaces, in any script
             rf"(?:(?<![A-Za-z0-9])|(?<=[%$][sdiu])){_SCHEME}(?:{_SITE}(?:[/?#:]{_END}*)?|{_END}+)",
             rf"(?<![\w@.\-])(?:[A-Za-z0-9\-]{{1,63}}\.){{1,9}}(?:{_HOST})(?![\w\-@])(?:/{_END}*)?",
+            rf"(?<![\w@.\-])(?:localhost(?::\d{{1,5}}(?:/{_END}*)?|/{_END}*)|10\.\d{{4,9}}/{_END}+)",
         ],
-        "email": [rf"(?<!{_WORD})(?<![._%+\-])(?:{_WORD}|[._%+\-]){{1,64}}@(?:{_DOMAIN})"],
+        "email": [
+            rf"(?<!{_WORD})(?<![._%+\-])(?:{_WORD}|[._%+\-]){{1,64}}@(?:{_DOMAIN})(?::[\w./~\-]{{1,200}}\.git)?",
+            rf"(?<![^\s(<\[（]){_BARE}{{1,64}}@{_NAME}{{1,63}}(?:\.{_NAME}{{1,63}}){{1,9}}"
+            r"(?=[\s)>\]）,;:、。，.!?！？]|$)",  # between spaces, in any script
+        ],
         "placeholder": [
-            r"\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}|[$#%]\{[^{}]*\}|\{%.{0,999}?%\}|%<\w+>[a-z]?|\$t\([^()]{0,99}\)",
+            r"\{\{\{[^{}]*\}\}\}|[$#%]?\{\{[^{}]*\}\}|[$#%]\{[^{}]*\}|\{%.{0,999}?%\}|%<\w+>[a-z]?|\$t\([^()]{0,99}\)",
             rf"\{{\s*\w+\s*,\s*(?:{_ICU})\b{_NESTED}\}}",
-            r"\{[\w.\-\[\]]*(?:![rsa])?(?::[^{}\s]*)?\}",
-            r"%[A-Z_][A-Z0-9_]+%|(?<!\d)%%|(?<![\w$])\$[A-Za-z_]\w*",
+            r"\{ ?[/#$\-]?[\w.\-\[\]]*(?:,-?\d+)?(?:![rsa])?(?::[^{}\s]*)? ?\}|\{'[^'{}]{0,9}'\}",
+            r"(?<![#%@\d])(##|%%|@@)[A-Za-z_][\w.\-]{0,63}\1(?![#%@])|%[A-Z_][A-Z0-9_]+%|(?<!\d)%%|(?<![\w$])\$[A-Za-z_]\w*(?:\$(?!\w))?|\*\|[A-Z0-9:_]{1,99}\|\*",
+            r"(?<![\w@.])@(?:[A-Za-z0-9_\-]{1,64}/)?[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,62}[A-Za-z0-9_])?(?!@)",
             rf"(?<![\d_])(?<!{_LETTER})__\w+?__(?!_|\d|{_LETTER})",
             r"(?<!\d)%(?:\(\w+\)|\d+\$)?[#0+\-]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcCsSrpn@]",
             r"(?<!\d)%L?\d{1,2}(?![\d%$])|\\\([^()\s]{1,99}\)|\\[nrt](?![a-z])",  # of Qt, Swift and strings of programs
+            r"\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}",
             # of Laravel, and names of emoji
             rf"(?<![^\s(\[\"'«„“‘\u3000-\u303f]):[a-z][A-Za-z_\-]{{1,30}}(?![\d(/]|{_LETTER})(?::(?!\d|{_LETTER}))?",
         ],
+        "symbol": [rf"[0-9#*]\ufe0f?\u20e3|{_PICTURE}(?:{_PICTURE}|{_JOINER})*"],
         "number": [
-            rf"(?<![\d_])(?<!{_LETTER})(?<!{_LETTER}[\-–])(?<!\d[.,:/])(?:(?:[{_MONEY}]|EUR|USD|GBP|CHF){_SPACE}?)?"
-            rf"(?:(?<![\d_\-])(?<!{_LETTER})[+\-−±])?{_FIGURE}(?:{_SPACE}?(?:{_UNITS})(?!{_LETTER}|\d)|{_CLOSED})"
+            rf"(?<![\d_])(?<!{_LETTER})(?<!{_LETTER}[\-–])(?<!\d[.,:/])(?:(?:{_COUNTRY}?[{_MONEY}]|EUR|USD|GBP|CHF){_SPACE}?|[%٪])?"
+            rf"(?:(?<![\d_\-\u0590-\u08ff\uac00-\ud7a3])(?<!{_LETTER})[+\-−±])?{_FIGURE}(?:{_SPACE}?{_UNIT}(?!{_LETTER}|\d)|{_CLOSED})"
         ],
     }.items()
 }
@@ -88,6 +130,9 @@ KINDS: Mapping[str, re.Pattern[str]] = {
 for a line does not grow with the square of its length. Of several that begin at one character the first one counts."""
 
 OWN = "own"  # the kind of a span that a pattern of the user finds
+_PARTICLE = re.compile(
+    "(?<=[A-Za-z0-9/])(?:에서(?:는|도|만)?|에(?:는|도|게)?|[을를은는이가와과의도로만]|으로|이나|부터|까지|입니다|이며|이고)$"
+)  # Korean words that stand behind a name without a space
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 
 
@@ -183,4 +228,4 @@ def _trimmed(url: str) -> str:
             break
     while len(url) > 1 and (url[-1] in "*_" or (category(url[-1]) in ("Po", "Pf", "Pi") and url[-1] not in "/&#%@\\")):
         url = url[:-1]
-    return url
+    return _PARTICLE.sub("", url)

@@ -31,7 +31,7 @@ _LETTER = re.compile(f"[{UNSPACED}]")
 _SIGNS = re.compile(r"[\s,;:.!?/|+*=&–—-]*")
 _APART_BEFORE = re.compile(r"\s?([,–—])\s?$")
 _ENDING = re.compile(r"\s?[,;:.!?–—-]+(?=\s|$)")
-_TAG = re.compile(r"[<\[](/?)([A-Za-z][\w:.\-]*|\d+).*?(/?)[>\]]", re.DOTALL)
+_TAG = re.compile(r"(?:[<\[]|&lt;)(/?)([A-Za-z][\w:.\-]*|\d+).*?(/?)(?:[>\]]|&gt;)", re.DOTALL)
 
 
 def units(text: str, cuts: Sequence[int] = ()) -> list[tuple[int, int]]:
