@@ -80,6 +80,11 @@ def test_spans_stand_where_the_aligner_of_the_run_says(run: Path, monkeypatch: p
     assert seen, "without an aligner the model aligns itself"
 
 
+def test_a_word_that_only_the_aligner_does_not_know_is_not_told(run: Path, caplog: pytest.LogCaptureFixture) -> None:
+    forced(transduce.load(run, device="cpu"), "<b>rothund</b> haus", "house dogred")
+    assert "unknown to the model" not in caplog.text
+
+
 def test_a_source_that_is_cut_loses_the_spans_after_the_cut(run: Path) -> None:
     model = replace(transduce.load(run, device="cpu"), max_source_length=9)
     extras = Extras(protect=Protection())

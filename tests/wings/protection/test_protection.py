@@ -97,6 +97,9 @@ def put_back(source: str, target: str, links: str, **options: Any) -> str:
           "$x$", "&lt;b&gt;", "&lt;/b&gt;"]),
         ("写信给 支持@例子.中国。 https://x.kr/a?b=2에서, localhost:80/a doi:10.1000/x git@x.org:a/b.git",
          ["支持@例子.中国", "https://x.kr/a?b=2", "localhost:80/a", "doi:10.1000/x", "git@x.org:a/b.git"]),
+        ("&Datei, AT&T, Müller & Co, &amp;", ["&", "&amp;"]),
+        ("_Datei", ["_"]),
+        ("_zwei Wörter_ a_b", []),
         ("Toll 😀! 👩\u200d👧🇩🇪 1\ufe0f\u20e3 Datei → Neu ™", ["😀", "👩\u200d👧🇩🇪", "1\ufe0f\u20e3", "→", "™"]),
         ("", []),
     ],
@@ -147,6 +150,7 @@ def test_an_unknown_kind_is_refused() -> None:
         ("{x}: {y}", ""),
         ("  Hund {x}  ", "Hund"),
         ("你好{name}再见", "你好再见"),
+        ("&Datei öffnen", "Datei öffnen"),
         ("nichts ", "nichts "),
     ],
 )

@@ -17,7 +17,7 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Aligner, TwoWayAligner, can
 from transduce.core.registry import model_name
 from transduce.core.types import Padded
-from transduce.data.tokenizers.base import Tokenizer
+from transduce.data.tokenizers.base import Tokenizer, encoded
 from transduce.wings.alignment.attention_weights import AttentionChoice, attention_weights, check_attends
 from transduce.wings.alignment.sides import Side, parts_of_words, read_side
 from transduce.wings.alignment.token_alignment import TokenAlignment
@@ -84,13 +84,17 @@ class EncodedPair(NamedTuple):
     target: Side
 
 
-def encode_pairs(model: TextModel, pairs: Sequence[tuple[str, str]]) -> list[EncodedPair]:
-    """The pairs as ids, in order. Logs a warning for a source that is cut, and for unknown tokens. Raises UserError if
-    the model cannot align.
+def encode_pairs(model: TextModel, pairs: Sequence[tuple[str, str]], told: bool = True) -> list[EncodedPair]:
+    """The pairs as ids, in order. If ``told``, logs a warning for a source that is cut, and for unknown tokens. Raises
+    UserError if the model cannot align.
     """
     check_alignable(model)
-    sources = model.read_told([source for source, _ in pairs], "source")
-    rows = model.read_targets([target for _, target in pairs], what="targets")
+    ones, others = [source for source, _ in pairs], [target for _, target in pairs]
+    if told:
+        sources, rows = model.read_told(ones, "source"), model.read_targets(others, what="targets")
+    else:
+        sources = [source.row for source in model.read(ones)]
+        rows = encoded(model.target_tokenizer, others, [""] * len(others))
     tokenizer, parts = model.target_tokenizer, parts_of_words(model.target_tokenizer)
     return [
         EncodedPair(source, row, ids, read_side(tokenizer, target, range(len(ids)), len(ids), parts))

@@ -116,6 +116,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
             r"(?<!\d)%(?:\(\w+\)|\d+\$)?[#0+\-]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcCsSrpn@]",
             r"(?<!\d)%L?\d{1,2}(?![\d%$])|\\\([^()\s]{1,99}\)|\\[nrt](?![a-z])",  # of Qt, Swift and strings of programs
             r"\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}",
+            r"(?<![\w&])&(?=[^\W\d_])(?!\w{1,31};)|(?<!\w)_(?=[^\W\d_])(?=[^_]*\Z)",  # a menu's key
             # of Laravel, and names of emoji
             rf"(?<![^\s(\[\"'«„“‘\u3000-\u303f]):[a-z][A-Za-z_\-]{{1,30}}(?![\d(/]|{_LETTER})(?::(?!\d|{_LETTER}))?",
         ],

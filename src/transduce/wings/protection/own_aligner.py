@@ -31,7 +31,7 @@ from transduce.training import begin
 from transduce.training.callbacks import Callback, Finished, Notice
 from transduce.training.request import TrainingRequest
 from transduce.training.settings import Settings
-from transduce.wings.alignment.alignments import pair_alignments
+from transduce.wings.alignment.alignments import EVERY, align_encoded, encode_pairs
 from transduce.wings.alignment.readings import Reading
 from transduce.wings.alignment.sides import Side
 from transduce.wings.alignment.token_alignment import TokenAlignment
@@ -136,10 +136,12 @@ def readings_of_units(
         for output in answer.outputs
     ]
     pairs = [(_divided(text.text, text.units), _divided(output.text)) for text, _, output in work]
-    ways = [pair_alignments(aligner, pairs, turned=turned, batch_size=batch_size) for turned in (False, True)]
+    # Not told: a word that the aligner has not learned is no word that the model does not know.
+    encoded = encode_pairs(aligner, pairs, told=False)
+    ways = (align_encoded(aligner, encoded, [EVERY], batch_size, turned) for turned in (False, True))
     found = iter(
-        Reading(output, _units_alignment(text, read, output.text, *both))
-        for (text, read, output), *both in zip(work, *ways, strict=True)
+        Reading(output, _units_alignment(text, read, output.text, there, back))
+        for (text, read, output), (there,), (back,) in zip(work, *ways, strict=True)
     )
     return [[next(found) for _ in answer.outputs] for answer in answers]
 
