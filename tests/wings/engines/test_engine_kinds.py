@@ -120,7 +120,7 @@ STRANGE: dict[str, tuple[config.Table, config.Table, dict[str, str]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", STRANGE)
-@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=(pytest.mark.slow, pytest.mark.hostile))])
 def test_a_wrong_file_is_refused_in_a_line_or_answers(speed: str, name: str, way: Any) -> None:
     numbers = random.Random(f"{name} {way.__name__} {speed}")
     table, search, notes = STRANGE[name]

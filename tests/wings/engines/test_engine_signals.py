@@ -361,7 +361,7 @@ def test_lines_of_print_are_written_if_they_run_from_the_left() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["perceptron with attention", "ctc, subsampling", "luong over columns", "sound"])
-@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=(pytest.mark.slow, pytest.mark.hostile))])
 def test_a_wrong_file_is_refused_in_a_line_or_answers(speed: str, name: str, way: Any) -> None:
     numbers = random.Random(f"{name} {way.__name__} {speed}")
     sound = name == "sound"

@@ -134,7 +134,7 @@ def tried(file: bytes) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=(pytest.mark.slow, pytest.mark.hostile))])
 def test_a_wrong_file_is_refused_in_a_line_or_answers(speed: str, kind: str, way: Any) -> None:
     numbers = random.Random(f"{kind} {way.__name__} {speed}")
     search = {

@@ -181,7 +181,7 @@ def test_units_that_need_the_library_inside_are_refused() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("speed", ["fast", pytest.param("slow", marks=(pytest.mark.slow, pytest.mark.hostile))])
 def test_a_wrong_file_is_refused_in_a_line_or_answers(speed: str, name: str, way: Any) -> None:
     numbers = random.Random(f"{name} {way.__name__} {speed}")
     _, file = content_of(name, numbers.choice(["float32", "int8"]))

@@ -104,6 +104,7 @@ def test_tables_that_do_not_fit_are_refused(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hostile
 @pytest.mark.parametrize("name", KINDS)
 def test_many_tables_that_do_not_fit_are_refused(name: str) -> None:
     assert attack(name, 200) > 20
