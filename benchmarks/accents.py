@@ -1,8 +1,5 @@
 """Compares trained runs that restore accents with two systems without a model, and measures the speed of the runs.
 
-    python benchmarks/accents.py RUN [RUN ...] [--split test] [--rounds 5] [--sentences 200] [--threads 1]
-                                 [--out benchmarks/results/X.md] [--record FILE.json]
-
 The runs are of the recipe ``accents``, or of another recipe with its data. The system "unchanged" copies the source.
 The system "most frequent form" replaces each word by its most frequent form in the training targets. It keeps the words
 that training does not have. Spaces and punctuation separate words.
@@ -20,8 +17,9 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core.types import Example, Prediction
@@ -57,33 +55,26 @@ def sentences_a_second(transducer: transduce.Transducer, sources: Sequence[str])
     return len(sources) / (time.process_time() - began)
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", type=Path, nargs="+")
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sentences", type=int, default=200, help="how many of the split each round answers")
-    given = parse(parser, threads=1)
-    examples = list(Run.open(given.runs[0]).examples(given.split))
-    forms = frequent_forms(Run.open(given.runs[0]).examples("train"))
+def main(
+    report: Report,
+    runs: Sequence[Path],
+    *,
+    split: str = "test",
+    rounds: int = 5,
+    sentences: Annotated[int, "how many of the split each round answers"] = 200,
+) -> None:
+    examples = list(Run.open(runs[0]).examples(split))
+    forms = frequent_forms(Run.open(runs[0]).examples("train"))
     sources = [example.source for example in examples]
     changed = [WORD.sub(lambda found: forms.get(found[0], found[0]), source) for source in sources]
-    loaded = {path: transduce.load(path, device="cpu") for path in given.runs}
+    loaded = {path: transduce.load(path, device="cpu") for path in runs}
     speeds = defaultdict[Path, list[float]](list)
-    for _ in range(given.rounds):
+    for _ in range(rounds):
         for path, transducer in loaded.items():
-            speeds[path].append(sentences_a_second(transducer, sources[: given.sentences]))
-    table = [*titled("Accents"), "| system | characters right | sentences right | sentences a second |"]
-    table += [
-        "|---|---|---|---|",
-        row("unchanged", sources, examples, ""),
-        row("most frequent form", changed, examples, ""),
-    ]
+            speeds[path].append(sentences_a_second(transducer, sources[:sentences]))
+    report.split = split
+    report.tell(*titled("Accents"), *columns("| system | characters right | sentences right | sentences a second |"))
+    report.tell(row("unchanged", sources, examples, ""), row("most frequent form", changed, examples, ""))
     for path, transducer in loaded.items():
         outputs = [outputs[0].text for outputs in transducer.predict(sources)]
-        table.append(row(path.name, outputs, examples, f"{numbers.median(speeds[path]):,.0f}"))
-    Report.asked(given, given.split).show(table, given.runs)
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(row(path.name, outputs, examples, f"{numbers.median(speeds[path]):,.0f}"), runs=[path])

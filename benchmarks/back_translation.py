@@ -1,9 +1,5 @@
 """Measures how much back-translation improves translation with few pairs and much text of the target language.
 
-    python benchmarks/back_translation.py --runs RUNS [--folder MULTI30K] [--pairs 2000 5000] [--seeds 1 2 3]
-        [--ways beam sampling noised tagged] [--weight 4] [--minutes 5] [--recipe multi30k-de-en-gru]
-        [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 The data are Multi30k, German to English. Each model is the model of --recipe with 4,000 tokens. The pairs are the first
 training pairs. The text is the English side of the training pairs after the first 5,000. A sentence that is also in the
 first 5,000 pairs, in validation or in test is left out. The ways to make synthetic pairs:
@@ -22,13 +18,15 @@ the same resamples for all seeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, columns, gain_rows, parse, parser_of, titled
+from report import Report, columns, gain_rows, titled
 
 import transduce
+from transduce.core.errors import UserError
 from transduce.core.files import write_lines
 from transduce.data.corpora import Files
 from transduce.data.corpora import lines as lines_of
@@ -117,51 +115,45 @@ def translated(run: Path, train: Path, runs: Path, training: Training) -> Statis
     return transducer.evaluate(Run.open(run).examples("test"), [metric("bleu")]).statistics[0]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--pairs", type=int, nargs="+", default=[2000, 5000])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--ways", nargs="+", default=list(CHANGES), choices=CHANGES)
-    parser.add_argument("--weight", type=int, default=4)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--recipe", default="multi30k-de-en-gru")
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    given = parse(parser, threads=1)
-    if max(given.pairs) > FIRST:
-        parser.error(f"--pairs: at most {FIRST}, because the text of the target side begins after them")
-    given.runs.mkdir(parents=True, exist_ok=True)
-    runs = given.runs.resolve()
-    data = Data(runs, given.folder)
+def main(
+    report: Report,
+    *,
+    runs: Path,
+    folder: str | None = None,
+    pairs: Sequence[int] = (2000, 5000),
+    seeds: Sequence[int] = (1, 2, 3),
+    ways: Annotated[Sequence[str], CHANGES] = tuple(CHANGES),
+    weight: Annotated[int, "how often a real pair counts"] = 4,
+    minutes: float = 5.0,
+    recipe: str = "multi30k-de-en-gru",
+    settings: Sequence[str] = (),
+) -> None:
+    if max(pairs) > FIRST:
+        raise UserError(f"--pairs: at most {FIRST}, because the text of the target side begins after them")
+    runs.mkdir(parents=True, exist_ok=True)
+    runs = runs.resolve()
+    data = Data(runs, folder)
     write_pairs(runs / "valid.tsv", data.valid)
     write_pairs(runs / "test.tsv", data.test)
     head = [
         *titled("Back-translation, Multi30k, German to English"),
-        f"BLEU on test_2016_flickr of `{given.recipe}`. {len(data.text):,} sentences of text; each model "
-        f"{given.minutes:g} minutes of the processor; each real pair {given.weight} times.",
+        f"BLEU on test_2016_flickr of `{recipe}`. {len(data.text):,} sentences of text; each model "
+        f"{minutes:g} minutes of the processor; each real pair {weight} times.",
         "",
         *columns("| pairs | synthetic pairs | seed | BLEU | gain |"),
     ]
-    report, measured = Report.asked(given), list[Path]()
-    found: dict[int, Found] = {size: {} for size in given.pairs}
-    for seed in given.seeds:
-        settings = ["training.clock=processor", f"training.minutes={given.minutes}", f"training.seed={seed}"]
-        training = Training(given.recipe, [*settings, *given.settings], given.threads)
-        for size in given.pairs:
-            for way in ("none", *given.ways):
-                train, pairs = runs / f"{way}-{size}-seed{seed}.tsv", data.train[:size]
+    found: dict[int, Found] = {size: {} for size in pairs}
+    for seed in seeds:
+        common = ["training.clock=processor", f"training.minutes={minutes}", f"training.seed={seed}"]
+        training = Training(recipe, [*common, *settings], report.threads)
+        for size in pairs:
+            for way in ("none", *ways):
+                train, learned = runs / f"{way}-{size}-seed{seed}.tsv", data.train[:size]
                 if way != "none":
                     search = "sampling" if way == "sampling" else "beam"
                     synthetic = synthetic_pairs(search, size, seed, runs, data, training)
-                    pairs = [*mixed(pairs, CHANGES[way](synthetic, seed), given.weight)]
-                write_pairs(train, pairs)
-                measured.append(runs / f"{way}-{size}-seed{seed}")
-                found[size][way, seed] = translated(measured[-1], train, runs, training)
-                table = gain_rows(found, given.ways, given.seeds)
-                print("\n".join([*head, *table]), flush=True)
-                report.write([*head, *table], measured)
-
-
-if __name__ == "__main__":
-    main()
+                    learned = [*mixed(learned, CHANGES[way](synthetic, seed), weight)]
+                write_pairs(train, learned)
+                run = runs / f"{way}-{size}-seed{seed}"
+                found[size][way, seed] = translated(run, train, runs, training)
+                report.show([*head, *gain_rows(found, ways, seeds)], [run])

@@ -1,7 +1,7 @@
 """Writes pronunciations of words that the dictionary does not have, by a teacher, as training pairs of another model.
 
     pip install -e '.[recipes]' names wordfreq
-    python benchmarks/beyond_dictionary.py TEACHER FOLDER [--listed 1000000] [--invented 0] [--beam 3] [--workers 1]
+    python benchmarks beyond_dictionary TEACHER FOLDER [--listed 1000000] [--invented 0] [--beam 3] [--workers 1]
     transduce train g2p-attention --minutes 60 --teacher TEACHER --set data.train.path=FOLDER/pairs.tsv
         --set data.origin.type=cmudict
 
@@ -21,12 +21,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Annotated, Literal
 
 import names
 import numpy as np
 import torch
 import wordfreq
-from report import parser_of
+from report import Report
 from torch import Tensor
 
 import transduce
@@ -46,14 +47,14 @@ ASKED = 16_384  # words between two lines of progress
 SEED = 1
 
 
-def listed() -> Iterator[str]:
+def names_and_words() -> Iterator[str]:
     for file in ("last", "first:female", "first:male"):
         for line in Path(names.FILES[file]).read_text(encoding="utf-8").splitlines():
             yield line.split()[0].lower()
     yield from wordfreq.iter_wordlist("en", wordlist="large")
 
 
-def invented(like: Sequence[str]) -> Iterator[str]:
+def inventions(like: Sequence[str]) -> Iterator[str]:
     letters = sorted(set("".join(like)))
     number = {letter: place for place, letter in enumerate(letters)}
     ngrams = NgramLookup()
@@ -87,43 +88,39 @@ def unknown(words: Iterable[str], known: set[str]) -> Iterator[str]:
             yield word
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("teacher")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--listed", type=int, default=1_000_000, help="at most so many that the lists have")
-    parser.add_argument("--invented", type=int, default=0, help="so many that nobody has")
-    parser.add_argument("--beam", type=int, default=3)
-    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
-    parser.add_argument("--workers", type=int, default=1, help="processes, each with a thread")
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    run = members(given.teacher)[0]
+def main(
+    report: Report,
+    teacher: str,
+    folder: Path,
+    *,
+    listed: Annotated[int, "at most so many that the lists have"] = 1_000_000,
+    invented: Annotated[int, "so many that nobody has"] = 0,
+    beam: int = 3,
+    precision: Literal["float32", "bfloat16"] = "float32",
+    workers: Annotated[int, "processes, each with a thread"] = 1,
+) -> None:
+    run = members(teacher)[0]
     splits: dict[str, list[Example]] = {split: Run.open(run).examples(split) for split in ("train", "valid", "test")}
     known = {each.source for split in splits.values() for each in split}
-    words = list(islice(unknown(listed(), known), given.listed))
-    if given.invented:
+    words = list(islice(unknown(names_and_words(), known), listed))
+    if invented:
         like = sorted({each.source for each in splits["train"]} | set(words[:FREQUENT]))
-        words += islice(unknown(invented(like), known), given.invented)
-    load = partial(transduce.load, given.teacher, precision=given.precision, size=given.beam)
-    workers: transduce.Workers[transduce.Transducer] = transduce.Workers(load, given.workers)
-    teacher = replace(load(), workers=workers)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    pairs, written = given.folder / "pairs.tsv", 0
+        words += islice(unknown(inventions(like), known), invented)
+    load = partial(transduce.load, teacher, precision=precision, size=beam)
+    pool: transduce.Workers[transduce.Transducer] = transduce.Workers(load, workers)
+    model = replace(load(), workers=pool)
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs, written = folder / "pairs.tsv", 0
     new = pairs.with_name("pairs.tsv.new")
-    with closing(workers), new.open("w", encoding="utf-8") as file:
+    with closing(pool), new.open("w", encoding="utf-8") as file:
         for example in splits["train"]:
             file.writelines(f"{example.source}\t{reference}\n" for reference in example.references)
         for place in range(0, len(words), ASKED):
             asked = words[place : place + ASKED]
-            best = (outputs[0].text for outputs in teacher.predict(asked, batch_size=256))
+            best = (outputs[0].text for outputs in model.predict(asked, batch_size=256))
             lines = [f"{word}\t{phonemes}\n" for word, phonemes in zip(asked, best, strict=True) if phonemes]
             file.writelines(lines)
             written += len(lines)
             print(f"{place + len(asked):,} of {len(words):,} words", flush=True)
     new.rename(pairs)
-    print(f"{pairs}: {written:,} words that {run} has not seen")
-
-
-if __name__ == "__main__":
-    main()
+    report.tell(f"{pairs}: {written:,} words that {run} has not seen")

@@ -1,7 +1,5 @@
 """How long does a recurrent cell take in training, compared with torch's LSTM?
 
-    python benchmarks/cell_speed.py [--rounds 15] [--out benchmarks/results/cell_speed.md] [--record FILE.json]
-
 Times a forward and a backward pass through ``unroll``: float32, 64 rows of 30 positions, width 256, one thread. In each
 round, every cell runs right after a run of torch.nn.LSTM. The table has the ratio of the two times. A time is the CPU
 time of the thread. Other processes change it only by their use of caches and clock, which affects both runs alike.
@@ -16,7 +14,7 @@ from statistics import median
 from typing import Any
 
 import torch
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 from torch import Tensor, nn
 
 from transduce.core import registry
@@ -107,20 +105,11 @@ def lines(found: dict[str, list[tuple[float, float]]]) -> list[str]:
     return [*rows, "", f"torch.nn.LSTM itself: {torchs:.1f} ms at least."]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    given = parse(parser, threads=1)
-    found = measured(given.rounds)
-    told = [
+def main(report: Report, *, rounds: int = 15) -> None:
+    report.tell(
         *titled("Cells: training time beside torch.nn.LSTM"),
         f"Forwards and backwards, float32, {ROWS} rows of {POSITIONS} positions, width {WIDTH}; CPU time of the",
-        f"thread, {given.rounds} pairs each, on a machine that trained something else at the same time.",
+        f"thread, {rounds} pairs each, on a machine that trained something else at the same time.",
         "",
-        *lines(found),
-    ]
-    Report.asked(given).show(told)
-
-
-if __name__ == "__main__":
-    main()
+        *lines(measured(rounds)),
+    )

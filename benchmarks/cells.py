@@ -1,8 +1,8 @@
 """Compares ten recurrent cells on three tasks with the table of Jozefowicz et al. 2015.
 
-    python benchmarks/cells.py recipes arithmetic FOLDER [--set data.cache=FOLDER ...]      (and xml, ptb)
+    python benchmarks cells FOLDER --recipes arithmetic [--set data.cache=FOLDER ...]      (and xml, ptb)
     transduce sweep --vary recipe=FOLDER/arithmetic/tanh.toml,... --seeds 2 --out SWEEPS/arithmetic
-    python benchmarks/cells.py table SWEEPS [--out benchmarks/results/FILE.md] [--record FILE.json]
+    python benchmarks cells SWEEPS
 
 The first command writes FOLDER/TASK/CELL.toml: the recipe cells-TASK with another cell. It chooses the width whose
 number of parameters is nearest to the recipe's own LSTM, and prints both. The recipes have the settings of --set.
@@ -17,13 +17,13 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from report import Report, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 from transduce.core import config, recipes
 from transduce.core.protocols import Model
@@ -93,7 +93,7 @@ def fitting(task: str, cell: config.Table | str, facts: Facts, wanted: int) -> t
     return min(((width, count(width)) for width in (low, high)), key=lambda each: abs(each[1] - wanted))
 
 
-def write_recipes(task: str, folder: Path, settings: list[str]) -> None:
+def write_recipes(task: str, folder: Path, settings: Sequence[str]) -> None:
     if others := [each for each in settings if not each.startswith("data.")]:
         raise SystemExit(
             f"--set {others[0]}: only settings of the data (data.…) go into the recipes; give the others to the sweep"
@@ -223,28 +223,25 @@ class Order:
         return f"| {' | '.join(columns)} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    writing = commands.add_parser("recipes")
-    writing.add_argument("task", choices=PUBLISHED)
-    writing.add_argument("folder", type=Path)
-    writing.add_argument("--set", dest="settings", action="append", default=[])
-    reading = commands.add_parser("table")
-    reading.add_argument("sweeps", type=Path)
-    arguments = parse(parser, command=reading)
-    if arguments.command == "recipes":
-        write_recipes(arguments.task, arguments.folder, arguments.settings)
+def main(
+    report: Report,
+    folder: Annotated[Path, "of the sweeps, or of the recipes"],
+    *,
+    recipes: Annotated[str | None, PUBLISHED, "write the recipes of this task into the folder"] = None,
+    settings: Sequence[str] = (),
+) -> None:
+    if recipes is not None:
+        write_recipes(recipes, folder, settings)
         return
-    swept = {task: next(iter(sorted(arguments.sweeps.glob(f"*{task}/results.csv"))), None) for task in PUBLISHED}
+    swept = {task: next(iter(sorted(folder.glob(f"*{task}/results.csv"))), None) for task in PUBLISHED}
     orders = [Order.of(task, measured(results)) for task, results in swept.items() if results is not None]
-    lines = titled("Ten recurrent cells beside the table of Jozefowicz et al. 2015")
-    lines += ["Next-step accuracy in percent, on test; theirs with their own sizes, data and search for settings.", ""]
-    lines += [line for order in orders for line in order.accuracies()]
-    lines += ["## The order of two cells, where the paper's gap is larger than our mean spread over seeds", ""]
-    lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}", *(order.row() for order in orders)]
-    Report.asked(arguments).show(lines)
-
-
-if __name__ == "__main__":
-    main()
+    report.tell(
+        *titled("Ten recurrent cells beside the table of Jozefowicz et al. 2015"),
+        "Next-step accuracy in percent, on test; theirs with their own sizes, data and search for settings.",
+        "",
+        *(line for order in orders for line in order.accuracies()),
+        "## The order of two cells, where the paper's gap is larger than our mean spread over seeds",
+        "",
+        *columns(row(COLUMNS)),
+        *(order.row() for order in orders),
+    )

@@ -1,7 +1,5 @@
 """How many sources get another output if other sources are in the same batch?
 
-    python benchmarks/company.py RUN[=EXPORT] [...] [--limit N] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 Predicts each run's test split in float32, or with an export of the run. The batches have 1, 7 and 64 sources, in the
 given order and shuffled. The searches are greedy search and a beam of 5, or the searches that benchmarks/engines.py
 uses instead. If the run has a shortlist (`transduce shortlist RUN`), they also run with it. Each output is compared
@@ -14,11 +12,12 @@ scores in float64.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from engines import searches
-from report import Report, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -38,8 +37,8 @@ def outputs(transducer: Transducer, sources: list[str], search: Any, size: int, 
         random.Random(size).shuffle(order)
     found = transducer.predict([sources[i] for i in order], search, batch_size=size)
     texts = [""] * len(sources)
-    for place, row in zip(order, found, strict=True):
-        texts[place] = row[0].text
+    for place, answers in zip(order, found, strict=True):
+        texts[place] = answers[0].text
     return texts
 
 
@@ -71,7 +70,7 @@ def margin(transducer: Transducer, source: str, texts: list[str], search: Any) -
     return float(abs(one - other))
 
 
-def rows(run: Path, export: Path | None, limit: int | None) -> list[list[str]]:
+def rows(run: Path, export: Path | None, limit: int | None) -> Iterator[str]:
     """The lines of the table for one run."""
     transducer = transduce.load(run, device="cpu")
     engine, name = transducer, "torch float32"
@@ -82,31 +81,17 @@ def rows(run: Path, export: Path | None, limit: int | None) -> list[list[str]]:
     ways = searches(transducer)
     if (path := run / SHORTLIST).exists() and can(type(transducer.model), Autoregressive) and not engine.searching:
         ways |= {f"{way}, shortlist": Shortlist(path, search) for way, search in ways.items()}
-    found = []
     for way, search in ways.items():
         pairs = differing(engine, sources, search)
         margins = [margin(transducer, source, [alone, other], search) for source, alone, other in pairs]
         count = len({source for source, _, _ in pairs})
         shown = f"{max(margins):.1e}" if margins else "–"
-        found.append([run.name, name, way, f"{len(sources):,}", f"{count:,}", shown])
-        print(" | ".join(found[-1]), flush=True)
-    return found
+        yield row([run.name, name, way, f"{len(sources):,}", f"{count:,}", shown])
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN[=EXPORT]")
-    parser.add_argument("--limit", type=int, help="only the first sources of the test split")
-    asked = parse(parser, threads=1)
-    report, found, measured = Report.asked(asked), list[list[str]](), list[Path]()
-    for given in asked.runs:
+def main(report: Report, runs: Annotated[Sequence[str], "RUN or RUN=EXPORT"], *, limit: int | None = None) -> None:
+    report.tell(*titled("Sources in different company"), *columns(row(COLUMNS)))
+    for given in runs:
         run, _, export = given.partition("=")
-        found += rows(Path(run), Path(export) if export else None, asked.limit)
-        measured += [] if Path(run) in measured else [Path(run)]
-        lines = [*titled("Sources in different company"), f"| {' | '.join(COLUMNS)} |"]
-        lines += ["|---" * len(COLUMNS) + "|", *(f"| {' | '.join(row)} |" for row in found)]
-        report.write(lines, measured)
-
-
-if __name__ == "__main__":
-    main()
+        for line in rows(Path(run), Path(export) if export else None, limit):
+            report.tell(line, runs=[Path(run)])

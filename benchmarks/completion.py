@@ -1,7 +1,5 @@
 """How often is the next word of a text among a language model's completions, and how much typing do they save?
 
-    python benchmarks/completion.py runs/ptb-ngram runs/ptb-lstm test.txt --lines 200 [--record FILE.json]
-
 Prints the accuracy at 1, 5 and 10 at every word of the first lines of a file. Words that the model does not know count,
 too. ``keystrokes saved`` is the share of keystrokes that a user saves with a list of ``--shown`` words. The user types
 letters until the list has the word, and needs one more keystroke to choose it. A word that the list never has needs all
@@ -13,10 +11,12 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, row
 
 import transduce
 from transduce.data import corpora
@@ -69,25 +69,15 @@ def measured(run: Path, text: Path, lines: int, shown: int) -> dict[str, str]:
     return figures
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    parser.add_argument("text", type=Path)
-    parser.add_argument("--lines", type=int, default=200)
-    parser.add_argument("--shown", type=int, default=5)
-    arguments = parse(parser, threads=1)
-    rows = [measured(run, arguments.text, arguments.lines, arguments.shown) for run in arguments.runs]
-    lines = [
-        "# Completion of the next word",
-        "",
-        f"The first {arguments.lines} lines of {arguments.text.name}. {machine()}",
-        "",
-        f"| {' | '.join(rows[0])} |",
-        f"|{'---|' * len(rows[0])}",
-        *(f"| {' | '.join(row.values())} |" for row in rows),
-    ]
-    Report.asked(arguments).show(lines, arguments.runs)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    runs: Sequence[Path],
+    text: Path,
+    *,
+    lines: int = 200,
+    shown: Annotated[int, "words in the list"] = 5,
+) -> None:
+    report.tell("# Completion of the next word", "", f"The first {lines} lines of {text.name}. {machine()}", "")
+    for number, run in enumerate(runs):
+        found = measured(run, text, lines, shown)
+        report.tell(*([] if number else columns(row(found))), row(found.values()), runs=[run])

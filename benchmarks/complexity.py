@@ -1,7 +1,5 @@
 """Measures the cost of layers by length and width: self-attention, restricted attention, recurrence, convolutions.
 
-    python benchmarks/complexity.py [--rounds 5] [--out benchmarks/results/complexity.md] [--record FILE.json]
-
 Vaswani et al. 2017, table 1, measured on the package's own layers, with one thread and float32. An exponent is the
 slope of a straight line through the logarithms: time ~ length^2 has the exponent 2.
 
@@ -28,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, row
 from torch import Tensor, nn
 
 from transduce.core.types import Padded
@@ -238,27 +236,14 @@ def measured(kind: Kind, rounds: int) -> list[str]:
     return [kind.name, *(f"{found:.2f} ({theory:g})" for found, theory in columns), *([paths] * bool(paths))]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parse(parser, threads=1)
-    head = ["layer", "time by length", "time by width", "memory by length", "steps by length", "path by length"]
-    rows = [measured(kind, given.rounds) for kind in KINDS]
-    lines = [
-        "# Exponents, measured and (in theory)",
-        "",
-        f"Measured on {machine()}",
-        "",
-        *("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]),
-        "",
-        "# Layers until the last output depends on the first input, counted and (in theory)",
-        "",
-        f"| layer | {' | '.join(f'{n} positions' for n in SHORT)} |",
-        "|---" + "|---" * len(SHORT) + "|",
-        *(f"| {kind.name} | {' | '.join(f'{path(kind, n, 8)} ({kind.path(n)})' for n in SHORT)} |" for kind in KINDS),
-    ]
-    Report.asked(given).show(lines)
-
-
-if __name__ == "__main__":
-    main()
+def main(report: Report, *, rounds: int = 5) -> None:
+    report.tell("# Exponents, measured and (in theory)", "", f"Measured on {machine()}", "")
+    report.tell(
+        *columns("| layer | time by length | time by width | memory by length | steps by length | path by length |")
+    )
+    for kind in KINDS:
+        report.tell(row(measured(kind, rounds)))
+    report.tell("", "# Layers until the last output depends on the first input, counted and (in theory)", "")
+    report.tell(*columns(row(["layer", *(f"{n} positions" for n in SHORT)])))
+    for kind in KINDS:
+        report.tell(row([kind.name, *(f"{path(kind, n, 8)} ({kind.path(n)})" for n in SHORT)]))

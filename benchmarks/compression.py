@@ -1,8 +1,5 @@
 """Scores two baselines of compression by deletion: keeping all words, and dropping the words that are dropped most.
 
-    python benchmarks/compression.py --train FILE.tsv[.gz] ... --valid FILE ... --test FILE ...
-        [--pairs FOLDER] [--record FILE.json]
-
 Each line of a file has a sentence and an easier one, separated by a tab. Words and punctuation marks are divided. A
 pair is a compression if the easier sentence is the other one without some of its words. A pair that occurs several
 times counts once. Training pairs that share a sentence with a validation or test pair are left out. ``--pairs`` writes
@@ -20,11 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 from transduce.core.types import Example, Prediction
-from transduce.data.base import SPLITS
 from transduce.data.corpora import lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
@@ -98,34 +95,31 @@ def row(name: str, system: str, outputs: Sequence[str], pairs: Sequence[Pair]) -
     return f"| {' | '.join([name, system, *cells, f'{words:.1f}', f'{len(pairs):,}'])} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    for split in ("train", "valid", "test"):
-        parser.add_argument(f"--{split}", type=Path, nargs="+", required=True)
-    parser.add_argument("--pairs", type=Path)
-    given = parse(parser)
-    files: dict[str, list[Path]] = {split: getattr(given, split) for split in SPLITS}
-    found, pairs = {split: read(paths) for split, paths in files.items()}, compressions(files)
-    if given.pairs:
-        given.pairs.mkdir(parents=True, exist_ok=True)
-        for split, some in pairs.items():
-            (given.pairs / f"{split}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in some), encoding="utf-8")
-    dropped = dropped_shares(pairs["train"])
+def main(
+    report: Report,
+    *,
+    train: Sequence[Path],
+    valid: Sequence[Path],
+    test: Sequence[Path],
+    pairs: Annotated[Path | None, "a folder for the compressions"] = None,
+) -> None:
+    files: dict[str, Sequence[Path]] = {"train": train, "valid": valid, "test": test}
+    found, kept = {split: read(paths) for split, paths in files.items()}, compressions(files)
+    if pairs:
+        pairs.mkdir(parents=True, exist_ok=True)
+        for split, some in kept.items():
+            (pairs / f"{split}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in some), encoding="utf-8")
+    dropped = dropped_shares(kept["train"])
 
     def drop(split: str, share: float, times: int) -> list[str]:
-        return [shortened(text, dropped, share, times) for text, _ in pairs[split]]
+        return [shortened(text, dropped, share, times) for text, _ in kept[split]]
 
-    share, times = max(product(SHARES, TIMES), key=lambda each: f1(drop("valid", *each), pairs["valid"]))
-    counts = ", ".join(f"{len(pairs[split]):,} of {len(found[split]):,} for {split}" for split in pairs)
-    table = [*titled("Compression without a model"), f"Pairs that are compressions: {counts}.", ""]
-    table += columns("| split | system | F1 of kept words | SARI | exact | words | pairs |")
+    share, times = max(product(SHARES, TIMES), key=lambda each: f1(drop("valid", *each), kept["valid"]))
+    counts = ", ".join(f"{len(kept[split]):,} of {len(found[split]):,} for {split}" for split in kept)
+    report.split = "valid and test"
+    report.tell(*titled("Compression without a model"), f"Pairs that are compressions: {counts}.", "")
+    report.tell(*columns("| split | system | F1 of kept words | SARI | exact | words | pairs |"))
     for split in ("valid", "test"):
-        table.append(row(split, "all words kept", [text for text, _ in pairs[split]], pairs[split]))
+        report.tell(row(split, "all words kept", [text for text, _ in kept[split]], kept[split]))
         name = f"words dropped in at least {share:.0%} of at least {times} cases"
-        table.append(row(split, name, drop(split, share, times), pairs[split]))
-    print("\n".join(table))
-    Report.asked(given, split="valid and test").write(table)
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(row(split, name, drop(split, share, times), kept[split]))

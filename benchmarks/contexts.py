@@ -1,8 +1,5 @@
 """Compares one decoder with several contexts: a sentence, a bag of words, one word, a label, a picture.
 
-    python benchmarks/contexts.py --runs RUNS --reviews FOLDER --pictures FOLDER [--folder MULTI30K] [--updates 3000]
-        [--contexts "bag of words" label ...] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 The recipe ``multi30k-de-en-context`` has the same decoder with twice the width. It reads the context at every step,
 without attention. Only the encoder and the data change. Each model has the same updates. The contexts:
 
@@ -24,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, cell, columns, parse, parser_of, titled
+from report import Report, cell, columns, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -77,7 +75,7 @@ class Context:
         return transduce.train(self.recipe, self.run, settings, resume=True, device="cpu", threads=threads)
 
 
-def contexts(runs: Path, folder: str | None, reviews: Path, pictures: Path) -> dict[str, Context]:
+def prepared(runs: Path, folder: str | None, reviews: Path, pictures: Path) -> dict[str, Context]:
     """All contexts by name, and the classifier. Writes the files of the single words."""
     captions = sides(Multi30k("de", "en", folder).prepare(runs / "multi30k"))
     data = {
@@ -170,32 +168,25 @@ def real_reviews(reader: transduce.Transducer, run: Path) -> Statistics:
     return reader.evaluate(Run.open(run).examples("test"), [metric("accuracy")]).statistics[0]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--reviews", type=Path, required=True)
-    parser.add_argument("--pictures", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=3000)
-    parser.add_argument("--contexts", nargs="+", choices=CONTEXTS, default=CONTEXTS)
-    given = parse(parser, threads=1)
-    given.runs.mkdir(parents=True, exist_ok=True)
-    every = contexts(given.runs.resolve(), given.folder, given.reviews.resolve(), given.pictures.resolve())
-    table = [*titled("One decoder, several contexts"), f"Each model has {given.updates:,} updates."]
-    table += ["", *columns("| context | measure | own context | context of another | difference |")]
-    report, runs = Report.asked(given), list[Path]()
-    for name in given.contexts:
-        found = measured(name, every, given.updates, given.threads)
-        table += [row(name, measure, *both) for measure, both in found.items()]
+def main(
+    report: Report,
+    *,
+    runs: Path,
+    reviews: Path,
+    pictures: Path,
+    folder: str | None = None,
+    updates: int = 3000,
+    contexts: Annotated[Sequence[str], CONTEXTS] = CONTEXTS,
+) -> None:
+    runs.mkdir(parents=True, exist_ok=True)
+    every = prepared(runs.resolve(), folder, reviews.resolve(), pictures.resolve())
+    report.tell(*titled("One decoder, several contexts"), f"Each model has {updates:,} updates.", "")
+    report.tell(*columns("| context | measure | own context | context of another | difference |"))
+    for name in contexts:
+        found = measured(name, every, updates, report.threads)
+        report.tell(*(row(name, measure, *both) for measure, both in found.items()), runs=[every[name].run])
         if name == "label":
             reader = every["classifier"]
-            runs.append(reader.run)
-            real = real_reviews(reader.trained(CLASSIFIER, given.threads), reader.run)
-            table.append(f"| reviews by people | accuracy of a classifier | {real.score:.2f} | – | – |")
-        runs.append(every[name].run)
-        print("\n".join(table), flush=True)
-        report.write(table, runs)
-
-
-if __name__ == "__main__":
-    main()
+            real = real_reviews(reader.trained(CLASSIFIER, report.threads), reader.run)
+            line = f"| reviews by people | accuracy of a classifier | {real.score:.2f} | – | – |"
+            report.tell(line, runs=[reader.run])

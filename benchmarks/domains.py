@@ -1,8 +1,5 @@
 """Measures models on other domains than that of their training, and what some pairs of a new domain bring.
 
-    python benchmarks/domains.py FOLDER --runs RUN [RUN ...] --work WORK [--genres conversation vlog court academic]
-                                 [--out FILE.md] [--record FILE.json]
-
 FOLDER has the folders ``multi30k`` and ``gum`` of the shared data.
 
 - Translation: each RUN, German to English, trained on Multi30k's captions of Flickr pictures of 2016. It translates
@@ -17,10 +14,10 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, machine
 
 import transduce
 from transduce.core.types import Example
@@ -43,7 +40,7 @@ def cell(found: Statistics) -> str:
     return f"{found.score:.1f} ({low:.1f} to {high:.1f})"
 
 
-def translation(folder: Path, runs: list[Path]) -> list[str]:
+def translation(folder: Path, runs: Sequence[Path]) -> list[str]:
     known = {word for line in lines(folder / "train.de.gz") for word in WORD.findall(line.lower())}
     table = [
         "# Translation of captions from other sources",
@@ -79,12 +76,12 @@ def by_genre(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def write(path: Path, sentences: list[str]) -> Path:
+def write(path: Path, sentences: Sequence[str]) -> Path:
     path.write_text("\n\n".join(sentences) + "\n\n", encoding="utf-8")
     return path
 
 
-def tagged(train: Mapping[str, list[str]], test: list[str], genre: str, size: int, work: Path) -> Statistics:
+def tagged(train: Mapping[str, list[str]], test: Sequence[str], genre: str, size: int, work: Path) -> Statistics:
     """The accuracy on ``test`` of a tagger counted on other genres and on ``size`` sentences of this one."""
     work.mkdir(parents=True, exist_ok=True)
     others = [sentence for name, found in train.items() if name != genre for sentence in found]
@@ -101,7 +98,7 @@ def tagged(train: Mapping[str, list[str]], test: list[str], genre: str, size: in
     return model.evaluate(examples, [metric("accuracy")]).statistics[0]
 
 
-def tags(folder: Path, genres: list[str], work: Path) -> list[str]:
+def tags(folder: Path, genres: Sequence[str], work: Path) -> list[str]:
     train, test = by_genre(folder / "train.conllu.gz"), by_genre(folder / "test.conllu.gz")
     table = [
         "# Parts of speech of a genre that training lacks, and with sentences of it: accuracy",
@@ -121,18 +118,13 @@ def tags(folder: Path, genres: list[str], work: Path) -> list[str]:
     return table
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=Path, nargs="*", default=[])
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--genres", nargs="*", default=["conversation", "vlog", "court", "academic"])
-    given = parse(parser, threads=1)
-    result = [f"Measured on {machine()}", ""]
-    result += [*translation(given.folder / "multi30k", given.runs), ""]
-    result += tags(given.folder / "gum", given.genres, given.work)
-    Report.asked(given).show(result, given.runs)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    folder: Path,
+    *,
+    work: Path,
+    runs: Sequence[Path] = (),
+    genres: Sequence[str] = ("conversation", "vlog", "court", "academic"),
+) -> None:
+    report.tell(f"Measured on {machine()}", "", *translation(folder / "multi30k", runs), "", runs=runs)
+    report.tell(*tags(folder / "gum", genres, work))

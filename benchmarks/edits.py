@@ -1,9 +1,5 @@
 """Measures edit transducers on little data: pronunciation of four languages, and inflection beside an encoder-decoder.
 
-    python benchmarks/edits.py --runs RUNS [--pronunciation FOLDER] [--inflection FOLDER] [--seeds 1 2 3]
-                               [--languages ...] [--inflected ...] [--pairs 100 1000] [--minutes 0.5] [--threads 1]
-                               [--out benchmarks/results/edits.md] [--record FILE.json]
-
 The pronunciation folder has SIZE_LANGUAGE.train.tsv.gz, .valid and .test of SIGMORPHON 2021, task 1: word, phonemes.
 Each language is trained by ``transduce train g2p``, once for each seed. This recipe chooses its settings by the number
 of pairs. Minutes are processor time. The baseline is the task's own: a neural transducer that writes edits, trained by
@@ -20,11 +16,12 @@ parentheses. The same command again continues interrupted runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import tomli_w
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core import recipes
@@ -42,7 +39,7 @@ RECIPES = {100: "inflection-small", 1000: "inflection-medium"}
 MODELS = ("edits", "attention", "attention, invented")
 
 
-def measured(recipe: str, run: Path, settings: list[str], name: str, threads: int) -> tuple[float, str]:
+def measured(recipe: str, run: Path, settings: Sequence[str], name: str, threads: int) -> tuple[float, str]:
     """Trains a run, or continues it. Returns its score on test, and the score with its interval as text."""
     if recipe == "inflection":
         recipe = _without_sizes(recipe, run)
@@ -78,7 +75,7 @@ def _edits(recipe: str, runs: Path) -> str:
     return str(file)
 
 
-def pronunciation(folder: Path, runs: Path, languages: list[str], seeds: list[int], threads: int) -> Iterator[str]:
+def pronounced(folder: Path, runs: Path, languages: Sequence[str], seeds: Sequence[int], threads: int) -> Iterator[str]:
     """The lines of the table, one for each language."""
     for language in languages:
         files = [f"data.{split}.path={folder / f'{language}.{split}.tsv.gz'}" for split in ("train", "valid", "test")]
@@ -92,8 +89,8 @@ def pronunciation(folder: Path, runs: Path, languages: list[str], seeds: list[in
         yield f"| {language} | {mean:.1f} | {baseline:.1f} | {mean - baseline:+.1f} | {shown} |"
 
 
-def inflection(
-    folder: Path, runs: Path, languages: list[str], parts: list[int], minutes: float, threads: int
+def forms(
+    folder: Path, runs: Path, languages: Sequence[str], parts: Sequence[int], minutes: float, threads: int
 ) -> Iterator[str]:
     """The lines of the table, one for each number of pairs and language, and the mean over the languages."""
     share = recipes.read("inflection-small")["training"]["hallucination"]["share"]
@@ -117,36 +114,27 @@ def inflection(
         yield f"| {pairs:,} | mean | {' | '.join(f'{total / len(languages):.1f}' for total in totals.values())} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--pronunciation", type=Path)
-    parser.add_argument("--inflection", type=Path)
-    parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
-    parser.add_argument("--inflected", nargs="+", default=list(INFLECTED), choices=list(INFLECTED))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--pairs", type=int, nargs="+", default=list(PARTS), choices=list(PARTS))
-    parser.add_argument("--minutes", type=float, default=0.5)
-    given = parse(parser, threads=1)
-    lines = titled("Edit transducers on little data")
-    report = Report.asked(given)
-    if given.pronunciation:
-        lines += ["Item error on test, `transduce train g2p` with each seed.", ""]
-        lines += columns("| language | mean | baseline | difference | each seed |")
-        for row in pronunciation(given.pronunciation, given.runs, given.languages, given.seeds, given.threads):
-            lines.append(row)
-            print(row, flush=True)
-            report.write(lines, sorted(path.parent for path in given.runs.glob("*_*-*/config.toml")))
-        lines.append("")
-    if given.inflection:
-        lines += [f"Exact match of inflection on test, {given.minutes:g} minutes of the processor for each model.", ""]
-        lines += columns(f"| pairs | language | {' | '.join(MODELS)} |")
-        asked = given.inflection, given.runs, given.inflected, given.pairs, given.minutes, given.threads
-        for row in inflection(*asked):
-            lines.append(row)
-            print(row, flush=True)
-            report.write(lines, sorted(path.parent for path in given.runs.glob("*/config.toml")))
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    *,
+    runs: Path,
+    pronunciation: Path | None = None,
+    inflection: Path | None = None,
+    languages: Annotated[Sequence[str], PUBLISHED] = tuple(PUBLISHED),
+    inflected: Annotated[Sequence[str], INFLECTED] = tuple(INFLECTED),
+    seeds: Sequence[int] = (1, 2, 3),
+    pairs: Annotated[Sequence[int], PARTS] = tuple(PARTS),
+    minutes: float = 0.5,
+) -> None:
+    report.tell(*titled("Edit transducers on little data"))
+    if pronunciation:
+        report.tell("Item error on test, `transduce train g2p` with each seed.", "")
+        report.tell(*columns("| language | mean | baseline | difference | each seed |"))
+        for line in pronounced(pronunciation, runs, languages, seeds, report.threads):
+            report.tell(line, runs=sorted(path.parent for path in runs.glob("*_*-*/config.toml")))
+        report.tell("")
+    if inflection:
+        report.tell(f"Exact match of inflection on test, {minutes:g} minutes of the processor for each model.", "")
+        report.tell(*columns(f"| pairs | language | {' | '.join(MODELS)} |"))
+        for line in forms(inflection, runs, inflected, pairs, minutes, report.threads):
+            report.tell(line, runs=sorted(path.parent for path in runs.glob("*/config.toml")))

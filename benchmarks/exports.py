@@ -1,7 +1,5 @@
 """Which families can be exported to which engine, how close is each export to PyTorch, and how fast is it?
 
-    python benchmarks/exports.py [--only REGEX] [--scale 16] [--out benchmarks/results/exports.md] [--record FILE.json]
-
 Builds a random model of each family of tests/families.py whose name matches REGEX, and writes it for each engine. The
 widths are --scale times as large as in the tests. A cell of the table has the largest difference of a token's
 log-probability, over PyTorch's best outputs for four sources. One of them is longer than the example of the export.
@@ -29,10 +27,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 from transduce.core import config
 from transduce.core.errors import UserError
@@ -191,46 +189,32 @@ def cells(families: Any, table: config.Table, folder: Path) -> tuple[dict[str, s
     }, refused
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--only", default="", metavar="REGEX")
-    parser.add_argument("--scale", type=int, default=16, help="of the widths")
-    asked = parse(parser)
+def main(report: Report, *, only: Annotated[str, "REGEX"] = "", scale: Annotated[int, "of the widths"] = 16) -> None:
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
     families = importlib.import_module("families")
     every: dict[str, config.Table] = {}
     for group in GROUPS:
         every |= getattr(families, group)
-    torch.set_num_threads(1)
     reasons: dict[str, int] = {}
     rows: list[str] = []
-    report = Report.asked(asked)
     for name, table in every.items():
-        if not re.search(asked.only, name):
+        if not re.search(only, name):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            shown, refused = cells(families, scaled(table, asked.scale), Path(folder))
+            shown, refused = cells(families, scaled(table, scale), Path(folder))
         numbers = {engine: reasons.setdefault(reason, len(reasons) + 1) for engine, reason in refused.items()}
-        row = [shown[engine] if engine in shown else f"no ({numbers[engine]})" for engine in ENGINES]
-        rows.append(f"| {name} | {' | '.join(row)} |")
-        print(rows[-1], flush=True)
-        report.write(page(rows, reasons))
-    print("\n".join(page([], reasons)))
+        rows.append(row([name, *(shown.get(engine) or f"no ({numbers[engine]})" for engine in ENGINES)]))
+        report.show(page(rows, reasons))
 
 
 def page(rows: list[str], reasons: dict[str, int]) -> list[str]:
     return [
         *titled("Exports"),
         "## Families and engines: largest difference of a log-probability; times PyTorch in sequence; in batches",
-        f"| family | {' | '.join(ENGINES)} |",
-        "|---" * (1 + len(ENGINES)) + "|",
+        *columns(row(["family", *ENGINES])),
         *rows,
         "",
         "## Why an engine refuses",
         *columns("| number | reason |"),
         *(f"| {number} | {reason} |" for reason, number in reasons.items()),
     ]
-
-
-if __name__ == "__main__":
-    main()

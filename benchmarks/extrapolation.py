@@ -1,8 +1,5 @@
 """Which positional encodings work for longer inputs than in training? Short words are learned, and long ones tested.
 
-    python benchmarks/extrapolation.py [--longest 8] [--steps 2000] [--seeds 1 2 3] [--positions rotary alibi ...]
-                                       [--out benchmarks/results/extrapolation.md] [--record FILE.json]
-
 A Transformer of 3 + 3 layers and width 128 learns to pronounce the words of CMUdict with at most ``longest`` letters.
 Every positional encoding has the same batches and updates. The table has the phoneme error rate on the test words by
 their length, with greedy search, against the nearest reference.
@@ -11,13 +8,12 @@ their length, with greedy search, against the nearest reference.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Annotated, Any
 
-import torch
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.core import config, recipes
@@ -69,49 +65,36 @@ def sample(found: list[Example]) -> list[Example]:
     return [found[number * len(found) // count] for number in range(count)]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--longest", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--positions", nargs="+", default=[*ADDED, *INSIDE], choices=[*ADDED, *INSIDE])
-    given = parse(parser, threads=torch.get_num_threads())
+def main(
+    report: Report,
+    *,
+    longest: int = 8,
+    steps: Annotated[int, "updates"] = 2000,
+    seeds: Sequence[int] = (1,),
+    positions: Annotated[Sequence[str], (*ADDED, *INSIDE)] = (*ADDED, *INSIDE),
+) -> None:
     with tempfile.TemporaryDirectory() as work:
         data = config.build(recipes.read("g2p-attention")["data"], Data, path="data")
-        train = within(examples(data, "train", Path(work)), (1, given.longest))
+        train = within(examples(data, "train", Path(work)), (1, longest))
         pairs = [(example.source, reference) for example in train for reference in example.references]
         test = examples(data, "test", Path(work))
-        groups = {bounds: sample(within(test, bounds)) for bounds in bins(given.longest)}
-        lines = [
-            *titled(f"Positions on longer inputs: words of at most {given.longest} letters in training"),
-            f"Phoneme error rate on (at most {MOST}) test words of so many letters, greedy; {given.steps:,} updates on "
-            f"{len(pairs):,} pairs; mean of seeds {given.seeds}, and each of them.",
+        groups = {bounds: sample(within(test, bounds)) for bounds in bins(longest)}
+        report.tell(
+            *titled(f"Positions on longer inputs: words of at most {longest} letters in training"),
+            f"Phoneme error rate on (at most {MOST}) test words of so many letters, greedy; {steps:,} updates on "
+            f"{len(pairs):,} pairs; mean of seeds {[*seeds]}, and each of them.",
             "",
-            *columns(f"| positions | {' | '.join(f'{a} to {b}' if b < 99 else f'{a} or more' for a, b in groups)} |"),
-            "| (words) | " + " | ".join(f"{len(group):,}" for group in groups.values()) + " |",
-        ]
-        print("\n".join(lines), flush=True)
-        report, runs = Report.asked(given), list[Path]()
-        for positions in given.positions:
+            *columns(row(["positions", *(f"{a} to {b}" if b < 99 else f"{a} or more" for a, b in groups)])),
+            row(["(words)", *(f"{len(group):,}" for group in groups.values())]),
+        )
+        for name in positions:
             rates: list[list[float]] = [[] for _ in groups]
-            for seed in given.seeds:
-                runs.append(Path(work) / f"{positions}-{seed}")
-                transducer = transduce.train(
-                    "g2p-attention",
-                    runs[-1],
-                    settings(positions, given.steps, seed),
-                    pairs,
-                    device="cpu",
-                    progress=False,
-                )
+            runs = [Path(work) / f"{name}-{seed}" for seed in seeds]
+            for run, seed in zip(runs, seeds, strict=True):
+                made = settings(name, steps, seed)
+                transducer = transduce.train("g2p-attention", run, made, pairs, device="cpu", progress=False)
                 for rate, group in zip(rates, groups.values(), strict=True):
                     scores = transducer.evaluate(group, [metric("per")], Greedy(60)).scores
                     rate.append(scores["per"])
             each = (f"{mean(rate):.1f} ({', '.join(f'{one:.1f}' for one in rate)})" for rate in rates)
-            lines.append(f"| {positions} | " + " | ".join(each) + " |")
-            print(lines[-1], flush=True)
-            report.write(lines, runs)
-
-
-if __name__ == "__main__":
-    main()
+            report.tell(row([name, *each]), runs=runs)

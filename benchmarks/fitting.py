@@ -1,8 +1,5 @@
 """Does ``transduce fit`` choose well? Beside the recipe that docs/tasks.md names for the task, on the same examples.
 
-    python benchmarks/fitting.py [SET ...] --data DATA --runs RUNS [--minutes N] [--threads 1] [--out FILE.md]
-                                 [--record FILE.json]
-
 DATA is the folder with the shared data. Each SET is a name in ``SETS``; without one, all are measured. The recipe is a
 trial of the same fit, so it has the same pairs, the same updates and the same seed. The difference is fit minus recipe
 with its 95 % interval by paired bootstrap, and p by approximate randomisation. If fit chose the recipe alone, both are
@@ -14,10 +11,12 @@ from __future__ import annotations
 import gzip
 import shutil
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core.types import Example
@@ -127,33 +126,30 @@ def row(name: str, each: Set, found: Fitted, test: list[str]) -> list[str]:
     return [*cells, f"{theirs.score:.2f}", found.name, f"{chosen.score:.2f}", told]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("sets", nargs="*", default=[], metavar="SET")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, help="for each set; by default, all updates of each candidate")
-    asked = parse(parser, threads=1)
-    limit = "all updates" if asked.minutes is None else f"{asked.minutes:g} minutes"
-    table = titled(f"transduce fit beside the recipe of the task, {limit}")
-    table += columns("| set | pairs | recipe | metric: recipe | fit chose | fit | difference |")
-    report, runs = Report.asked(asked), []
-    for name in asked.sets or SETS:
-        each, folder = SETS[name], asked.runs / name.replace(", ", "-").replace(",", "")
+def main(
+    report: Report,
+    sets: Annotated[Sequence[str], "names in SETS; none: all"] = (),
+    *,
+    data: Path,
+    runs: Path,
+    minutes: Annotated[float | None, "for each set; by default, all updates of each candidate"] = None,
+) -> None:
+    limit = "all updates" if minutes is None else f"{minutes:g} minutes"
+    report.tell(*titled(f"transduce fit beside the recipe of the task, {limit}"))
+    report.tell(*columns("| set | pairs | recipe | metric: recipe | fit chose | fit | difference |"))
+    for name in sets or SETS:
+        each, folder = SETS[name], runs / name.replace(", ", "-").replace(",", "")
         folder.mkdir(parents=True, exist_ok=True)
-        files = files_of(each, asked.data, folder)
-        wishes = Wishes(columns=Columns())
+        files = files_of(each, data, folder)
         found = fit(
-            files["train"], files["valid"], files["test"], folder / "run", asked.minutes, wishes, threads=asked.threads
+            files["train"],
+            files["valid"],
+            files["test"],
+            folder / "run",
+            minutes,
+            Wishes(columns=Columns()),
+            threads=report.threads,
         )
         cells = row(name, each, found, files["test"])
         cells[3] = f"{each.metric} {cells[3]}"
-        table.append(f"| {' | '.join(cells)} |")
-        print(table[-1], flush=True)
-        runs.append(found.run)
-        report.write(table, runs)
-    print("\n".join(table))
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(f"| {' | '.join(cells)} |", runs=[found.run])

@@ -1,10 +1,5 @@
 """Compares forecasts of well-known series by models of this package and by classical models, with intervals.
 
-    python benchmarks/forecasting.py [--series co2 elnino] [--models dense lstm transformer] [--seeds 1 2 3]
-                                     [--split valid|test] [--set KEY=VALUE] [--out benchmarks/results/forecasting.md]
-                                     [--record FILE.json]
-                                     [--picture docs/pictures/series.png]
-
 A model reads 24 months of each window and forecasts the next 12. The windows come from the recipe ``series``. Our
 models learn from the training split, and read only these 24 months. The classical models know the whole series up to
 the forecast. ETS (Holt and Winters, additive season and damped trend) and AR (ordinary least squares on the last 24
@@ -19,23 +14,23 @@ the difference to ETS on the same windows.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import statsmodels
-import torch
 from numpy.typing import NDArray
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, explained, titled
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.holtwinters import ExponentialSmoothing
 
 import transduce
 from transduce.core import config, recipes
+from transduce.core.errors import UserError
 from transduce.core.types import Example, Prediction
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
@@ -158,53 +153,50 @@ class Task:
     def measured(self, predictions: list[Prediction]) -> list[Statistics]:
         return statistics([metric(name) for name in METRICS], predictions, self.examples)
 
-    def trained(self, model: str, seed: int, settings: list[str], work: Path) -> list[Prediction]:
+    def trained(self, model: str, seed: int, settings: Sequence[str], work: Path) -> list[Prediction]:
         own = [f"data.origin.dataset={self.dataset}", f"data.cache={self.cache}", f"training.seed={seed}"]
         run = work / f"{self.dataset}-{model}-{seed}"
         transducer = transduce.train(f"series-{model}", run, [*own, *settings], device="cpu", progress=False)
         return [Prediction(text) for text in transducer([example.source for example in self.examples])]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--series", nargs="+", default=["co2", "elnino"], choices=["co2", "elnino"])
-    parser.add_argument("--models", nargs="*", default=["dense", "lstm", "transformer"])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--split", default="test", choices=["valid", "test"])
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--picture", type=Path, help="draw the last window of each series")
-    given = parse(parser, threads=torch.get_num_threads())
-    if any(each.startswith("training.seed") for each in given.settings):
-        parser.error("--set training.seed: --seeds says which")
-    lines = titled("Forecasting: models of this package beside classical ones")
-    for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:
-        lines += [" ".join(paragraph.split()), ""]
-    lines[-2] += f" statsmodels is {statsmodels.__version__}."
-    lines.pop()
-    print("\n".join(lines), flush=True)
+def main(
+    report: Report,
+    *,
+    series: Annotated[Sequence[str], ("co2", "elnino")] = ("co2", "elnino"),
+    models: Sequence[str] = ("dense", "lstm", "transformer"),
+    seeds: Sequence[int] = (1, 2, 3),
+    split: Literal["valid", "test"] = "test",
+    settings: Sequence[str] = (),
+    picture: Annotated[Path | None, "draw the last window of each series"] = None,
+) -> None:
+    if any(each.startswith("training.seed") for each in settings):
+        raise UserError("--set training.seed: --seeds says which")
+    report.split = split
+    report.tell(*titled("Forecasting: models of this package beside classical ones"), *explained(__doc__))
+    report.tell(f"statsmodels is {statsmodels.__version__}.")
     drawn: dict[str, dict[str, str]] = {}
-    report = Report.asked(given, given.split)
     with tempfile.TemporaryDirectory() as folder:
-        for dataset in given.series:
-            task = Task(dataset, given.split, Path(folder) / "cache")
-            drawn[dataset] = table(task, given, Path(folder), lines)
-            report.write(lines, sorted(each.parent for each in Path(folder).glob("*/config.toml")))
-    if given.picture is not None:
-        draw(drawn, given.picture)
+        for dataset in series:
+            task = Task(dataset, split, Path(folder) / "cache")
+
+            def trained(model: str, task: Task = task) -> list[list[Prediction]]:
+                return [task.trained(model, seed, settings, Path(folder)) for seed in seeds]
+
+            drawn[dataset] = table(task, models, trained, report)
+    if picture is not None:
+        draw(drawn, picture)
 
 
-def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -> dict[str, str]:
-    """Prints the table of one series, and adds it to ``lines``, line by line. Returns the last window and the forecasts
-    of it by all models.
+def table(
+    task: Task, models: Sequence[str], trained: Callable[[str], list[list[Prediction]]], report: Report
+) -> dict[str, str]:
+    """Tells the table of one series. ``trained`` has the forecasts of a model by each seed. Returns the last window and
+    the forecasts of it by all models.
     """
-
-    def add(*more: str) -> None:
-        print("\n".join(more), flush=True)
-        lines.extend(more)
-
-    add(
+    report.tell(
         "",
-        f"## {task.dataset}: {len(task.series)} steps, {len(task.examples)} windows of the {given.split} split",
+        f"## {task.dataset}: {len(task.series)} steps, {len(task.examples)} windows of the {report.split} split",
         "",
         *columns(f"| model | MAE | RMSE | {METRICS[2]} | MAE − MAE of {REFERENCE} | seconds |"),
     )
@@ -218,12 +210,12 @@ def table(task: Task, given: argparse.Namespace, work: Path, lines: list[str]) -
         drawn[name] = predictions[-1].text
     reference = found[REFERENCE][0]
     for name, (measured, seconds) in found.items():
-        add(line(name, [measured], reference, seconds))
-    for model in given.models:
+        report.tell(line(name, [measured], reference, seconds))
+    for model in models:
         began = time.process_time()
-        runs = [task.trained(model, seed, given.settings, work) for seed in given.seeds]
+        runs = trained(model)
         seconds = (time.process_time() - began) / len(runs)
-        add(line(model, [task.measured(predictions) for predictions in runs], reference, seconds))
+        report.tell(line(model, [task.measured(predictions) for predictions in runs], reference, seconds))
         drawn[model] = runs[0][-1].text
     return drawn
 
@@ -249,7 +241,3 @@ def draw(drawn: dict[str, dict[str, str]], path: Path) -> None:
         axes.tick_params(length=0, labelsize=9, labelcolor=INK)
     sheet.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False, labelcolor=INK)
     save(sheet, path)
-
-
-if __name__ == "__main__":
-    main()

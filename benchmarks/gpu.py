@@ -1,8 +1,5 @@
 """Trains, decodes and checks the laws on a GPU: float32, bfloat16, ``torch.compile`` and CUDA graphs.
 
-    python benchmarks/gpu.py [--recipe reverse] [--set KEY=VALUE ...] [--updates 300] [--lines 256] [--seconds 5]
-                             [--device cuda] [--out FILE.md] [--record FILE.json]
-
 Without a GPU it ends with status 1 and says that nothing has run. ``--device cpu`` tests the benchmark itself, without
 CUDA graphs; its figures say nothing about a GPU.
 
@@ -20,16 +17,15 @@ and with ``mode="reduce-overhead"``, which records CUDA graphs. If a way fails, 
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import torch
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 from transduce import api
 from transduce.answers.transducer import Transducer
@@ -49,6 +45,7 @@ from transduce.training.callbacks import Callback, Update
 from transduce.training.request import TrainingRequest
 from transduce.training.settings import Training
 
+CUDA = torch.device("cuda")
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 BATCH, LONGEST, LINES_OF_LAWS = 64, 100, 32
 MODES: dict[str, dict[str, Any] | None] = {
@@ -91,23 +88,17 @@ class Trial:
         return [example.source for example in Run.open(self.run).examples("valid")][:count]
 
 
-def trained(given: argparse.Namespace, precision: Precision, folder: Path) -> Trial:
+def trained(recipe: str, settings: Sequence[str], device: torch.device, precision: Precision, folder: Path) -> Trial:
     pace = Pace([])
-    settings = [
-        *given.set,
-        f"training.steps={given.updates}",
-        f"training.precision={precision}",
-        "training.validation.times=1",
-    ]
-    if given.device.type == "cuda":
+    if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     run = api.train_run(
-        TrainingRequest(given.recipe, folder / precision, settings),
+        TrainingRequest(recipe, folder / precision, [*settings, f"training.precision={precision}"]),
         callbacks=[pace],
-        device=str(given.device),
+        device=str(device),
         progress=False,
     )
-    return Trial(run, precision, given.device, pace.median, peak(given.device))
+    return Trial(run, precision, device, pace.median, peak(device))
 
 
 def peak(device: torch.device) -> float:
@@ -229,44 +220,36 @@ def heading(device: torch.device) -> list[str]:
     return titled(f"Training, decoding and laws on {name}")
 
 
-def arguments() -> argparse.Namespace:
-    parser = parser_of(__doc__)
-    parser.add_argument("--recipe", default="reverse")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="another setting of the recipe")
-    parser.add_argument("--updates", type=int, default=300)
-    parser.add_argument("--lines", type=int, default=256)
-    parser.add_argument("--seconds", type=float, default=5, help="of each way to compute a gradient")
-    parser.add_argument("--device", type=torch.device, default=torch.device("cuda"), metavar="cuda | cpu")
-    given = parse(parser)
-    if given.device.type == "cuda" and not torch.cuda.is_available():
+def main(
+    report: Report,
+    *,
+    recipe: str = "reverse",
+    settings: Sequence[str] = (),
+    updates: int = 300,
+    lines: int = 256,
+    seconds: Annotated[float, "of each way to compute a gradient"] = 5,
+    device: torch.device = CUDA,
+) -> None:
+    if device.type == "cuda" and not torch.cuda.is_available():
         raise SystemExit("PyTorch finds no GPU here, so nothing has run; --device cpu only tests the benchmark itself")
-    return given
-
-
-def main() -> None:
-    given = arguments()
-    told = heading(given.device)
-    report = Report.asked(given, "valid")
+    report.split = "valid"
     with tempfile.TemporaryDirectory() as folder:
-        trials = [trained(given, precision, Path(folder)) for precision in PRECISIONS]
+        common = [*settings, f"training.steps={updates}", "training.validation.times=1"]
+        trials = [trained(recipe, common, device, precision, Path(folder)) for precision in PRECISIONS]
         sections: dict[str, tuple[str, str, Callable[[Trial], Iterator[str]]]] = {
-            "Decoding": ("precision | search", "sentences/s", lambda trial: decoding(trial, given.lines)),
+            "Decoding": ("precision | search", "sentences/s", lambda trial: decoding(trial, lines)),
             "Laws": ("precision | law", "differs", laws),
             "Gradients of one batch": (
                 "precision | way | gradients/s",
                 "loss differs by",
-                lambda trial: compiled(trial, given.seconds),
+                lambda trial: compiled(trial, seconds),
             ),
         }
-        told += [f"## Training: {given.recipe}, {given.updates} updates"]
-        told += columns("| precision | tokens/s | memory, MiB |")
-        told += [f"| {each.precision} | {each.tokens_per_second:,.0f} | {each.memory:,.0f} |" for each in trials]
+        report.tell(*heading(device), f"## Training: {recipe}, {updates} updates")
+        report.tell(*columns("| precision | tokens/s | memory, MiB |"))
+        for each in trials:
+            report.tell(row([each.precision, f"{each.tokens_per_second:,.0f}", f"{each.memory:,.0f}"]), runs=[each.run])
         for title, (left, right, rows) in sections.items():
-            told += ["", f"## {title}", *columns(f"| {left} | {right} |")]
-            told += [row for trial in trials for row in rows(trial)]
-        print("\n".join(told), flush=True)
-        report.write(told, [trial.run for trial in trials])
-
-
-if __name__ == "__main__":
-    main()
+            report.tell("", f"## {title}", *columns(f"| {left} | {right} |"))
+            for trial in trials:
+                report.tell(*rows(trial))

@@ -1,9 +1,5 @@
 """Compares inflection of several languages by the recipe ``inflection`` with the baseline of the shared task.
 
-    python benchmarks/inflection.py FOLDER --runs RUNS [--languages deu heb bul vep aym] [--minutes 10]
-                                    [--set KEY=VALUE ...] [--threads 1] [--out benchmarks/results/inflection.md]
-                                    [--record FILE.json]
-
 FOLDER has LANGUAGE.train.tsv.gz, LANGUAGE.valid.tsv.gz and LANGUAGE.test.tsv.gz of SIGMORPHON 2021, task 0: lemma,
 features, form. Each language is trained for ``--minutes`` of processor time in RUNS/LANGUAGE. The same command again
 continues an interrupted run, and only measures a finished one. The column "theirs" is the exact match of the task's
@@ -13,11 +9,14 @@ intervals of ours, by bootstrap over the words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
+from transduce.core.errors import UserError
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.runs.run import Run
@@ -43,29 +42,23 @@ def row(language: str, folder: Path, runs: Path, settings: list[str], threads: i
     )
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--languages", nargs="+", default=list(PUBLISHED), choices=list(PUBLISHED))
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    given = parse(parser, threads=1)
-    if any(each.startswith("training.minutes") for each in given.settings):
-        parser.error("--set training.minutes: --minutes says how long")
-    settings = ["training.clock=processor", f"training.minutes={given.minutes}", *given.settings]
-    lines = [
+def main(
+    report: Report,
+    folder: Path,
+    *,
+    runs: Path,
+    languages: Annotated[Sequence[str], PUBLISHED] = tuple(PUBLISHED),
+    minutes: float = 10.0,
+    settings: Sequence[str] = (),
+) -> None:
+    if any(each.startswith("training.minutes") for each in settings):
+        raise UserError("--set training.minutes: --minutes says how long")
+    made = ["training.clock=processor", f"training.minutes={minutes}", *settings]
+    report.tell(
         *titled("Inflection: SIGMORPHON 2021, task 0"),
-        f"Exact match on test, `transduce train inflection`, {given.minutes:g} minutes of the processor a language.",
+        f"Exact match on test, `transduce train inflection`, {minutes:g} minutes of the processor a language.",
         "",
         *columns("| language | ours | theirs | ours is | words | parameters |"),
-    ]
-    report = Report.asked(given)
-    for number, language in enumerate(given.languages, 1):
-        lines.append(row(language, given.folder, given.runs, settings, given.threads))
-        print("\n".join(lines), flush=True)
-        report.write(lines, [given.runs / each for each in given.languages[:number]])
-
-
-if __name__ == "__main__":
-    main()
+    )
+    for language in languages:
+        report.tell(row(language, folder, runs, made, report.threads), runs=[runs / language])

@@ -1,8 +1,5 @@
 """How much faster is it to write all characters at once than one after another? The task is to restore accents.
 
-    python benchmarks/instant_speed.py --runs RUNS [--folder MULTI30K] [--sentences 200] [--rounds 5] [--batches 64 1]
-                                       [--threads 1] [--out FILE.md] [--record FILE.json]
-
 Compares three models on the data of the recipe ``accents``. They are the recipe's tagger, the same encoder with an LSTM
 decoder with attention, and a Transformer with two layers on either side. Quality does not matter here, so each model
 trains for a single update. The filter ``length`` forces each output to have as many characters as its source, like
@@ -20,7 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.runs.run import Run
@@ -61,24 +58,25 @@ def seconds(transducer: transduce.Transducer, sources: Sequence[str], batch: int
     return taken
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--sentences", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, nargs="+", default=[64, 1])
-    given = parse(parser, threads=1)
-    models = {name: prepared(name, given.runs, given.folder, given.threads) for name in MODELS}
-    first = Run.open(next(given.runs.glob("*/config.toml")).parent)
-    sources = [example.source for example in first.examples("test")][: given.sentences]
-    lines = titled("Accents at once, and one after another")
-    lines += columns("| model | parameters | batch | sentences a second | times |")
-    for batch in given.batches:
+def main(
+    report: Report,
+    *,
+    runs: Path,
+    folder: str | None = None,
+    sentences: int = 200,
+    rounds: int = 5,
+    batches: Sequence[int] = (64, 1),
+) -> None:
+    models = {name: prepared(name, runs, folder, report.threads) for name in MODELS}
+    paths = [path.parent for path in sorted(runs.glob("*/config.toml"))]
+    sources = [example.source for example in Run.open(paths[0]).examples("test")][:sentences]
+    report.tell(*titled("Accents at once, and one after another"))
+    report.tell(*columns("| model | parameters | batch | sentences a second | times |"), runs=paths)
+    for batch in batches:
         taken = {name: list[float]() for name in models}
         for transducer in models.values():
             seconds(transducer, sources[:batch], batch)  # the first call is slower
-        for _ in range(given.rounds):
+        for _ in range(rounds):
             for name, transducer in models.items():
                 taken[name].append(seconds(transducer, sources, batch))
         instant = taken[next(iter(models))]
@@ -87,10 +85,4 @@ def main() -> None:
             share = f"{statistics.median(times):.1f} ({min(times):.1f} to {max(times):.1f})"
             size = sum(parameter.numel() for parameter in transducer.model.parameters())
             speed = len(sources) / statistics.median(taken[name])
-            lines.append(f"| {name} | {size:,} | {batch} | {speed:,.0f} | {share} |")
-            print(lines[-1], flush=True)
-    Report.asked(given).show(lines, [path.parent for path in sorted(given.runs.glob("*/config.toml"))])
-
-
-if __name__ == "__main__":
-    main()
+            report.tell(f"| {name} | {size:,} | {batch} | {speed:,.0f} | {share} |")

@@ -1,9 +1,5 @@
 """Compares forecasts with intervals by the Kalman filter, ETS, an autoregression and networks, with and without gaps.
 
-    python benchmarks/kalman.py [--parts simulated co2 elnino] [--models dense lstm transformer] [--seeds 1 2 3]
-                                [--split valid|test] [--threads 1] [--out benchmarks/results/kalman.md]
-                                [--record FILE.json]
-
 The first table is of simulated series of 36 steps: the first 24 are read, and the last 12 forecast. The table has the
 share of numbers inside the 90 % intervals. "Known" uses the parameters that the series were drawn with. The other
 columns estimate them from 300 series of the same model by ``transduce train series-kalman``, with at most 200 passes of
@@ -37,14 +33,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
 import statsmodels
 import torch
 from forecasting import REFERENCE, SEASON, STEPS, Floats, Task, line
-from report import Report, machine, parse, parser_of
+from report import Report, explained, titled
 from statsmodels.tsa.ar_model import AutoReg
 from statsmodels.tsa.exponential_smoothing.ets import ETSModel
 from torch import Tensor
@@ -68,6 +64,7 @@ COMPONENTS: dict[str, list[Any]] = {  # chosen on the validation split
     "co2": ["trend", {"type": "season", "period": SEASON}],
     "elnino": [{"type": "season", "period": SEASON}, {"type": "autoregression", "order": 2}],
 }
+PARTS = ("simulated", *COMPONENTS)
 Density = tuple[Floats, Floats]  # means and deviations of the steps after a history
 
 
@@ -324,35 +321,26 @@ def real(gapped: Gapped, models: Sequence[str], seeds: Sequence[int], work: Path
         yield line(name, runs, reference, seconds, BLOCK)
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parts = ["simulated", *COMPONENTS]
-    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
-    parser.add_argument("--models", nargs="*", default=["dense", "lstm", "transformer"])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--rows", type=int, default=8000, help="simulated series of each model")
-    parser.add_argument("--split", default="test", choices=["valid", "test"])
-    given = parse(parser, threads=torch.get_num_threads())
-    lines = ["# Intervals of forecasts: the Kalman filter beside ETS, an autoregression and networks", "", machine()]
-    for paragraph in (__doc__ or "").replace("``", "`").strip().split("\n\n")[2:]:
-        lines += ["", " ".join(paragraph.split())]
-    lines[-1] += f" statsmodels is {statsmodels.__version__}."
-    print("\n".join(lines), flush=True)
-    report = Report.asked(given, given.split)
+def main(
+    report: Report,
+    *,
+    parts: Annotated[Sequence[str], PARTS] = PARTS,
+    models: Sequence[str] = ("dense", "lstm", "transformer"),
+    seeds: Sequence[int] = (1, 2, 3),
+    rows: Annotated[int, "simulated series of each model"] = 8000,
+    split: Literal["valid", "test"] = "test",
+) -> None:
+    report.split = split
+    report.tell(*titled("Intervals of forecasts: the Kalman filter beside ETS, an autoregression and networks"))
+    report.tell(*explained(__doc__), f"statsmodels is {statsmodels.__version__}.")
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        for part, share in product(given.parts, (0.0, MISSING)):
+        for part, share in product(parts, (0.0, MISSING)):
             if part != "simulated":
-                table = real(Gapped(Task(part, given.split, work / "cache"), share), given.models, given.seeds, work)
+                table = real(Gapped(Task(part, split, work / "cache"), share), models, seeds, work)
             elif not share:
-                table = simulated(given.rows, work)
+                table = simulated(rows, work)
             else:
                 continue
             for each in table:
-                print(each, flush=True)
-                lines.append(each)
-            report.write(lines)
-
-
-if __name__ == "__main__":
-    main()
+                report.tell(each)

@@ -1,8 +1,5 @@
 """Does a run that is killed and resumed again and again end with the same ``checkpoints/last``, bit for bit?
 
-    python benchmarks/kill_and_resume.py [RECIPE] [--kills 5] [--set KEY=VALUE]... [--out FILE.md]
-                                         [--record FILE.json]
-
 Trains a recipe once without interruption, and once with SIGKILL at random moments and ``--resume`` after each.
 """
 
@@ -16,15 +13,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 STEPS = 200
 
 
-def command(recipe: str, out: Path, settings: list[str]) -> list[str]:
+def command(recipe: str, out: Path, settings: Sequence[str]) -> list[str]:
     sets = [f"training.steps={STEPS}", "training.checkpoint_every=10", "training.validation.every=50", *settings]
     flags = [flag for setting in sets for flag in ("--set", setting)]
     return [sys.executable, "-m", "transduce", "train", recipe, "--out", str(out), "--threads", "1", "--resume", *flags]
@@ -60,35 +58,26 @@ def kill_after(step: int, pause: float, process: subprocess.Popen[bytes], run: P
     return f"{pause:.2f} s after update {reached(run)}"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("recipe", nargs="?", default="g2p-attention")
-    parser.add_argument("--kills", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    arguments = parse(parser)
-    chance = random.Random(arguments.seed)
+def main(
+    report: Report, recipe: str = "g2p-attention", *, kills: int = 5, seed: int = 0, settings: Sequence[str] = ()
+) -> None:
+    chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         peace, war = Path(folder) / "peace", Path(folder) / "war"
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        subprocess.run(command(arguments.recipe, peace, arguments.settings), check=True, **quiet)
+        subprocess.run(command(recipe, peace, settings), check=True, **quiet)
         killed = []
-        for step in sorted(chance.sample(range(STEPS - 20), arguments.kills)):
-            process = subprocess.Popen(command(arguments.recipe, war, arguments.settings), **quiet)
+        for step in sorted(chance.sample(range(STEPS - 20), kills)):
+            process = subprocess.Popen(command(recipe, war, settings), **quiet)
             killed.append(kill_after(step, chance.uniform(0, 0.5), process, war))
-        subprocess.run(command(arguments.recipe, war, arguments.settings), check=True, **quiet)
+        subprocess.run(command(recipe, war, settings), check=True, **quiet)
         same = digest(peace) == digest(war)
-    kills = [moment for moment in killed if moment is not None]
-    lines = [
-        *titled(f"{arguments.recipe}: {STEPS} updates, killed {len(kills)} times"),
-        f"A checkpoint every 10 updates; SIGKILL {', '.join(kills)}; resumed each time.",
+    moments = [moment for moment in killed if moment is not None]
+    report.tell(
+        *titled(f"{recipe}: {STEPS} updates, killed {len(moments)} times"),
+        f"A checkpoint every 10 updates; SIGKILL {', '.join(moments)}; resumed each time.",
         "",
         *columns("| kills | weights and optimiser in checkpoints/last |"),
-        f"| {len(kills)} | {'the same, bit for bit' if same else 'DIFFERENT'} |",
-    ]
-    Report.asked(arguments).show(lines)
+        f"| {len(moments)} | {'the same, bit for bit' if same else 'DIFFERENT'} |",
+    )
     sys.exit(0 if same else 1)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,5 @@
 """Prepares more pairs than memory should hold, trains on them, and measures the memory over time.
 
-    python benchmarks/large_data.py --pairs 1000000 --processes 2 --steps 300 --work FOLDER
-                                    [--picture FILE.svg] [--out FILE.md] [--record FILE.json]
-
 Makes pairs of 20 words in ten TSV shards (about 2.3 GB for 10 million pairs, kept in FOLDER). One program then prepares
 them (counts lines, learns BPE, encodes in ``--processes`` worker processes), and another trains a small Transformer for
 ``--steps`` updates. A thread of this program adds up their memory four times a second.
@@ -14,18 +11,16 @@ and the picture also have the memory without them. The time of a part does not i
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from report import Report, parse, parser_of, titled
+from report import Report, titled
 
 from transduce.data.preparation import prepare
 from transduce.training.settings import read_settings
@@ -38,27 +33,21 @@ MIB = 1024.0  # KiB
 LIMIT = 2048.0  # MiB
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--pairs", type=int, default=1_000_000)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--work", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--picture", type=Path, metavar="FILE.svg")
-    parser.add_argument("--part", choices=("prepare", "train"), help=argparse.SUPPRESS)
-    given = parse(parser)
-    if given.part is not None:
-        run_part(given.part, given.work)
-        return
-    write_pairs(given.work / "pairs", given.pairs)
-    config = settings(given.work, given.processes, given.steps)
-    (given.work / "settings.json").write_text(json.dumps(config), encoding="utf-8")
-    parts = [measured(name, given.work) for name in ("prepare", "train")]
-    told = [*titled(f"{given.pairs:,} pairs of {LENGTH} words"), *table(parts)]
-    print("\n".join(told))
-    if given.picture is not None:
-        draw(parts, given.picture)
-    Report.asked(given).write(told)
+def main(
+    report: Report,
+    *,
+    work: Path,
+    pairs: int = 1_000_000,
+    processes: Annotated[int, "that prepare"] = 2,
+    steps: Annotated[int, "updates"] = 300,
+    picture: Path | None = None,
+) -> None:
+    write_pairs(work / "pairs", pairs)
+    (work / "settings.json").write_text(json.dumps(settings(work, processes, steps)), encoding="utf-8")
+    parts = [measured(name, work) for name in ("prepare", "train")]
+    report.tell(*titled(f"{pairs:,} pairs of {LENGTH} words"), *table(parts))
+    if picture is not None:
+        draw(parts, picture)
 
 
 # ----------------------------------------------------------------------- pairs
@@ -136,23 +125,23 @@ class Part:
 
 def measured(name: str, work: Path) -> Part:
     """Runs a part as its own program, and measures the memory of it and of its workers."""
-    part, began = Part(name), time.perf_counter()
-    program = subprocess.Popen([sys.executable, __file__, "--part", name, "--work", str(work)])
+    part, began, before = Part(name), time.perf_counter(), children_seconds()
+    program = get_context("spawn").Process(target=run_part, args=(name, work))
+    program.start()
     ended = threading.Event()
 
     def look() -> None:
         while not ended.wait(EVERY):
-            sizes = [size for pid in tree(program.pid) if (size := memory(pid)) is not None]
+            sizes = [size for pid in tree(program.pid or 0) if (size := memory(pid)) is not None]
             part.looks.append((time.perf_counter() - began, sum(s[0] for s in sizes), sum(s[1] for s in sizes)))
 
     watch = threading.Thread(target=look)
     watch.start()
-    before = children_seconds()
-    code = program.wait()
+    program.join()
     part.seconds, part.processor = time.perf_counter() - began, children_seconds() - before
     ended.set()
     watch.join()
-    if code:
+    if program.exitcode:
         raise SystemExit(f"the part {name} has failed")
     return part
 
@@ -217,7 +206,3 @@ def draw(parts: list[Part], path: Path) -> None:
     axes.legend(loc="center right", fontsize=8, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     save(drawn, path)
-
-
-if __name__ == "__main__":
-    main()

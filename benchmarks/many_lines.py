@@ -1,8 +1,5 @@
 """How much memory does ``transduce predict`` take for many lines? Each number of lines has its own process.
 
-    python benchmarks/many_lines.py RUN [--lines 10000 100000 1000000] [--window 4096] [--batch-size 256]
-                                    [--picture docs/pictures/many-lines.png] [--out FILE.md] [--record FILE.json]
-
 The lines are sources of the run's validation split, drawn with a fixed seed. Each process searches greedily with one
 thread and writes a file with ``--out``. Twice a second, the resident memory of the process and the number of answers in
 its journal are read. The peak is the largest resident set; it includes Python, torch and the model.
@@ -17,10 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 from transduce.answers.output_file import journal_of
 from transduce.runs.run import Run
@@ -40,36 +39,32 @@ class Sample:
     memory: float
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path, metavar="RUN")
-    parser.add_argument("--lines", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--window", type=int, default=4096)
-    parser.add_argument("--batch-size", type=int, default=256)
-    parser.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the peaks: .png, .svg or .pdf")
-    given = parse(parser)
-    sources = [example.source for example in Run.open(given.run).examples("valid")]
-    told = [
-        *titled(f"Memory of `predict` for many lines: {given.run.name}"),
-        f"Greedy search, one thread, batches of {given.batch_size}, {given.window:,} lines in memory at a time.",
+def main(
+    report: Report,
+    run: Path,
+    *,
+    lines: Sequence[int] = (10_000, 100_000, 1_000_000),
+    window: int = 4096,
+    batch_size: int = 256,
+    picture: Annotated[Path | None, "draw the peaks: .png, .svg or .pdf"] = None,
+) -> None:
+    sources = [example.source for example in Run.open(run).examples("valid")]
+    report.split = "valid"
+    report.tell(
+        *titled(f"Memory of `predict` for many lines: {run.name}"),
+        f"Greedy search, one thread, batches of {batch_size}, {window:,} lines in memory at a time.",
         "",
         *columns("| lines | peak memory (MB) | lines per second |"),
-    ]
-    print("\n".join(told), flush=True)
-    report = Report.asked(given, "valid")
+        runs=[run],
+    )
     courses: dict[int, list[Sample]] = {}
-    for count in given.lines:
-        peak, course = measured(given.run, sources, count, given.window, given.batch_size)
+    for count in lines:
+        peak, course = measured(run, sources, count, window, batch_size)
         courses[count] = course
-        told.append(f"| {count:,} | {peak:,.0f} | {count / course[-1].seconds:,.0f} |")
-        print(told[-1], flush=True)
-        report.write(told, [given.run])
-    table = over_time(courses[max(courses)])
-    told += table
-    print("\n".join(table))
-    report.write(told, [given.run])
-    if given.picture is not None:
-        draw(courses, given.picture)
+        report.tell(f"| {count:,} | {peak:,.0f} | {count / course[-1].seconds:,.0f} |")
+    report.tell(*over_time(courses[max(courses)]))
+    if picture is not None:
+        draw(courses, picture)
 
 
 def measured(run: Path, sources: list[str], count: int, window: int, batch_size: int) -> tuple[float, list[Sample]]:
@@ -140,7 +135,3 @@ def draw(courses: dict[int, list[Sample]], path: Path) -> None:
     axes.set_ylabel("resident memory (MB)")
     axes.legend(loc="lower right")
     plots.save(figure, path)
-
-
-if __name__ == "__main__":
-    main()

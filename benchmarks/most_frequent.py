@@ -1,8 +1,5 @@
 """Compares a trained run with the most frequent output, which needs no source.
 
-    python benchmarks/most_frequent.py RUN [RUN ...] [--metrics bleu exact] [--split test] [--threads 1]
-                                       [--out FILE.md] [--record FILE.json]
-
 The baseline of a run writes the most frequent target of its training data for every source. If several are equally
 frequent, it writes the first of them. The baseline of a tagger writes the most frequent label at every position.
 The default of ``--metrics`` is the run's own metrics. Parentheses have 95 % intervals by bootstrap over the examples.
@@ -14,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core.types import Example, Prediction
@@ -51,17 +48,8 @@ def cell(found: Statistics) -> str:
     return f"{found.score:.2f} ({low:.2f} to {high:.2f})"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", type=Path, nargs="+")
-    parser.add_argument("--metrics", nargs="+", default=[])
-    parser.add_argument("--split", default="test")
-    given = parse(parser, threads=1)
-    table = titled("Beside the most frequent output")
-    table += columns("| run | metric | model | most frequent |")
-    table += [row for run in given.runs for row in rows(run, given.split, given.metrics)]
-    Report.asked(given, given.split).show(table, given.runs)
-
-
-if __name__ == "__main__":
-    main()
+def main(report: Report, runs: Sequence[Path], *, metrics: Sequence[str] = (), split: str = "test") -> None:
+    report.split = split
+    report.tell(*titled("Beside the most frequent output"), *columns("| run | metric | model | most frequent |"))
+    for run in runs:
+        report.tell(*rows(run, split, metrics), runs=[run])

@@ -1,7 +1,5 @@
 """Measures the memory and time of counting n-grams in a long synthetic text.
 
-    python benchmarks/ngram_memory.py --tokens 50000000 --words 40 --order 5
-
 The words are drawn from a Markov chain of order 2 over a skewed vocabulary, in lines of 25. The text is a memory-mapped
 file. ``--cutoffs 0,0,1`` leaves rare n-grams out. Prints the number of different n-grams, the seconds, and the peak
 memory (resident set size) of the process before counting and after it. Pages of the mapped text count, too, with
@@ -13,15 +11,16 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from report import parser_of
+from report import Report
 
 from transduce.wings.counted.kneser_ney import estimate
 from transduce.wings.counted.ngram_counts import Sequences
-from transduce.wings.counted.pruning import prune
+from transduce.wings.counted.pruning import prune as pruned
 
 LINE = 25
 BLOCK = 1_000_000
@@ -49,24 +48,20 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--tokens", type=int, default=50_000_000)
-    parser.add_argument("--words", type=int, default=40)
-    parser.add_argument("--order", type=int, default=5)
-    parser.add_argument("--cutoffs", default="")
-    parser.add_argument("--prune", type=float, default=0.0)
-    options = parser.parse_args()
-    cutoffs = tuple(map(int, options.cutoffs.split(","))) if options.cutoffs else ()
+def main(
+    report: Report,
+    *,
+    tokens: int = 50_000_000,
+    words: int = 40,
+    order: int = 5,
+    cutoffs: Sequence[int] = (),
+    prune: float = 0.0,
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        flat, offsets = write_text(Path(folder) / "text.npy", options.tokens, options.words)
+        flat, offsets = write_text(Path(folder) / "text.npy", tokens, words)
         before, began = peak(), time.perf_counter()
-        found = prune(estimate(Sequences(flat, offsets), options.words, options.order, cutoffs), options.prune)
+        found = pruned(estimate(Sequences(flat, offsets), words, order, tuple(cutoffs)), prune)
         seconds = time.perf_counter() - began
-        print(f"{options.tokens:,} tokens, {options.words:,} words, order {options.order}, {seconds:.0f} s")
-        print(f"n-grams kept: {len(found):,}, by order {found.counts}")
-        print(f"peak memory: {before:.0f} MiB before, {peak():.0f} MiB after")
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(f"{tokens:,} tokens, {words:,} words, order {order}, {seconds:.0f} s")
+        report.tell(f"n-grams kept: {len(found):,}, by order {found.counts}")
+        report.tell(f"peak memory: {before:.0f} MiB before, {peak():.0f} MiB after")

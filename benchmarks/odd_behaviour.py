@@ -1,7 +1,5 @@
 """How often do models behave oddly? Several runs side by side, by the counts of `transduce examine`.
 
-    python benchmarks/odd_behaviour.py RUN[:LANGUAGE]... [--limit 500] [--seed 1] [--record FILE.json]
-
 Each run gets sources of its own test split, and the same changes of them. LANGUAGE is de, fr, es or it, for a model
 that translates from English. Then the gender of 40 translated occupations is counted, too.
 """
@@ -10,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-import torch
-from report import Report, machine, parse, parser_of
+from report import Report, titled
 
 import transduce
 from transduce.runs.run import Run
@@ -48,16 +46,8 @@ def rows(found: Sequence[Examination]) -> list[str]:
     return [f"| {line} |" for line in lines]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN[:LANGUAGE]")
-    parser.add_argument("--limit", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parse(parser, threads=torch.get_num_threads())
-    found = [examined(name, given.limit, given.seed) for name in given.runs]
-    lines = ["# Odd behaviour", "", machine(), "", *rows([each for _, each in found])]
-    Report.asked(given).show(lines, [run for run, _ in found])
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report, runs: Annotated[Sequence[str], "RUN or RUN:LANGUAGE"], *, limit: int = 500, seed: int = 1
+) -> None:
+    found = [examined(name, limit, seed) for name in runs]
+    report.tell(*titled("Odd behaviour"), *rows([each for _, each in found]), runs=[run for run, _ in found])

@@ -1,8 +1,5 @@
 """Does a captioning model look at the objects that it names? The pictures are drawn scenes with known boxes of objects.
 
-    python benchmarks/pointing.py RUN [PAIRS.jsonl] [--pictures 500] [--checkpoint best] [--out benchmarks/results/X.md]
-                                      [--record FILE.json]
-
 Measures the words of objects' names ("small", "red", "circle") in the model's own captions. The strongest place of a
 word is the place with most attention, averaged over heads and layers. The table has three shares of the words:
 
@@ -23,12 +20,14 @@ from pathlib import Path
 from statistics import mean
 
 from PIL import Image
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.data.preparation import locate
 from transduce.data.settings import Data
+from transduce.runs.layout import Checkpoint
 from transduce.runs.run import cache_folder
 from transduce.wings.looking.inspection.pointing import Named, pointed
 from transduce.wings.looking.inspection.signal_attention import signal_attention
@@ -38,32 +37,26 @@ MARGIN = 0.03  # of a picture's side; Zhang et al. allow 15 pixels of 500
 SMOOTH = 0.09  # of a picture's side; Xu et al. smooth by 20 pixels of 224
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("pairs", type=Path, nargs="?")
-    parser.add_argument("--pictures", type=int, default=500)
-    parser.add_argument("--checkpoint", default="best")
-    args = parse(parser)
-    transducer = transduce.load(args.run, args.checkpoint)
-    pairs = args.pairs or test_pairs(transducer.settings, args.run)
-    looked = [(signal_attention(transducer, path), objects) for path, objects in islice(scenes(pairs), args.pictures)]
+def main(
+    report: Report, run: Path, pairs: Path | None = None, *, pictures: int = 500, checkpoint: Checkpoint = "best"
+) -> None:
+    transducer = transduce.load(run, checkpoint)
+    pairs = pairs or test_pairs(transducer.settings, run)
+    looked = [(signal_attention(transducer, path), objects) for path, objects in islice(scenes(pairs), pictures)]
     plain, smooth = (
         [word for found, objects in looked for word in pointed(found, objects, deviation)]
         for deviation in (0.0, SMOOTH)
     )
     if not plain:
-        raise SystemExit(f"{args.run} names no object that is in the pictures of {pairs}: there is nothing to measure")
-    table = columns(
-        "| word | named | strongest place in its box, % | or 3 % of a side off, % | smoothed, in its box, % |"
-    )
+        raise UserError(f"{run} names no object that is in the pictures of {pairs}: there is nothing to measure")
+    report.tell(*titled("Where captions look"), f"{run}, {pairs}", "")
+    heads = ["named", "strongest place in its box, %", "or 3 % of a side off, %", "smoothed, in its box, %"]
+    report.tell(*columns(row(["word", *heads])))
     for name, wanted in (("all words", PARTS), *((part, (part,)) for part in PARTS)):
         off, off_smooth = ([each.off for each in words if PARTS[each.part] in wanted] for words in (plain, smooth))
         shares = [mean(each <= margin for each in off) for margin in (0.0, MARGIN)]
         shares.append(mean(each == 0 for each in off_smooth))
-        table.append(f"| {' | '.join([name, f'{len(off):,}', *(f'{100 * share:.1f}' for share in shares)])} |")
-    lines = [*titled("Where captions look"), f"{args.run}, {pairs}", "", *table]
-    Report.asked(args).show(lines, [args.run])
+        report.tell(row([name, f"{len(off):,}", *(f"{100 * share:.1f}" for share in shares)]), runs=[run])
 
 
 def test_pairs(settings: config.Table, run: Path) -> Path:
@@ -89,7 +82,3 @@ def scenes(pairs: Path) -> Iterator[tuple[str, list[Named]]]:
                 for each in record["objects"]
             ],
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,17 +1,14 @@
 """How close to rank one do the states of a Transformer come with depth, averaged over sentences (Dong et al. 2021)?
 
-    python benchmarks/rank_collapse.py RUN [--sentences 50] [--plot FILE.svg] [--out FILE.md] [--record FILE.json]
-
 The sentences are the first of the run's test split. The table also has the same model without training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from report import Report, columns, machine, parse, parser_of
+from report import Report, columns, machine, row
 
 import transduce
 from transduce.metrics.base import metric
@@ -19,38 +16,17 @@ from transduce.runs.run import Run
 from transduce.wings.looking.inspection.rank import RankResiduals, rank_residuals
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path, metavar="RUN")
-    parser.add_argument("--sentences", type=int, default=50)
-    parser.add_argument("--plot", type=Path, metavar="FILE")
-    given = parse(parser, arguments)
-    run, transducer = Run.open(given.run), transduce.load(given.run, device="cpu")
-    examples = run.examples("test")
-    every = [rank_residuals(transducer, each.source).curves for each in examples[: given.sentences]]
+def main(report: Report, run: Path, *, sentences: int = 50, plot: Path | None = None) -> None:
+    transducer, examples = transduce.load(run, device="cpu"), Run.open(run).examples("test")
+    every = [rank_residuals(transducer, each.source).curves for each in examples[:sentences]]
     mean = {name: tuple(np.mean([curves[name] for curves in every], 0).tolist()) for name in every[0]}
     measured = metric(transducer.settings["metrics"][0])
     score = transducer.evaluate(examples, [measured]).scores[measured.name]
-    depth = len(next(iter(mean.values())))
-    lines = [
-        "# Residual from rank one by depth",
-        "",
-        f"{measured.name} {score:.2f} on test; mean of {len(every)} sentences. {machine()}",
-        "",
-        f"| model | {' | '.join(map(str, range(depth)))} |",
-        f"|---|{'---|' * depth}",
-        *(f"| {name} | {' | '.join(f'{each:.2g}' for each in row)} |" for name, row in mean.items()),
-        "",
-        "# The model whose rank was measured",
-        "",
-        *columns(f"| run | {measured.name} |"),
-        f"| {given.run.name} | {score:.2f} |",
-    ]
-    print("\n".join(lines))
-    if given.plot is not None:
-        RankResiduals(mean).plot(given.plot)
-    Report.asked(given).write(lines, [given.run])
-
-
-if __name__ == "__main__":
-    main()
+    if plot is not None:
+        RankResiduals(mean).plot(plot)
+    report.tell("# Residual from rank one by depth", "")
+    report.tell(f"{measured.name} {score:.2f} on test; mean of {len(every)} sentences. {machine()}", "", runs=[run])
+    report.tell(*columns(row(["model", *range(len(next(iter(mean.values()))))])))
+    report.tell(*(row([name, *(f"{each:.2g}" for each in curve)]) for name, curve in mean.items()))
+    report.tell("", "# The model whose rank was measured", "", *columns(f"| run | {measured.name} |"))
+    report.tell(f"| {run.name} | {score:.2f} |")

@@ -1,7 +1,5 @@
 """How diverse are a model's replies, and how often does it rank the true reply first?
 
-    python benchmarks/replies.py runs/replies --prior runs/replies-prior [--record FILE.json]
-
 Compares the replies of the run's own beam, of the same beam reranked, of one sample, and of samples reranked. The
 reranker is maximum mutual information (Li et al. 2016): log p(reply | source) plus ``--weight`` times log p(reply) of
 the run ``--prior``. The ranks are among ten replies, as in `transduce rank`. They are measured without the prior, and
@@ -12,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from report import Report, machine, parse, parser_of
+from report import Report, machine
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -77,64 +76,58 @@ def dialogue_starts(examples: Sequence[Example]) -> list[int]:
     return [place for place, each in enumerate(turns) if each == most and turns[place - 1] == most - 1]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--prior", type=Path, required=True)
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--examples", type=int, default=1000)
-    parser.add_argument("--weight", type=float, default=-0.5)
-    parser.add_argument("--rank-weight", type=float, default=-1.0)
-    parser.add_argument("--samples", type=int, default=16)
-    parser.add_argument("--beam", type=int, default=50)
-    parser.add_argument("--temperature", type=float, default=0.7)
-    given = parse(parser, threads=1)
-    model, prior = (transduce.load(run, device="cpu") for run in (given.run, given.prior))
-    sampled = model.changed({"search.type": "sampling", "search.temperature": given.temperature}).changed(
+def main(
+    report: Report,
+    run: Path,
+    *,
+    prior: Annotated[Path, "a language model of replies"],
+    split: str = "test",
+    examples: int = 1000,
+    weight: Annotated[float, "of the prior, to choose an output"] = -0.5,
+    rank_weight: Annotated[float, "of the prior, to rank given replies"] = -1.0,
+    samples: int = 16,
+    beam: int = 50,
+    temperature: float = 0.7,
+) -> None:
+    model, language = (transduce.load(each, device="cpu") for each in (run, prior))
+    sampled = model.changed({"search.type": "sampling", "search.temperature": temperature}).changed(
         {"search.max_length": model.settings["search"]["max_length"]}
     )
-    examples = Run.open(given.run).examples(given.split)[: given.examples]
-    sources = [example.source for example in examples]
-    mutual = LogLinear(((Own(), 1.0), (Language(prior), given.weight)))
-    beam = replies(model, sources, None)
-    chosen = replies(sampled, sources, mutual, given.samples)
+    asked = Run.open(run).examples(split)[:examples]
+    sources = [example.source for example in asked]
+    mutual = LogLinear(((Own(), 1.0), (Language(language), weight)))
+    best = replies(model, sources, None)
+    chosen = replies(sampled, sources, mutual, samples)
     diversity = [
-        figures("the beam", beam, examples),
-        figures(f"a beam of {given.beam}, reranked", replies(model, sources, mutual, given.beam), examples),
-        figures("one sample", replies(sampled, sources, None), examples),
-        figures(f"{given.samples} samples, reranked", chosen, examples),
-        figures("people", [example.references[0] for example in examples], examples),
+        figures("the beam", best, asked),
+        figures(f"a beam of {beam}, reranked", replies(model, sources, mutual, beam), asked),
+        figures("one sample", replies(sampled, sources, None), asked),
+        figures(f"{samples} samples, reranked", chosen, asked),
+        figures("people", [example.references[0] for example in asked], asked),
     ]
-    of_prior = LogLinear(((Own(), 1.0), (Language(prior), given.rank_weight)))
+    of_prior = LogLinear(((Own(), 1.0), (Language(language), rank_weight)))
     ranked = [
-        rank_row("log p(reply given source)", model, examples, LogLinear(((Own(), 1.0),))),
-        rank_row(f"and {given.rank_weight:g} log p(reply)", model, examples, of_prior),
+        rank_row("log p(reply given source)", model, asked, LogLinear(((Own(), 1.0),))),
+        rank_row(f"and {rank_weight:g} log p(reply)", model, asked, of_prior),
         {"scores": "chance", "first, %": "10.0", "among the first 3, %": "30.0", "mean reciprocal rank": "0.293"},
     ]
+    report.split = split
+    report.tell(
+        "# Replies",
+        "",
+        f"The first {len(asked):,} examples of {split}. Temperature {temperature}, weight {weight:g}. {machine()}",
+        "",
+        *markdown(diversity),
+        runs=[run, prior],
+    )
+    report.tell("", "# Rank of the true reply among ten", "", *markdown(ranked))
     first = [
         {
             "topic and history": sources[place].replace("\t", ": "),
-            "beam": beam[place],
+            "beam": best[place],
             "reranked samples": chosen[place],
-            "person": examples[place].references[0],
+            "person": asked[place].references[0],
         }
-        for place in dialogue_starts(examples)[:SHOWN]
+        for place in dialogue_starts(asked)[:SHOWN]
     ]
-    lines = [
-        "# Replies",
-        "",
-        f"The first {len(examples):,} examples of {given.split}. Temperature {given.temperature}, weight "
-        f"{given.weight:g}. {machine()}",
-        "",
-        *markdown(diversity),
-        "",
-        "# Rank of the true reply among ten",
-        "",
-        *markdown(ranked),
-    ]
-    print("\n".join([*lines, "", "# Twenty replies", "", *markdown(first)]))
-    Report.asked(given, given.split).write(lines, [given.run, given.prior])
-
-
-if __name__ == "__main__":
-    main()
+    print("\n".join(["", "# Twenty replies", "", *markdown(first)]))

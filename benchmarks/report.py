@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -58,41 +58,56 @@ def parse(
     return given
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
-    """The files of a benchmark's result: the page ``out`` and the ``record``. None if the user does not want one.
+    """What a benchmark tells: printed, and in the page ``out`` and the ``record`` if the user wants them.
 
-    A benchmark that takes hours writes after each row. The record is made once, and its tables grow.
+    All is written again after each line, because a benchmark may take hours. The record is made once, and its tables
+    grow. ``threads`` are those of PyTorch, and ``split`` is what was measured.
     """
 
     out: Path | None = None
     record: Path | None = None
+    threads: int = 1
     split: str = "test"
+    lines: list[str] = field(default_factory=list)  # told until now
+    runs: list[Path] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)  # the record's file, once it is written
 
-    @classmethod
-    def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
-        """Reads the options of ``parse``."""
-        return cls(given.out, given.record, split)
+    def tell(self, *lines: str, runs: Iterable[Path] = ()) -> None:
+        """Prints lines, and writes the page with them. ``runs`` are the run directories that they measure."""
+        print("\n".join(lines), flush=True)
+        self.lines += lines
+        self.runs += [run for run in runs if run not in self.runs]
+        self._write()
 
     def show(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
-        """Prints the lines and writes them."""
-        print("\n".join(lines))
-        self.write(lines, runs)
+        """Tells a whole page, which takes the place of the one before."""
+        self.lines.clear()
+        self.tell(*lines, runs=runs)
 
-    def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
-        """Writes the lines, which have been printed already. ``runs`` are the run directories that were measured."""
+    def _write(self) -> None:
         if self.out is not None:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        if self.record is not None:
-            found = replace(self._empty_record, tables=tuple(tables(lines)), models=tuple(map(trained_model, runs)))
-            path = self.written[0] if self.written else self.record
-            self.written[:] = [found.write(path)]
+            self.out.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+        if self.record is not None and (found := tables(self.lines)):
+            made = replace(self._empty_record, tables=tuple(found), models=tuple(map(trained_model, self.runs)))
+            self.written[:] = [made.write(self.written[0] if self.written else self.record)]
 
     @cached_property
     def _empty_record(self) -> Record:
         return new_record(command(), self.split)
+
+    @classmethod
+    def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
+        """Reads the options of ``parse``."""
+        return cls(given.out, given.record, split=split)
+
+    def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
+        """Writes a whole page, which has been printed already."""
+        self.lines[:] = lines
+        self.runs += [run for run in runs if run not in self.runs]
+        self._write()
 
 
 def cell(value: float, drawn_R: Any, sign: str = "", digits: int = 2) -> str:
@@ -133,13 +148,25 @@ def _gains(label: str, found: Measured, ways: Sequence[str], seeds: Sequence[int
 def command() -> str:
     """The command that is running."""
     script = Path(sys.argv[0])
-    started = ["-m", script.parent.name] if script.name == "__main__.py" else [f"benchmarks/{script.name}"]
+    started = [f"benchmarks/{script.name}" if script.suffix else "benchmarks"]
     return command_line("python", [*started, *sys.argv[1:]])
 
 
 def titled(title: str) -> list[str]:
     """The lines that a page begins with: its title, and how it was measured."""
     return [f"# {title}", "", machine(), ""]
+
+
+def row(cells: Iterable[object]) -> str:
+    """A line of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def explained(docstring: str | None) -> Iterator[str]:
+    """The paragraphs of a docstring after its first one, each in a line, with empty lines between them."""
+    for number, paragraph in enumerate((docstring or "").replace("``", "`").strip().split("\n\n")[1:]):
+        yield from [""] * bool(number)
+        yield " ".join(paragraph.split())
 
 
 def columns(names: str) -> list[str]:

@@ -1,8 +1,7 @@
 """Compares corrections of running text, in which most words are right: our noisy channel and a library.
 
     pip install -e '.[benchmarks,recipes]' symspellpy
-    python benchmarks/running_text.py FOLDER --runs RUNS [--texts 400] [--share 0.5] [--tune]
-                                  [--errors 0.01] [--unlisted 1e-9] [--out FILE.md] [--record FILE.json]
+    python benchmarks running_text FOLDER --runs RUNS
 
 FOLDER has the folders ``spelling``, ``gum``, ``multi30k``, ``text_publicdomain`` and ``lm_warpeace`` of the shared
 data. The text has real misspellings in made places: a word for which the test part of Birkbeck's misspellings has one
@@ -24,11 +23,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, row
 from spelling import examples
 from symspellpy import SymSpell, Verbosity
 
@@ -121,7 +120,7 @@ def by_channel(speller: transduce.Transducer, listed: set[str]) -> Callable[[str
     return of_words(word)
 
 
-def row(name: str, correct: Callable[[str], str], tests: dict[str, list[Example]]) -> str:
+def line(name: str, correct: Callable[[str], str], tests: dict[str, list[Example]]) -> str:
     cells = []
     for found in tests.values():
         predictions = [Prediction(correct(example.source or "")) for example in found]
@@ -178,45 +177,31 @@ def described(tests: dict[str, list[Example]]) -> str:
     return "; ".join(told)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--texts", type=int, default=400)
-    parser.add_argument("--share", type=float, default=0.5)
-    parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--errors", type=float, default=0.01)
-    parser.add_argument("--unlisted", type=float, default=1e-9)
-    given = parse(parser, arguments, threads=1)
-    speller, language = trained(given.folder, given.runs, given.threads)
-    tests = read_tests(given.folder, "valid" if given.tune else "test", given.texts, given.share)
+def main(
+    report: Report,
+    folder: Path,
+    *,
+    runs: Path,
+    texts: int = 400,
+    share: float = 0.5,
+    tune: bool = False,
+    errors: float = 0.01,
+    unlisted: float = 1e-9,
+) -> None:
+    speller, language = trained(folder, runs, report.threads)
+    tests = read_tests(folder, "valid" if tune else "test", texts, share)
     head = [f"{name}, {each}" for name in tests for each in ("precision", "recall", "F0.5")]
-    result = [
-        "# Corrections of running text",
-        "",
-        f"Measured on {machine()}",
-        "",
-        f"{described(tests)}. In percent.",
-        "",
-        f"| | {' | '.join(head)} |",
-        "|---" + "|---" * len(head) + "|",
-    ]
-    ours = Corrector(speller, language, given.errors, given.unlisted)
-    if given.tune:
-        for errors in (0.003, 0.01, 0.03):
-            for unlisted in (1e-9, 1e-7, 1e-5):
-                ours = ours.retuned(errors, unlisted)
-                result.append(row(f"errors {errors:g}, unlisted {unlisted:g}", ours, tests))
-                print(result[-1], flush=True)
+    ours = Corrector(speller, language, errors, unlisted)
+    if tune:
+        for rate in (0.003, 0.01, 0.03):
+            for unknown in (1e-9, 1e-7, 1e-5):
+                print(line(f"errors {rate:g}, unlisted {unknown:g}", ours.retuned(rate, unknown), tests), flush=True)
         return
+    report.tell("# Corrections of running text", "", f"Measured on {machine()}", "", f"{described(tests)}. In percent.")
+    report.tell("", *columns(row(["", *head])), runs=[runs / "speller", runs / "words"])
     word, compound = by_library()
-    result.append(row("symspellpy, word by word", word, tests))
-    result.append(row("symspellpy, `lookup_compound`", compound, tests))
     alone = by_channel(speller, set(ours.listed))
-    result.append(row("`spelling-channel`, words that the list lacks", alone, tests))
-    result.append(row(f"`transduce correct`, errors {given.errors:g}, unlisted {given.unlisted:g}", ours, tests))
-    Report.asked(given).show(result, [given.runs / "speller", given.runs / "words"])
-
-
-if __name__ == "__main__":
-    main()
+    report.tell(line("symspellpy, word by word", word, tests))
+    report.tell(line("symspellpy, `lookup_compound`", compound, tests))
+    report.tell(line("`spelling-channel`, words that the list lacks", alone, tests))
+    report.tell(line(f"`transduce correct`, errors {errors:g}, unlisted {unlisted:g}", ours, tests))

@@ -1,9 +1,5 @@
 """Measures how much scheduled sampling improves inflection with a thousand pairs.
 
-    python benchmarks/scheduled_sampling.py FOLDER --runs RUNS [--languages german finnish turkish] [--seeds 1 2 3]
-        [--probability '{type="linear", slope=0.5}'] [--minutes 0.5] [--set KEY=VALUE ...] [--threads 1]
-        [--out FILE.md] [--record FILE.json]
-
 FOLDER has LANGUAGE.train-medium.tsv.gz (1,000 pairs), LANGUAGE.valid.tsv.gz and LANGUAGE.test.tsv.gz of SIGMORPHON
 2018, task 1: lemma, features, form. The model comes from the recipe ``inflection``, an LSTM with attention. The system
 "teacher" reads the letters of the target in training. The system "scheduled" reads each letter of the target with
@@ -18,11 +14,12 @@ continues interrupted runs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from report import Report, cell, columns, parse, parser_of, titled
+from report import Report, cell, columns, titled
 
 import transduce
 from transduce.metrics.base import metric
@@ -43,14 +40,14 @@ def measured(run: Path, settings: list[str], threads: int) -> Statistics:
     return transducer.evaluate(Run.open(run).examples("test"), [metric("exact")]).statistics[0]
 
 
-def rows(found: Found, languages: list[str], seeds: list[int]) -> list[str]:
+def rows(found: Found, languages: Sequence[str], seeds: Sequence[int]) -> list[str]:
     """The lines of the table: one for each finished language, and one for their mean."""
     done = [language for language in languages if all((language, each, seeds[-1]) in found for each in SYSTEMS)]
     written = [row(language, found, [language], seeds) for language in done]
     return [*written, row(f"mean of {len(done)}", found, done, seeds)] if len(done) > 1 else written
 
 
-def row(name: str, found: Found, languages: list[str], seeds: list[int]) -> str:
+def row(name: str, found: Found, languages: Sequence[str], seeds: Sequence[int]) -> str:
     drawn, score = dict[str, Any](), dict[str, Any]()
     for system in SYSTEMS:
         every = [(number, found[language, system, seed]) for number, language in enumerate(languages) for seed in seeds]
@@ -62,42 +59,40 @@ def row(name: str, found: Found, languages: list[str], seeds: list[int]) -> str:
     return f"| {' | '.join([name, *cells, f'{int((gains > 0).sum())} of {len(gains)}'])} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--languages", nargs="+", default=["german", "finnish", "turkish"], choices=LANGUAGES)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--probability", default='{type="linear", slope=0.5}')
-    parser.add_argument("--minutes", type=float, default=0.5)
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    given = parse(parser, threads=1)
-    given.runs.mkdir(parents=True, exist_ok=True)
+def main(
+    report: Report,
+    folder: Path,
+    *,
+    runs: Path,
+    languages: Annotated[Sequence[str], LANGUAGES] = ("german", "finnish", "turkish"),
+    seeds: Sequence[int] = (1, 2, 3),
+    probability: str = '{type="linear", slope=0.5}',
+    minutes: float = 0.5,
+    settings: Sequence[str] = (),
+) -> None:
+    runs.mkdir(parents=True, exist_ok=True)
     forcing = {
         "teacher": "objective.forcing=teacher",
-        "scheduled": f'objective.forcing={{type="scheduled-sampling", probability={given.probability}}}',
+        "scheduled": f'objective.forcing={{type="scheduled-sampling", probability={probability}}}',
     }
     head = [
         *titled("Scheduled sampling, inflection with 1,000 pairs"),
-        f"Exact match on test, {given.minutes:g} minutes of the processor each, {len(given.seeds)} seeds.",
+        f"Exact match on test, {minutes:g} minutes of the processor each, {len(seeds)} seeds.",
         "",
         *columns("| language | teacher forcing | scheduled sampling | gain | better runs |"),
     ]
-    report, runs, found = Report.asked(given), list[Path](), Found()
-    for language in given.languages:
-        files = {split: given.folder / f"{language}.{split}.tsv.gz" for split in ("valid", "test")}
-        files["train"] = given.folder / f"{language}.train-medium.tsv.gz"
-        for seed in given.seeds:
-            settings = [f"data.{split}.path={path}" for split, path in files.items()]
-            settings += ["data.columns={source=0, target=2, labels=[1]}", "training.clock=processor"]
-            settings += [f"training.minutes={given.minutes}", f"training.seed={seed}", "training.batching.tokens=256"]
-            settings += ["training.validation.examples=300", "training.validation.times=4", *given.settings]
+    found = Found()
+    for language in languages:
+        files = {split: folder / f"{language}.{split}.tsv.gz" for split in ("valid", "test")}
+        files["train"] = folder / f"{language}.train-medium.tsv.gz"
+        measured_runs = []
+        for seed in seeds:
+            made = [f"data.{split}.path={path}" for split, path in files.items()]
+            made += ["data.columns={source=0, target=2, labels=[1]}", "training.clock=processor"]
+            made += [f"training.minutes={minutes}", f"training.seed={seed}", "training.batching.tokens=256"]
+            made += ["training.validation.examples=300", "training.validation.times=4", *settings]
             for system, forced in forcing.items():
-                runs.append(given.runs / f"{language}-{system}-{seed}")
-                found[language, system, seed] = measured(runs[-1], [*settings, forced], given.threads)
-        print("\n".join([*head, *rows(found, given.languages, given.seeds)]), flush=True)
-        report.write([*head, *rows(found, given.languages, given.seeds)], runs)
-
-
-if __name__ == "__main__":
-    main()
+                run = runs / f"{language}-{system}-{seed}"
+                found[language, system, seed] = measured(run, [*made, forced], report.threads)
+                measured_runs.append(run)
+        report.show([*head, *rows(found, languages, seeds)], measured_runs)

@@ -1,8 +1,5 @@
 """How often does a search miss a more probable output? Compares it with exact search on a run's test split.
 
-    python benchmarks/search_errors.py RUN [--sentences 500] [--beam 1 2 5 10] [--expansions 10000]
-                                       [--checkpoint best] [--out benchmarks/results/FILE.md] [--record FILE.json]
-
 A search error is an output that is less probable than the most probable one (Stahlberg and Byrne 2019). Its
 log-probability is lower by more than 1e-4. Beams rank by log-probability, without length normalisation. The first table
 counts the sources whose exact search finished within its expansions. For the other sources, the errors against the best
@@ -12,17 +9,18 @@ output that was found are a lower bound. Seconds are processor time of the searc
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-import torch
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core.protocols import Search
 from transduce.core.types import Hypothesis, Padded
+from transduce.runs.layout import Checkpoint
 from transduce.runs.run import Run
 from transduce.search.beam import Beam
 from transduce.search.exact import Exact, Exploration
@@ -99,36 +97,31 @@ def summary(comparison: Comparison) -> list[str]:
     ]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--sentences", type=int)
-    parser.add_argument("--beam", type=int, nargs="+", default=[1, 2, 5, 10])
-    parser.add_argument("--expansions", type=int, default=10_000)
-    parser.add_argument("--checkpoint", default="best")
-    given = parse(parser, threads=torch.get_num_threads())
-    transducer = transduce.load(given.run, given.checkpoint, "cpu")
-    sources = [example.source for example in Run.open(given.run).examples("test")][: given.sentences]
+def main(
+    report: Report,
+    run: Path,
+    *,
+    sentences: int | None = None,
+    beam: Sequence[int] = (1, 2, 5, 10),
+    expansions: int = 10_000,
+    checkpoint: Checkpoint = "best",
+) -> None:
+    transducer = transduce.load(run, checkpoint, "cpu")
+    sources = [example.source for example in Run.open(run).examples("test")][:sentences]
     longest: int = transducer.settings["search"]["max_length"]
     others: dict[int, Search[Any]] = {
         size: Greedy(longest) if size == 1 else Beam(size, max_length=longest, ranking=LogProbability())
-        for size in given.beam
+        for size in beam
     }
-    comparison = Comparison(Exact(max_length=longest, expansions=given.expansions), others)
+    comparison = Comparison(Exact(max_length=longest, expansions=expansions), others)
     list(transducer.predict(sources, comparison))
     head = columns("| search | search errors | share | log p lost by one, mean | most | seconds |")
-    lines = [
-        *titled(f"{given.run.name}: search errors on {len(sources):,} sources"),
-        *summary(comparison),
-        "",
-        *head,
-        *comparison.rows(finished=True),
-    ]
+    report.tell(*titled(f"{run.name}: search errors on {len(sources):,} sources"), *summary(comparison), "")
+    report.tell(*head, *comparison.rows(finished=True), runs=[run])
     if any(not each.finished for each in comparison.explored):
-        told = "Where exact search did not finish, against the best output it had found (errors there are at least):"
-        lines += ["", told, "", *head, *comparison.rows(finished=False)]
-    Report.asked(given).show(lines, [given.run])
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(
+            "",
+            "Where exact search did not finish, against the best output it had found (errors there are at least):",
+            "",
+        )
+        report.tell(*head, *comparison.rows(finished=False))

@@ -1,9 +1,8 @@
 """Compares transduce with the method that a user writes first, on the same examples.
 
     pip install -e '.[dev]'
-    python benchmarks/simple.py TASK [--data FOLDER] [--runs FOLDER] [--train] [--seeds 1 2 3] [--only SET ...]
-                                [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
-    python benchmarks/simple.py TASK --run RUN [RUN ...]
+    python benchmarks simple TASK
+    python benchmarks simple TASK --run RUN [RUN ...]
 
 The first form measures the sets of benchmarks/simple_sets.toml for a TASK. ``--data`` has their files. RUNS/TASK-SET is
 the run of a set, and with ``--seeds`` RUNS/TASK-SET-SEED. ``--train`` trains the runs that are not there, by the recipe
@@ -17,17 +16,17 @@ excludes 0. Seconds are processor time: of the simple method with its answers, a
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, parse, parser_of, titled
+from report import Report, columns, row, titled
 from simple_methods import TASKS
 from simple_methods.base import Splits, Task
 from simple_methods.made import make
@@ -44,6 +43,7 @@ from simple_methods.measuring import (
 
 import transduce
 from transduce.core import config, recipes
+from transduce.core.errors import UserError
 from transduce.data.base import SPLITS
 from transduce.data.preparation import examples
 from transduce.data.settings import Data
@@ -117,19 +117,26 @@ def measured(task: Task, name: str, data: Splits, runs: Sequence[Path], own: Seq
     simple, seconds = simple_statistics(task, name, data)
     if runs:
         ours = our_statistics(name, [transduce.load(run, device="cpu") for run in runs], data.test)
-        efforts = [found.minutes * 60 for run in runs if (found := effort_of(Run.open(run).path))]
+        efforts = [effort.minutes * 60 for run in runs if (effort := effort_of(Run.open(run).path))]
         return compared(simple, seconds, ours, sum(efforts) / len(runs), task.block)
-    row = alone(simple, seconds, task.block)
+    found = alone(simple, seconds, task.block)
     known = recorded(RECORDS, own, name, data.test)
-    return row if known is None else beside_record(row, *known)
+    return found if known is None else beside_record(found, *known)
 
 
-def line(task: str, name: str, tuned: str, metric: str, row: Row) -> str:
-    better = row.better(metric_of(metric).higher_is_better)
-    seconds = "–" if row.seconds is None else f"{row.seconds:.0f}"
-    source = f", record {row.source}" if row.source else ""
-    cells = [f"{task}: {name}", tuned, metric, cell(row.simple), cell(row.ours) + source, cell(row.difference, "+")]
-    return f"| {' | '.join([*cells, better, f'{row.simple_seconds:.1f}', seconds])} |"
+def line(task: str, name: str, tuned: str, metric: str, found: Row) -> str:
+    better = found.better(metric_of(metric).higher_is_better)
+    seconds = "–" if found.seconds is None else f"{found.seconds:.0f}"
+    source = f", record {found.source}" if found.source else ""
+    cells = [
+        f"{task}: {name}",
+        tuned,
+        metric,
+        cell(found.simple),
+        cell(found.ours) + source,
+        cell(found.difference, "+"),
+    ]
+    return row([*cells, better, f"{found.simple_seconds:.1f}", seconds])
 
 
 def cell(figure: Figure | None, sign: str = "") -> str:
@@ -139,70 +146,64 @@ def cell(figure: Figure | None, sign: str = "") -> str:
     return f"{figure.value:{form}} ({figure.low:{form}} to {figure.high:{form}})"
 
 
-def listed(given: argparse.Namespace, work: Path) -> Iterator[tuple[str, list[Path]]]:
-    """Yields the line of each set, and its runs."""
-    if given.run:
-        task = TASKS[given.task]
-        for path in given.run:
-            row = measured(task, task.metric, of_run(path), [path], [])
-            yield line(given.task, path.name, "", task.metric, row), [path]
-        return
-    for found in config.build(config.read(SETS), Sets).set:
-        if found.task != given.task or (given.only and found.name not in given.only):
-            continue
-        task, name = TASKS[found.task], found.metric or TASKS[found.task].metric
-        settings = found.all_settings(given.data, work)
-        data = of_settings(found.recipe, settings, work / ".cache")
-        runs = run_folders(given, found, [*settings, *found.trained, *given.settings])
-        row = measured(task, name, data, runs, [found.recipe, *found.also])
-        yield line(found.task, found.name, "yes" if found.tuned else "no", name, row), runs
+def row_of(
+    found: Set, data: Path, work: Path, runs: Callable[[Set, Sequence[str]], list[Path]], settings: Sequence[str]
+) -> tuple[str, list[Path]]:
+    """The line of a set, and its runs."""
+    made = found.all_settings(data, work)
+    splits = of_settings(found.recipe, made, work / ".cache")
+    own = runs(found, [*made, *found.trained, *settings])
+    name = found.metric or TASKS[found.task].metric
+    compared = measured(TASKS[found.task], name, splits, own, [found.recipe, *found.also])
+    return line(found.task, found.name, "yes" if found.tuned else "no", name, compared), own
 
 
-def run_folders(given: argparse.Namespace, found: Set, settings: Sequence[str]) -> list[Path]:
-    """The runs of a set that exist. With --train, missing runs are trained first."""
-    if given.runs is None:
+def run_folders(
+    found: Set, settings: Sequence[str], runs: Path | None, seeds: Sequence[int], threads: int
+) -> list[Path]:
+    """The runs of a set that exist. With ``threads``, missing runs are trained first."""
+    if runs is None:
         return []
     name = f"{found.task}-{found.name}"
-    paths: dict[Path, list[str]] = {given.runs / name: []}
-    if given.seeds:
-        paths = {given.runs / f"{name}-{seed}": [f"training.seed={seed}"] for seed in given.seeds}
+    paths: dict[Path, list[str]] = {runs / name: []}
+    if seeds:
+        paths = {runs / f"{name}-{seed}": [f"training.seed={seed}"] for seed in seeds}
     for path, seed in paths.items():
-        if given.train:
-            every = [f"data.cache={given.runs / '.cache'}", "training.clock=processor", *settings, *seed]
-            train = partial(transduce.train, device="cpu", threads=given.threads, progress=False)
+        if threads:
+            every = [f"data.cache={runs / '.cache'}", "training.clock=processor", *settings, *seed]
+            train = partial(transduce.train, device="cpu", threads=threads, progress=False)
             train(found.recipe, path, every, resume=True)
     return [path for path in paths if (path / "config.toml").exists()]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("task", choices=sorted(TASKS))
-    parser.add_argument("--data", type=Path, default=os.environ.get("TRANSDUCE_DATA"))
-    parser.add_argument("--runs", type=Path)
-    parser.add_argument("--train", action="store_true")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[])
-    parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    parser.add_argument("--run", type=Path, nargs="*", default=[])
-    given = parse(parser, threads=1)
-    if not given.run and given.data is None:
-        parser.error("--data FOLDER: where are the sets? (or set TRANSDUCE_DATA)")
-    if given.train and given.runs is None:
-        parser.error("--train needs --runs FOLDER, where runs are written")
+def main(
+    report: Report,
+    task: Annotated[str, sorted(TASKS)],
+    *,
+    data: Annotated[Path | None, "with the sets (default: $TRANSDUCE_DATA)"] = None,
+    runs: Path | None = None,
+    train: Annotated[bool, "the runs that are not there"] = False,
+    seeds: Sequence[int] = (),
+    only: Annotated[Sequence[str], "these sets"] = (),
+    settings: Sequence[str] = (),
+    run: Annotated[Sequence[Path], "compare this run of your own"] = (),
+) -> None:
+    data = data or (Path(os.environ["TRANSDUCE_DATA"]) if "TRANSDUCE_DATA" in os.environ else None)
+    if train and runs is None:
+        raise UserError("--train needs --runs FOLDER, where runs are written")
     if not sys.warnoptions:
         warnings.filterwarnings("ignore", module="sklearn")  # a fit that did not converge is still a model
-    given.data = None if given.data is None else Path(given.data)
-    table = titled(f"{given.task}: {TASKS[given.task].words}, and transduce")
-    table += [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
-    print("\n".join(table), flush=True)
-    report, measured_runs = Report.asked(given), list[Path]()
+    report.tell(*titled(f"{task}: {TASKS[task].words}, and transduce"), *columns(row(COLUMNS)))
+    for path in run:
+        name = TASKS[task].metric
+        report.tell(line(task, path.name, "", name, measured(TASKS[task], name, of_run(path), [path], [])), runs=[path])
+    if run:
+        return
+    if data is None:
+        raise UserError("--data FOLDER: where are the sets? (or set TRANSDUCE_DATA)")
+    own = partial(run_folders, runs=runs, seeds=seeds, threads=report.threads if train else 0)
     with tempfile.TemporaryDirectory() as folder:
-        for row, runs in listed(given, given.runs or Path(folder)):
-            print(row, flush=True)
-            table.append(row)
-            measured_runs += runs
-            report.write(table, measured_runs)
-
-
-if __name__ == "__main__":
-    main()
+        for found in config.build(config.read(SETS), Sets).set:
+            if found.task == task and (not only or found.name in only):
+                made, measured_runs = row_of(found, data, runs or Path(folder), own, settings)
+                report.tell(made, runs=measured_runs)

@@ -1,8 +1,5 @@
 """Minutes to quality: each track's recipe as it ships, beside the settings that it had before, on the same data.
 
-    python benchmarks/speedrun.py TRACK [TRACK ...] --data DATA --runs RUNS [--seeds 1 2 3] [--threads 1] [--cost]
-                                  [--set KEY=VALUE ...] [--out FILE.md] [--record FILE.json]
-
 DATA is the folder with the shared data. A TRACK is a name in ``TRACKS``. For each seed, one run has the settings
 before, without a limit in minutes. The other has the recipe as it ships, with ``--set`` on top. Both have the same
 tokens in an update. A run is validated as its recipe says, and looks at test once, at the end. Parentheses have 95 %
@@ -14,16 +11,15 @@ the median of the ratios of neighbours. Nothing else may run on the machine.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from report import Report, cell, columns, parse, parser_of, titled
+from report import Report, cell, columns, titled
 
 import transduce
 from transduce.metrics.base import metric
@@ -33,6 +29,7 @@ from transduce.runs.layout import METRICS
 from transduce.runs.run import Run
 
 TURNS, UPDATES = 5, 30  # of --cost
+WAYS = ("before", "now")
 
 
 @dataclass(frozen=True)
@@ -121,7 +118,7 @@ TRACKS = {
 }
 
 
-def settings(track: Track, way: str, data: Path, changes: Sequence[str]) -> list[str]:
+def settings_of(track: Track, way: str, data: Path, changes: Sequence[str]) -> list[str]:
     """The settings of a run. The way "before" has the recipe's former settings. The way "now" has the shipped ones and
     the ``changes``.
     """
@@ -130,13 +127,9 @@ def settings(track: Track, way: str, data: Path, changes: Sequence[str]) -> list
     return [*paths, "training.clock=processor", *limits]
 
 
-def trained(track: Track, way: str, seed: int, asked: argparse.Namespace) -> tuple[Path, Statistics]:
+def trained(track: Track, run: Path, made: Sequence[str], threads: int) -> tuple[Path, Statistics]:
     """A run of a track and its statistics on test. Trains it first if it is not finished."""
-    run = asked.runs / track.recipe / f"{way}-{seed}"
-    made = settings(track, way, asked.data, asked.set)
-    model = transduce.train(
-        track.recipe, run, [*made, f"training.seed={seed}"], resume=True, device="cpu", threads=asked.threads
-    )
+    model = transduce.train(track.recipe, run, [*made], resume=True, device="cpu", threads=threads)
     return run, model.evaluate(Run.open(run).examples("test"), [metric(track.metric)]).statistics[0]
 
 
@@ -171,49 +164,55 @@ def rows(name: str, found: Mapping[str, Mapping[int, tuple[Path, Statistics]]]) 
     return lines
 
 
-def cost(track: Track, asked: argparse.Namespace) -> list[str]:
-    """The line of a track: the seconds of an update in both settings, and the median of the ratios of neighbours."""
+def cost_of(recipe: str, made: Mapping[str, Sequence[str]], threads: int) -> str:
+    """The line of a track: the seconds of an update with both settings, and the median of the ratios of neighbours."""
     seconds: dict[str, list[float]] = {"before": [], "now": []}
     for _turn in range(TURNS):
         for way, found in seconds.items():
             with tempfile.TemporaryDirectory() as folder:
-                made = settings(track, way, asked.data, asked.set)
                 limits = [f"training.steps={UPDATES}", "training.validation.metrics=[]", "training.validation.times=1"]
                 run = Path(folder) / "run"
-                transduce.train(track.recipe, run, [*made, *limits], device="cpu", threads=asked.threads)
+                transduce.train(recipe, run, [*made[way], *limits], device="cpu", threads=threads)
                 first, *_, last = events(run, "update")
                 found.append((last["seconds"] - first["seconds"]) / (last["step"] - first["step"]))
     ratios = [now / before for before, now in zip(seconds["before"], seconds["now"], strict=True)]
     before, now = (statistics.median(seconds[way]) for way in ("before", "now"))
     spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
-    return [f"| {track.recipe} | {before:.3f} | {now:.3f} | {spread} |"]
+    return f"| {recipe} | {before:.3f} | {now:.3f} | {spread} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("tracks", nargs="+", choices=TRACKS, metavar="TRACK")
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--ways", nargs="+", choices=("before", "now"), default=["before", "now"])
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--cost", action="store_true")
-    asked = parse(parser, threads=1)
-    asked.data = asked.data.resolve()
-    lines = titled("Minutes to quality")
-    if asked.cost:
-        lines += columns("| recipe | seconds an update, before | now | ratio |")
-        lines += [line for name in asked.tracks for line in cost(TRACKS[name], asked)]
-    else:
-        lines += columns("| track | settings | seed | updates | minutes | test |")
-    report, runs = Report.asked(asked), list[Path]()
-    for name in asked.tracks if not asked.cost else ():
-        found = {way: {seed: trained(TRACKS[name], way, seed, asked) for seed in asked.seeds} for way in asked.ways}
-        lines += rows(name, found)
-        runs += [run for seeds in found.values() for run, _ in seeds.values()]
-    print("\n".join(lines))
-    report.write(lines, runs)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    tracks: Annotated[Sequence[str], TRACKS],
+    *,
+    data: Path,
+    runs: Path,
+    seeds: Sequence[int] = (1, 2, 3),
+    ways: Annotated[Sequence[str], WAYS] = WAYS,
+    settings: Sequence[str] = (),
+    cost: Annotated[bool, "of an update alone"] = False,
+) -> None:
+    made = {(name, way): settings_of(TRACKS[name], way, data.resolve(), settings) for name in tracks for way in WAYS}
+    report.tell(*titled("Minutes to quality"))
+    if cost:
+        report.tell(*columns("| recipe | seconds an update, before | now | ratio |"))
+        for name in tracks:
+            each = {way: made[name, way] for way in WAYS}
+            report.tell(cost_of(TRACKS[name].recipe, each, report.threads))
+        return
+    report.tell(*columns("| track | settings | seed | updates | minutes | test |"))
+    for name in tracks:
+        track = TRACKS[name]
+        found = {
+            way: {
+                seed: trained(
+                    track,
+                    runs / track.recipe / f"{way}-{seed}",
+                    [*made[name, way], f"training.seed={seed}"],
+                    report.threads,
+                )
+                for seed in seeds
+            }
+            for way in ways
+        }
+        report.tell(*rows(name, found), runs=[run for each in found.values() for run, _ in each.values()])

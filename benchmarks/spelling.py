@@ -1,10 +1,7 @@
 """Compares spelling correction by a noisy channel, by an encoder-decoder of letters, and by a library's corrector.
 
     pip install -e '.[benchmarks,recipes]' symspellpy
-    python benchmarks/spelling.py FOLDER --runs RUNS
-                                  [--recipes spelling-channel spelling]
-                                  [--minutes 15] [--set KEY=VALUE ...] [--threads 1]
-                                  [--out benchmarks/results/spelling.md] [--record FILE.json]
+    python benchmarks spelling FOLDER --runs RUNS
 
 FOLDER has birkbeck.train.tsv.gz, birkbeck.valid.tsv.gz, birkbeck.test.tsv.gz and aspell.test.tsv.gz. They have real
 misspellings: each line is a misspelling, a tab and its word. The model of ``spelling`` learns from made misspellings
@@ -24,11 +21,12 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 
-from report import Report, parse, parser_of, titled
+from report import Report, columns, titled
 from symspellpy import SymSpell, Verbosity
 
 import transduce
 from transduce.answers.transducer import Transducer
+from transduce.core.errors import UserError
 from transduce.core.types import UNK, Example, Prediction
 from transduce.data.corpora import Files
 from transduce.data.rows import read
@@ -104,38 +102,29 @@ def row(
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--recipes", nargs="*", default=[COUNTED, "spelling"])
-    parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    given = parse(parser, threads=1)
-    if any(each.startswith("training.minutes") for each in given.settings):
-        parser.error("--set training.minutes: --minutes says how long")
-    tests = read_tests(given.folder)
-    heads = [f"{name}, exact | CER | can be written" for name in tests]
-    lines = [
-        *titled(f"Spelling: {', '.join(given.recipes)} and a library's corrector"),
-        f"{given.minutes:g} minutes of the processor for each model that is trained; "
+def main(
+    report: Report,
+    folder: Path,
+    *,
+    runs: Path,
+    recipes: Sequence[str] = (COUNTED, "spelling"),
+    minutes: float = 15.0,
+    settings: Sequence[str] = (),
+) -> None:
+    if any(each.startswith("training.minutes") for each in settings):
+        raise UserError("--set training.minutes: --minutes says how long")
+    tests = read_tests(folder)
+    report.tell(
+        *titled(f"Spelling: {', '.join(recipes)} and a library's corrector"),
+        f"{minutes:g} minutes of the processor for each model that is trained; "
         + ", ".join(f"{name} has {len(found):,} misspellings" for name, found in tests.items())
         + ". In percent.",
         "",
-        f"| | {' | '.join(heads)} |",
-        "|---" + "|---" * (3 * len(tests)) + "|",
+        *columns(f"| | {' | '.join(f'{name}, exact | CER | can be written' for name in tests)} |"),
         row("symspellpy", tests, *library()),
-    ]
-    report = Report.asked(given)
-    for number, recipe in enumerate(given.recipes, 1):
-        run = given.runs / recipe
-        settings = [*settings_of(recipe, given.folder, given.minutes), *given.settings]
-        trained = transduce.train(recipe, run, settings, resume=True, device="cpu", threads=given.threads)
+    )
+    for recipe in recipes:
+        made = [*settings_of(recipe, folder, minutes), *settings]
+        trained = transduce.train(recipe, runs / recipe, made, resume=True, device="cpu", threads=report.threads)
         known = listed() if recipe == COUNTED else writable(trained)
-        lines.append(row(f"`{recipe}`", tests, partial(corrected, trained), known))
-        print("\n".join(lines), flush=True)
-        report.write(lines, [given.runs / each for each in given.recipes[:number]])
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(row(f"`{recipe}`", tests, partial(corrected, trained), known), runs=[runs / recipe])

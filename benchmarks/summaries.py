@@ -1,7 +1,5 @@
 """Measures ROUGE of summaries that need no model: the first sentence of each source, and its best sentence.
 
-    python benchmarks/summaries.py FILE.jsonl[.gz] [FILE ...] [--out benchmarks/results/X.md] [--record FILE.json]
-
 Each line of a file is an object with these keys:
 
 - "source": a list of sentences.
@@ -19,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 from transduce.core.types import Example, Prediction
 from transduce.data.corpora import lines
@@ -53,24 +51,12 @@ def row(name: str, system: str, outputs: Sequence[str], records: Sequence[dict[s
     return f"| {' | '.join([name, system, *cells, f'{words:.1f}', f'{len(records):,}'])} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("files", type=Path, nargs="+")
-    given = parse(parser)
-    table = [
-        *titled("Summaries without a model"),
-        f"Signature of ROUGE: {metric(METRICS[0]).signature}",
-        "",
-        *columns("| file | system | ROUGE-1 | ROUGE-2 | ROUGE-L | words | examples |"),
-    ]
-    for path in given.files:
+def main(report: Report, files: Sequence[Path]) -> None:
+    report.split = "valid and test"
+    report.tell(*titled("Summaries without a model"), f"Signature of ROUGE: {metric(METRICS[0]).signature}", "")
+    report.tell(*columns("| file | system | ROUGE-1 | ROUGE-2 | ROUGE-L | words | examples |"))
+    for path in files:
         records = [json.loads(line) for line in lines(path)]
-        table.append(row(path.name, "first sentence", [lead(each) for each in records], records))
+        report.tell(row(path.name, "first sentence", [lead(each) for each in records], records))
         if all("oracle" in each for each in records):
-            table.append(row(path.name, "oracle sentence", [oracle(each) for each in records], records))
-    print("\n".join(table))
-    Report.asked(given, split="valid and test").write(table)
-
-
-if __name__ == "__main__":
-    main()
+            report.tell(row(path.name, "oracle sentence", [oracle(each) for each in records], records))

@@ -1,8 +1,5 @@
 """Does a translation model gain from parts of speech beside its source? Our own tagger tags the English sources.
 
-    python benchmarks/tagged_sources.py TAGGER --runs RUNS [--folder MULTI30K] [--minutes 5] [--updates N]
-                                        [--seeds 1] [--pairs 29000] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 TAGGER is a run of ``tagging`` or ``tagging-hmm`` on English, such as GUM. Words and punctuation marks of the English
 captions are divided, tagged, and cut into subwords (BPE of 4,000 entries). Each piece gets the tag of its word, as in
 Sennrich and Haddow 2016. The model comes from ``multi30k-de-en-gru``, but translates English to German. Both systems
@@ -15,9 +12,11 @@ test_2016_flickr; the last column is the difference. The same command again cont
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -101,33 +100,23 @@ def rows(seed: int, found: dict[str, Statistics]) -> list[str]:
     return written
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("tagger", type=Path)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--pairs", type=int, default=29_000)
-    parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--updates", type=int, help="the budget of each system, instead of minutes")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    given = parse(parser, threads=1)
-    given.runs.mkdir(parents=True, exist_ok=True)
-    prepare(transduce.load(given.tagger, device="cpu"), given.runs, given.folder, given.pairs)
-    table = [
-        *titled("Parts of speech beside the source, Multi30k, English to German"),
-        *columns("| seed | source | BLEU | gain |"),
-    ]
-    budget = f"training.steps={given.updates}" if given.updates else f"training.minutes={given.minutes}"
-    report, measured = Report.asked(given), [given.tagger]
-    for seed in given.seeds:
-        found = dict[str, Statistics]()
-        for system in SYSTEMS:
-            found[system] = translated(system, seed, given.runs, budget, given.threads)
-            measured.append(given.runs / f"{system.replace(' ', '-')}-{seed}")
-        table += rows(seed, found)
-        print("\n".join(table), flush=True)
-        report.write(table, measured)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    tagger: Path,
+    *,
+    runs: Path,
+    folder: str | None = None,
+    pairs: int = 29_000,
+    minutes: float = 5.0,
+    updates: Annotated[int | None, "the budget of each system, instead of minutes"] = None,
+    seeds: Sequence[int] = (1,),
+) -> None:
+    runs.mkdir(parents=True, exist_ok=True)
+    prepare(transduce.load(tagger, device="cpu"), runs, folder, pairs)
+    report.tell(*titled("Parts of speech beside the source, Multi30k, English to German"))
+    report.tell(*columns("| seed | source | BLEU | gain |"), runs=[tagger])
+    budget = f"training.steps={updates}" if updates else f"training.minutes={minutes}"
+    for seed in seeds:
+        found = {system: translated(system, seed, runs, budget, report.threads) for system in SYSTEMS}
+        made = [runs / f"{system.replace(' ', '-')}-{seed}" for system in SYSTEMS]
+        report.tell(*rows(seed, found), runs=made)

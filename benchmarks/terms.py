@@ -1,8 +1,5 @@
 """Are the terms of a glossary in the translations, and what do they cost?
 
-    python benchmarks/terms.py RUN --folder MULTI30K [--source de] [--target en] [--sentences 1000] [--beam 10]
-                               [--out FILE.md] [--record FILE.json]
-
 The glossary is made from the references of test_2016_flickr: a word aligner that has learned from the training set and
 from the test set links their words. A term is a source word of five letters or more; its forms are the target words
 that it is linked with, both ways and alone. A run translates the sentences without the glossary, with one form of each
@@ -17,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.answers.request import Request
@@ -62,39 +59,32 @@ def right(glossary: Glossary, sources: Sequence[str], outputs: Sequence[str]) ->
     return count, kept
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--folder", type=Path, required=True, help="a local copy of Multi30k")
-    parser.add_argument("--source", default="de")
-    parser.add_argument("--target", default="en")
-    parser.add_argument("--sentences", type=int, default=1000)
-    parser.add_argument("--beam", type=int, default=10)
-    given = parse(parser, threads=1)
-    test = corpus(given.folder, "test_2016_flickr", given.source, given.target)
-    rows = terms(corpus(given.folder, "train", given.source, given.target), test)
-    files = (given.folder / f"test_2016_flickr.{side}.gz" for side in (given.source, given.target))
-    sources, references = (gzip.decompress(p.read_bytes()).decode().splitlines()[: given.sentences] for p in files)
-    every, model = Glossary.of(rows), transduce.load(given.run, device="cpu").changed({}, size=given.beam)
-    requests = [Request(source) for source in sources]
+def main(
+    report: Report,
+    run: Path,
+    *,
+    folder: Path,
+    source: str = "de",
+    target: str = "en",
+    sentences: int = 1000,
+    beam: int = 10,
+) -> None:
+    test = corpus(folder, "test_2016_flickr", source, target)
+    rows = terms(corpus(folder, "train", source, target), test)
+    files = (folder / f"test_2016_flickr.{side}.gz" for side in (source, target))
+    sources, references = (gzip.decompress(p.read_bytes()).decode().splitlines()[:sentences] for p in files)
+    every, model = Glossary.of(rows), transduce.load(run, device="cpu").changed({}, size=beam)
+    requests = [Request(each) for each in sources]
     ways = {
         "no glossary": requests,
         "one form of each term": list(map(Glossary.of([row[:2] for row in rows]).applied, requests)),
         "all forms": list(map(every.applied, requests)),
     }
-    table = titled(f"Terms, {given.source} to {given.target}, {len(rows):,} terms, beam {given.beam}")
-    table += columns("| glossary | sentences | terms | right | BLEU |")
-    report = Report.asked(given)
+    report.tell(*titled(f"Terms, {source} to {target}, {len(rows):,} terms, beam {beam}"))
+    report.tell(*columns("| glossary | sentences | terms | right | BLEU |"), runs=[run])
     for name, asked in ways.items():
         outputs = [answer.best.text for answer in model.answer(asked)]
         count, kept = right(every, sources, outputs)
-        examples = [Example(source, (reference,)) for source, reference in zip(sources, references, strict=True)]
+        examples = [Example(each, (reference,)) for each, reference in zip(sources, references, strict=True)]
         found = evaluate([metric("bleu")], list(map(Prediction, outputs)), examples)["bleu"]
-        table.append(f"| {name} | {len(sources):,} | {count:,} | {kept / count:.1%} | {found:.2f} |")
-        print(table[-1], flush=True)
-        report.write(table, [given.run])
-    print("\n".join(table))
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(f"| {name} | {len(sources):,} | {count:,} | {kept / count:.1%} | {found:.2f} |")

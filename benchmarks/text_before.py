@@ -1,17 +1,17 @@
 """Measures the perplexity of language models on test: for each line alone, and for each line after the text before it.
 
-    python benchmarks/text_before.py RUN [RUN+RUN ...] [--threads 1] [--record FILE.json]
-
 The first run's own ``context`` says how the text before a line is read: with a carried state, or a window. An n-gram
 model, whose recipe reads each line alone, gets a carried state. RUN+RUN is the mean of both models' probabilities.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -27,7 +27,7 @@ def perplexity(transducer: Transducer, run: Run) -> float:
     return transducer.evaluate(run.examples("test"), [metric("perplexity")]).scores["perplexity"]
 
 
-def row(paths: list[Path]) -> list[str]:
+def cells(paths: list[Path]) -> list[str]:
     transducer, runs = transduce.load("+".join(map(str, paths)), device="cpu"), [Run.open(path) for path in paths]
     alone = replace(transducer, context=context("line"))
     own = transducer.settings.get("context", {}).get("type", "line")
@@ -44,19 +44,8 @@ def _tokens(run: Path) -> str:
     return "–" if effort is None or effort.tokens is None else f"{effort.tokens / 1e6:.1f}"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", nargs="+", metavar="RUN")
-    arguments = parse(parser, threads=1)
-    paths = [[Path(part) for part in name.split("+")] for name in arguments.runs]
-    lines = titled("Perplexity with the text before a line, and without")
-    lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
-    print("\n".join(lines))
-    for each in paths:
-        lines.append(f"| {' | '.join(row(each))} |")
-        print(lines[-1], flush=True)
-    Report.asked(arguments).write(lines, [part for each in paths for part in each])
-
-
-if __name__ == "__main__":
-    main()
+def main(report: Report, runs: Annotated[Sequence[str], "RUN or RUN+RUN"]) -> None:
+    report.tell(*titled("Perplexity with the text before a line, and without"), *columns(row(COLUMNS)))
+    for name in runs:
+        paths = [Path(part) for part in name.split("+")]
+        report.tell(row(cells(paths)), runs=paths)

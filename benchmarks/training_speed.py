@@ -1,10 +1,8 @@
 """How fast does a Transformer train here, and in a plain Hugging Face loop on the same batches?
 
     pip install -e '.[benchmarks]'
-    python benchmarks/training_speed.py [--data FOLDER] [--rounds 5] [--seconds 40] [--threads N]
-                                        [--families multi30k-de-en-bahdanau multi30k-de-en-convs2s]
-                                        [--clock processor] [--out FILE.md] [--record FILE.json]
-    python benchmarks/training_speed.py --rounds 0 --steps 600 --seeds 1 2 3   # the validation loss after 600 updates
+    python benchmarks training_speed
+    python benchmarks training_speed --rounds 0 --steps 600 --seeds 1 2 3   # the validation loss after 600 updates
 
 Both models have 3 + 3 layers, width 256, 4 heads, feed-forward 1024, dropout 0.1, and one tied embedding of 8,000 joint
 pieces. Both train with label smoothing 0.1, Adam and a gradient norm of at most 1 on the encoded Multi30k pairs (German
@@ -21,7 +19,6 @@ and shapes, among them the shapes of the training itself. It is measured in each
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -31,16 +28,17 @@ from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from peers.programs import marian
 from peers.sizes import CLIP, DROPOUT, RATE, SMOOTHING, TOKENS, WARMUP
-from report import Report, columns, machine, parse, parser_of
+from report import Report, columns, machine
 from stopwatch import Block, Stopwatch, alone, share_of_limit
 
 from transduce.core import config, recipes
 from transduce.core.config.user_data import Merged
+from transduce.core.errors import UserError
 from transduce.core.types import Batch
 from transduce.data.batching import Batches, Place
 from transduce.data.preparation import Prepared, prepare
@@ -52,6 +50,7 @@ from transduce.wings.lab.speed.limit import Shape, fastest_products
 from transduce.wings.lab.speed.training import Operations, count_operations
 
 RECIPE = "multi30k-de-en-transformer"
+PRECISIONS = ("float32", "bfloat16")
 MARK_EVERY = 10  # updates between two readings of the clock
 COUNTED = 20  # updates whose operations are counted: batches differ in padding
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "processor": time.process_time}
@@ -179,7 +178,7 @@ class Side:
     precision: str
 
 
-def sides(setting: Setting, precisions: list[str], families: list[str]) -> list[Side]:
+def sides(setting: Setting, precisions: Sequence[str], families: Sequence[str]) -> list[Side]:
     """All rows. The first one is theirs in float32, because the others are compared with it."""
     theirs = [Side(f"Hugging Face, {each}", hugging_face_block, setting, each) for each in ("float32", "bfloat16")]
     ours = [Side(f"transduce, {each}", transduce_block, setting, each) for each in precisions]
@@ -233,7 +232,7 @@ def ratios(ours: list[Block], theirs: list[Block]) -> list[float]:
     return [a.tokens_per_second / b.tokens_per_second for a, b in zip(ours, theirs, strict=True)]
 
 
-def losses(setting: Setting, precisions: list[str], steps: int, seeds: list[int]) -> dict[str, list[float]]:
+def losses(setting: Setting, precisions: Sequence[str], steps: int, seeds: Sequence[int]) -> dict[str, list[float]]:
     """The validation loss of each seed, by precision."""
     found: dict[str, list[float]] = {precision: [] for precision in precisions}
     for seed in seeds:
@@ -278,7 +277,7 @@ def throughput_lines(measured: Throughput) -> list[str]:
     return lines
 
 
-def loss_lines(found: dict[str, list[float]], steps: int, seeds: list[int]) -> list[str]:
+def loss_lines(found: dict[str, list[float]], steps: int, seeds: Sequence[int]) -> list[str]:
     lines = [
         "",
         f"## Validation loss a token after {steps} updates (no smoothing, computed in float32)",
@@ -293,39 +292,31 @@ def loss_lines(found: dict[str, list[float]], steps: int, seeds: list[int]) -> l
     return lines
 
 
-def arguments() -> argparse.Namespace:
-    parser = parser_of(__doc__)
-    parser.add_argument("--data", type=Path, help="Multi30k's raw files (default: multi30k in $TRANSDUCE_DATA)")
-    parser.add_argument("--rounds", type=int, default=5, help="0: no throughput, only --steps")
-    parser.add_argument("--seconds", type=float, default=40, help="of each block")
-    parser.add_argument("--precision", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
-    parser.add_argument("--families", nargs="*", default=[], metavar="RECIPE", help="our other recipes for these pairs")
-    parser.add_argument("--clock", default="wall", choices=list(CLOCKS))
-    parser.add_argument("--steps", type=int, help="compare the validation loss after so many updates")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    given = parse(parser, threads=os.cpu_count() or 1)
-    if given.data is None:
-        if "TRANSDUCE_DATA" not in os.environ:
-            parser.error("no data: give --data FOLDER, or set TRANSDUCE_DATA to the folder that holds multi30k")
-        given.data = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
-    return given
-
-
-def main() -> None:
-    given = arguments()
-    lines = ["# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", machine()]
+def main(
+    report: Report,
+    *,
+    data: Annotated[Path | None, "Multi30k's raw files (default: multi30k in $TRANSDUCE_DATA)"] = None,
+    rounds: Annotated[int, "0: no throughput, only --steps"] = 5,
+    seconds: Annotated[float, "of each block"] = 40,
+    precision: Annotated[Sequence[str], PRECISIONS] = PRECISIONS,
+    families: Annotated[Sequence[str], "our other recipes for these pairs"] = (),
+    clock: Annotated[str, CLOCKS] = "wall",
+    steps: Annotated[int | None, "compare the validation loss after so many updates"] = None,
+    seeds: Sequence[int] = (1, 2, 3),
+) -> None:
+    report.tell("# Training speed: transduce and a plain Hugging Face loop, Transformer 3 + 3", "", machine())
     with tempfile.TemporaryDirectory() as work:
-        setting = Setting(str(given.data), work, given.threads, clock=given.clock)
+        setting = Setting(str(data or multi30k()), work, report.threads, clock=clock)
         setting.prepared()  # once, before any clock starts
-        if given.rounds:
-            measured = sides(setting, given.precision, given.families)
-            lines += throughput_lines(throughput(measured, given.rounds, given.seconds))
-        if given.steps:
-            by_precision = losses(setting, given.precision, given.steps, given.seeds)
-            lines += loss_lines(by_precision, given.steps, given.seeds)
-    print("\n" + "\n".join(lines))
-    Report.asked(given).write(lines)
+        if rounds:
+            measured = sides(setting, precision, families)
+            report.tell(*throughput_lines(throughput(measured, rounds, seconds)))
+        if steps:
+            report.tell(*loss_lines(losses(setting, precision, steps, seeds), steps, seeds))
 
 
-if __name__ == "__main__":
-    main()
+def multi30k() -> Path:
+    """The folder in TRANSDUCE_DATA. Raises UserError if it is not set."""
+    if "TRANSDUCE_DATA" not in os.environ:
+        raise UserError("no data: give --data FOLDER, or set TRANSDUCE_DATA to the folder that holds multi30k")
+    return Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"

@@ -1,9 +1,5 @@
 """Measures how much pretraining on text of the target language improves translation with few pairs.
 
-    python benchmarks/transfer.py --runs RUNS [--folder MULTI30K] [--pairs 1000 5000] [--seeds 1 2 3]
-                                  [--ways language frozen denoising] [--pretraining 6] [--minutes 4]
-                                  [--set KEY=VALUE ...] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 The data are Multi30k, German to English. The model is ``multi30k-de-en-transformer`` with a vocabulary for each side.
 The text is the English side of the training pairs after the first 5,000. A sentence that is also in the first 5,000
 pairs, in validation or in test is left out. The ways to pretrain:
@@ -22,14 +18,16 @@ use the same resamples for all seeds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from report import Report, columns, gain_rows, parse, parser_of, titled
+from report import Report, columns, gain_rows, titled
 
 import transduce
 from transduce.core import recipes
+from transduce.core.errors import UserError
 from transduce.core.files import write_lines
 from transduce.data.corpora import lines as lines_of
 from transduce.metrics.base import metric
@@ -64,7 +62,7 @@ WAYS = {
 }
 
 
-def texts(runs: Path, folder: str | None, sizes: list[int]) -> None:
+def texts(runs: Path, folder: str | None, sizes: Sequence[int]) -> None:
     """Writes into ``runs`` the first training pairs of each size, as SIZE.de and SIZE.en. Writes validation and test in
     the same way, and the text for pretraining as rest.tsv and rest-valid.tsv.
     """
@@ -140,42 +138,36 @@ def _written(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--pairs", type=int, nargs="+", default=[1000, 5000])
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
-    parser.add_argument("--pretraining", type=float, default=6.0)
-    parser.add_argument("--minutes", type=float, default=4.0)
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    given = parse(parser, threads=1)
-    if max(given.pairs) > FIRST:
-        parser.error(f"--pairs: at most {FIRST}, because the text for pretraining begins after them")
-    given.runs.mkdir(parents=True, exist_ok=True)
-    texts(given.runs, given.folder, given.pairs)
-    common = ["training.clock=processor", *given.settings]
-    starts = list(dict.fromkeys(WAYS[way].run for way in given.ways))
+def main(
+    report: Report,
+    *,
+    runs: Path,
+    folder: str | None = None,
+    pairs: Sequence[int] = (1000, 5000),
+    seeds: Sequence[int] = (1, 2, 3),
+    ways: Annotated[Sequence[str], WAYS] = tuple(WAYS),
+    pretraining: Annotated[float, "minutes of it"] = 6.0,
+    minutes: float = 4.0,
+    settings: Sequence[str] = (),
+) -> None:
+    if max(pairs) > FIRST:
+        raise UserError(f"--pairs: at most {FIRST}, because the text for pretraining begins after them")
+    runs.mkdir(parents=True, exist_ok=True)
+    texts(runs, folder, pairs)
+    common = ["training.clock=processor", *settings]
+    starts = list(dict.fromkeys(WAYS[way].run for way in ways))
     for way in starts:
-        pretrained(way, given.runs, common, given.pretraining, given.threads)
+        pretrained(way, runs, common, pretraining, report.threads)
     head = [
         *titled("Pretraining on the target side, Multi30k, German to English"),
-        f"BLEU on test_2016_flickr. Pretraining {given.pretraining:g} minutes, each translation {given.minutes:g}.",
+        f"BLEU on test_2016_flickr. Pretraining {pretraining:g} minutes, each translation {minutes:g}.",
         "",
         *columns("| pairs | starts from | seed | BLEU | gain |"),
     ]
-    report, measured = Report.asked(given), list[Path]()
-    found: dict[int, dict[tuple[str, int], Statistics]] = {size: {} for size in given.pairs}
-    for seed in given.seeds:
-        for size in given.pairs:
-            for way in ("none", *given.ways):
-                found[size][way, seed] = translated(way, size, seed, given.runs, common, given.minutes, given.threads)
-                measured.append(given.runs / f"{way}-{size}-seed{seed}")
-                table = gain_rows(found, given.ways, given.seeds)
-                print("\n".join([*head, *table]), flush=True)
-                report.write([*head, *table], [*(given.runs / way for way in starts), *measured])
-
-
-if __name__ == "__main__":
-    main()
+    found: dict[int, dict[tuple[str, int], Statistics]] = {size: {} for size in pairs}
+    for seed in seeds:
+        for size in pairs:
+            for way in ("none", *ways):
+                found[size][way, seed] = translated(way, size, seed, runs, common, minutes, report.threads)
+                made = [*(runs / each for each in starts), runs / f"{way}-{size}-seed{seed}"]
+                report.show([*head, *gain_rows(found, ways, seeds)], made)

@@ -1,9 +1,5 @@
 """Compares variants of one recipe after equal updates: other layers, other encoders, other units.
 
-    python benchmarks/variants.py benchmarks/variants/COMPARISON.toml --runs RUNS [--updates N] [--seeds 1]
-                                  [--only VARIANT ...] [--set KEY=VALUE ...] [--threads 1]
-                                  [--out FILE.md] [--record FILE.json]
-
 COMPARISON.toml has a ``title``, a ``recipe``, the ``metric`` that validation and the table show, the number of
 ``updates``, the ``settings`` of all variants, and the table ``variants``: the settings of each. A later setting
 replaces an earlier one. A variant may name another ``recipe``. All variants read the same data and make the same
@@ -22,11 +18,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, cell, columns, parse, parser_of, titled
+from report import Report, cell, columns, titled
 
 import transduce
 from transduce.core import config
+from transduce.core.errors import UserError
 from transduce.core.text_files import read_text
 from transduce.core.types import Example
 from transduce.metrics.base import metric
@@ -118,27 +116,26 @@ def curves(found: Mapping[str, Trained]) -> list[str]:
     return lines
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("file", type=Path, metavar="COMPARISON.toml")
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--updates", type=int)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--only", nargs="+", metavar="VARIANT")
-    parser.add_argument("--set", dest="settings", action="append", default=[])
-    given = parse(parser, threads=1)
-    read = config.read(given.file)
-    comparison = Comparison(**(read | ({} if given.updates is None else {"updates": given.updates})))
-    if unknown := [name for name in given.only or () if name not in comparison.variants]:
-        parser.error(f"--only {unknown[0]}: {given.file.name} has {', '.join(comparison.variants)}")
-    names = [name for name in comparison.variants if not given.only or name in given.only]
-    report, found, table = Report.asked(given), dict[str, Trained](), list[str]()
+def main(
+    report: Report,
+    file: Annotated[Path, "of benchmarks/variants"],
+    *,
+    runs: Path,
+    updates: int | None = None,
+    seeds: Sequence[int] = (1,),
+    only: Annotated[Sequence[str], "these variants"] = (),
+    settings: Sequence[str] = (),
+) -> None:
+    comparison = Comparison(**(config.read(file) | ({} if updates is None else {"updates": updates})))
+    if unknown := [name for name in only if name not in comparison.variants]:
+        raise UserError(f"--only {unknown[0]}: {file.name} has {', '.join(comparison.variants)}")
+    names = [name for name in comparison.variants if not only or name in only]
+    found, table = dict[str, Trained](), list[str]()
     new: list[bool] | None = None
-    for seed in given.seeds:
+    for seed in seeds:
         for name in names:
-            run = given.runs / f"{given.file.stem}-{name.replace(' ', '-').replace(',', '')}-{seed}"
-            more = [*given.settings, f"training.seed={seed}"]
-            own = trained(comparison, name, run, more, given.threads)
+            run = runs / f"{file.stem}-{name.replace(' ', '-').replace(',', '')}-{seed}"
+            own = trained(comparison, name, run, [*settings, f"training.seed={seed}"], report.threads)
             if comparison.new_words and new is None:
                 opened = Run.open(run)
                 new = with_new_words(opened.examples("train"), opened.examples("test"))
@@ -147,18 +144,6 @@ def main() -> None:
             head = f"| variant | seed | parameters | minutes | {comparison.metric} on test | difference |"
             if new is not None:
                 head += f" known words ({new.count(False):,}) | new words ({new.count(True):,}) |"
-            page = [*titled(comparison.title), f"{comparison.updates:,} updates each.", ""]
-            page += [
-                *columns(head),
-                *table,
-                "",
-                f"## {comparison.metric} on validation, by updates",
-                "",
-                *curves(found),
-            ]
-            print("\n".join(page), flush=True)
-            report.write(page, [each.run for each in found.values()])
-
-
-if __name__ == "__main__":
-    main()
+            page = [*titled(comparison.title), f"{comparison.updates:,} updates each.", "", *columns(head), *table]
+            page += ["", f"## {comparison.metric} on validation, by updates", "", *curves(found)]
+            report.show(page, [run])

@@ -1,8 +1,5 @@
 """How fast is the engine in WebAssembly beside the native engine and onnxruntime-web, and are its outputs equal?
 
-    python benchmarks/web_speed.py RUN... [--lines 200] [--rounds 3] [--core 1] [--precision int8]
-        [--onnxruntime-web FOLDER] [--record FILE.json]
-
 Each run is written as a file of the engine. Its first test sources are the lines. Needs Node. Each round runs every
 engine once, in turn, on the same core. A figure is the median of the rounds: lines in a second of the processor's time,
 all lines in batches of 8 sources. Before it, the engine answers all lines once. The ratio is to WebAssembly in the same
@@ -18,20 +15,22 @@ the same precision, ids of tokens, and a loop of greedy search, one line after a
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce_engine
+from transduce.core.errors import UserError
 from transduce.core.types import BOS, EOS
 from transduce.runs.run import Run
 from transduce.wings.engines import web
@@ -129,9 +128,9 @@ def timed(core: str, command: Sequence[str]) -> Timed:
     return took, outputs
 
 
-def rounds(ways: dict[str, list[str]], count: int, core: str) -> dict[str, list[Timed]]:
+def turns(ways: dict[str, list[str]], rounds: int, core: str) -> dict[str, list[Timed]]:
     done = {name: list[Timed]() for name in ways}
-    for _ in range(count):
+    for _ in range(rounds):
         for name, command in ways.items():
             done[name].append(timed(core, command))
     return done
@@ -197,72 +196,93 @@ def node(code: str, *arguments: object) -> list[str]:
     return ["node", "--input-type=module", "-e", code, "--", *map(str, arguments)]
 
 
-def beside_onnxruntime(run: Path, file: Path, texts: list[str], options: argparse.Namespace, folder: Path) -> list[str]:
-    """The rows of greedy search, one line after another, by onnxruntime-web and by the engine's ``file``."""
-    try:
-        graphs = export(run, "onnx", options.precision, folder / "onnx")
-    except subprocess.CalledProcessError as error:
-        return [f"| {run.name} | onnxruntime-web | refused: {error.stderr.decode().splitlines()[-1]} | – | – |"]
-    if "step" not in json.loads((graphs / "export.json").read_text())["graphs"]:
-        return [f"| {run.name} | onnxruntime-web | its graphs have no step of a search | – | – |"]
-    tokenizers, ids, lines = Run.open(run).tokenizers, folder / "ids.json", folder / "lines.json"
-    given = {"sources": tokenizers.source.encode(texts), "begin": BOS, "end": EOS, "most": 100}
-    ids.write_text(json.dumps(given))
-    runtime = Path(options.onnxruntime_web).resolve() / "node_modules/onnxruntime-web/dist/ort.wasm.min.mjs"
-    theirs, ours = (f"{name}, one line after another" for name in ("onnxruntime-web", "WebAssembly"))
-    ways = {theirs: node(ONNXRUNTIME, graphs, ids, runtime.as_uri()), ours: node(ONE_BY_ONE, file, lines, MODULE)}
-    done = rounds(ways, options.rounds, options.core)
-    done[theirs] = [(took, [[tokenizers.target.decode(row)] for row in found]) for took, found in done[theirs]]
-    return speeds(run.name, done, ours, len(texts))
+@dataclass(frozen=True)
+class Compared:
+    """A run whose engine is compared in all ways with the same ``texts``. ``folder`` is empty at first. ``turns`` times
+    each of several commands.
+    """
+
+    run: Path
+    texts: list[str]
+    precision: str
+    folder: Path
+    turns: Callable[[dict[str, list[str]]], dict[str, list[Timed]]]
+
+    @cached_property
+    def file(self) -> Path:
+        return export(self.run, "engine", self.precision, self.folder / "run.engine")
+
+    @cached_property
+    def engine(self) -> transduce_engine.Engine:
+        return transduce_engine.load(self.file)
+
+    @cached_property
+    def lines(self) -> Path:
+        path = self.folder / "lines.json"
+        path.write_text(json.dumps([in_memory(self.engine, text) for text in self.texts]))
+        return path
+
+    def speeds(self, onnxruntime_web: Path | None) -> list[str]:
+        """The rows of the first table."""
+        ways = {name: [sys.executable, "-c", NATIVE, str(self.file), str(self.lines), name] for name in built()}
+        ways["WebAssembly"] = node(NODE, self.file, self.lines, MODULE)
+        rows = speeds(self.run.name, self.turns(ways), "WebAssembly", len(self.texts))
+        return rows if onnxruntime_web is None else [*rows, *self.beside_onnxruntime(onnxruntime_web)]
+
+    def beside_onnxruntime(self, installed: Path) -> list[str]:
+        """The rows of greedy search, one line after another, by onnxruntime-web and by the engine."""
+        try:
+            graphs = export(self.run, "onnx", self.precision, self.folder / "onnx")
+        except subprocess.CalledProcessError as error:
+            return [
+                f"| {self.run.name} | onnxruntime-web | refused: {error.stderr.decode().splitlines()[-1]} | – | – |"
+            ]
+        if "step" not in json.loads((graphs / "export.json").read_text())["graphs"]:
+            return [f"| {self.run.name} | onnxruntime-web | its graphs have no step of a search | – | – |"]
+        tokenizers, ids = Run.open(self.run).tokenizers, self.folder / "ids.json"
+        given = {"sources": tokenizers.source.encode(self.texts), "begin": BOS, "end": EOS, "most": 100}
+        ids.write_text(json.dumps(given))
+        runtime = installed.resolve() / "node_modules/onnxruntime-web/dist/ort.wasm.min.mjs"
+        theirs, ours = (f"{name}, one line after another" for name in ("onnxruntime-web", "WebAssembly"))
+        ways = {theirs: node(ONNXRUNTIME, graphs, ids, runtime.as_uri())}
+        done = self.turns({**ways, ours: node(ONE_BY_ONE, self.file, self.lines, MODULE)})
+        done[theirs] = [(took, [[tokenizers.target.decode(row)] for row in found]) for took, found in done[theirs]]
+        return speeds(self.run.name, done, ours, len(self.texts))
+
+    def page(self, browser: Browser) -> str:
+        """The row of the second table."""
+        page = export(self.run, "web", self.precision, self.folder / "page.html", "--single")
+        found, asked = in_a_page(browser, page, self.texts, self.engine.signal is not None)
+        native = [answer.outputs[0].text or "(empty)" for answer in self.engine.answer(self.texts)]
+        equal = sum(a == b for a, b in zip(found, native, strict=True))
+        return f"| {self.run.name} | {equal} of {len(self.texts)} | {asked} | {page.stat().st_size / 1e6:.1f} |"
 
 
-def compared(run: Path, browser: Browser, options: argparse.Namespace, folder: Path) -> tuple[list[str], str]:
-    """The rows of the first table, and the row of the second one, for a run. ``folder`` is empty."""
-    examples = Run.open(run).examples("test")[: options.lines]
-    texts = [str(example.source) for example in examples]
-    file, lines = export(run, "engine", options.precision, folder / "run.engine"), folder / "lines.json"
-    engine = transduce_engine.load(file)
-    lines.write_text(json.dumps([in_memory(engine, text) for text in texts]))
-    ways = {name: [sys.executable, "-c", NATIVE, str(file), str(lines), name] for name in built()}
-    ways["WebAssembly"] = node(NODE, file, lines, MODULE)
-    rows = speeds(run.name, rounds(ways, options.rounds, options.core), "WebAssembly", len(texts))
-    if options.onnxruntime_web is not None:
-        rows += beside_onnxruntime(run, file, texts, options, folder)
-    page = export(run, "web", options.precision, folder / "page.html", "--single")
-    found, asked = in_a_page(browser, page, texts, engine.signal is not None)
-    native = [answer.outputs[0].text or "(empty)" for answer in engine.answer(texts)]
-    equal = sum(a == b for a, b in zip(found, native, strict=True))
-    size = page.stat().st_size / 1e6
-    return rows, f"| {run.name} | {equal} of {len(texts)} | {asked} | {size:.1f} |"
-
-
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    parser.add_argument("--lines", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--core", default="1")
-    parser.add_argument("--precision", default="int8", choices=["int8", "float32"])
-    parser.add_argument("--onnxruntime-web", metavar="FOLDER")
-    options = parse(parser, threads=1)
+def main(
+    report: Report,
+    runs: Sequence[Path],
+    *,
+    lines: int = 200,
+    rounds: int = 3,
+    core: Annotated[str, "of the processor"] = "1",
+    precision: Literal["int8", "float32"] = "int8",
+    onnxruntime_web: Annotated[Path | None, "a folder where npm has installed it"] = None,
+) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
-        parser.error("Chromium was not found: install the system's package chromium")
+        raise UserError("Chromium was not found: install the system's package chromium")
     from playwright.sync_api import sync_playwright
 
-    rows, pages = list[str](), list[str]()
+    report.tell(*titled("The engine in WebAssembly"))
+    report.tell(*columns("| run | engine | lines/s | this / WebAssembly | equal outputs |"))
+    pages, timed = list[str](), partial(turns, rounds=rounds, core=core)
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for run in options.runs:
+        for run in runs:
             with tempfile.TemporaryDirectory() as folder:
-                own, page = compared(run, browser, options, Path(folder))
-            rows += own
-            pages.append(page)
-    head = columns("| run | engine | lines/s | this / WebAssembly | equal outputs |")
-    shown = columns("| run | outputs equal to the native engine's | requests that leave the page | MB |")
-    lines = [*titled("The engine in WebAssembly"), *head, *rows, "", "## The page in Chromium", "", *shown, *pages]
-    Report.asked(options).show(lines, options.runs)
-
-
-if __name__ == "__main__":
-    main()
+                sources = [str(example.source) for example in Run.open(run).examples("test")[:lines]]
+                compared = Compared(run, sources, precision, Path(folder), timed)
+                report.tell(*compared.speeds(onnxruntime_web), runs=[run])
+                pages.append(compared.page(browser))
+    report.tell("", "## The page in Chromium", "")
+    report.tell(*columns("| run | outputs equal to the native engine's | requests that leave the page | MB |"), *pages)

@@ -1,9 +1,5 @@
 """Compares word aligners with other programs and with attention, by the alignment error rate against gold links.
 
-    python benchmarks/word_alignment.py [--pairs en-fr en-es en-it en-et] [--systems ibm1 hmm ...] [--peers PYTHON]
-                                        [--run RUN] [--folder FOLDER] [--captions FOLDER]
-                                        [--out benchmarks/results/word-alignment.md] [--record FILE.json]
-
 Each system learns from the same text, without any links, and aligns it. The text has the test sentences. For en-fr it
 also has the 29,000 captions of Multi30k. They are another domain, so errors are higher than published ones, which come
 from a million pairs. For the other pairs the text also has the 105 validation sentences and the 1,002 training
@@ -19,7 +15,6 @@ comes from a translation model that learned from the captions only, and read eac
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -28,8 +23,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, explained, row, titled
 
 import transduce
 from transduce.wings.alignment.attention_weights import AttentionChoice
@@ -72,8 +68,8 @@ class Text:
     gold: Gold
 
     @classmethod
-    def read(cls, name: str, given: argparse.Namespace, folder: Path) -> Text:
-        WordAlignment(name, given.folder, given.captions).prepare(folder)  # type: ignore[arg-type]
+    def read(cls, name: str, gold: str | None, captions: str | None, folder: Path) -> Text:
+        WordAlignment(name, gold, captions).prepare(folder)  # type: ignore[arg-type]
         rows = {
             path.stem: [line.split("\t") for line in path.read_text("utf-8").splitlines()]
             for path in folder.glob("*.tsv")
@@ -110,7 +106,7 @@ def _directions(text: Text, forth: Links, back: Links) -> dict[str, Links]:
     return {"forward": one, "backward": other, **both}
 
 
-def peers(python: Path) -> dict[str, Callable[[Text], Found]]:
+def programs(python: Path) -> dict[str, Callable[[Text], Found]]:
     """The other programs that are installed beside this interpreter."""
 
     def eflomal(text: Text) -> Found:
@@ -118,17 +114,8 @@ def peers(python: Path) -> dict[str, Callable[[Text], Found]]:
             folder = Path(name)
             _joined(text, folder / "text")
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            asked = [
-                python.parent / "eflomal-align",
-                "-m",
-                "3",
-                "-i",
-                folder / "text",
-                "-f",
-                folder / "forth",
-                "-r",
-                folder / "back",
-            ]
+            asked = [python.parent / "eflomal-align", "-m", "3", "-i", folder / "text"]
+            asked += ["-f", folder / "forth", "-r", folder / "back"]
             subprocess.run([str(each) for each in asked], check=True, capture_output=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             links = [Links.read((folder / side).read_text("utf-8").splitlines()) for side in ("forth", "back")]
@@ -164,7 +151,7 @@ def attention(text: Text, run: Path) -> tuple[dict[str, Found], HeadScores]:
     return rows, scores_by_head(model, text.test, text.gold)
 
 
-def row(name: str, found: Found, gold: Gold) -> str:
+def line(name: str, found: Found, gold: Gold) -> str:
     links, seconds = found
     scores = {
         direction: {each.name: each.score for each in link_statistics(each, gold)} for direction, each in links.items()
@@ -175,51 +162,29 @@ def row(name: str, found: Found, gold: Gold) -> str:
     return f"| {name} | {' | '.join(cells)} | {seconds:.1f} |"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--pairs", nargs="+", default=[*GIVEN], choices=GIVEN)
-    parser.add_argument("--systems", nargs="*", default=[*SYSTEMS], choices=[*SYSTEMS], metavar="NAME")
-    parser.add_argument("--peers", type=Path, metavar="PYTHON", help="an interpreter with eflomal and systran-align")
-    parser.add_argument("--run", type=Path, help="a translation model of en-fr whose attention aligns")
-    parser.add_argument("--folder", help="a local copy of the gold links")
-    parser.add_argument("--captions", help="a local copy of Multi30k")
-    given = parse(parser, threads=1)
-    lines = ["# Word alignment: models of this package, other programs, and attention", "", machine()]
-    for paragraph in (__doc__ or "").replace("``", "`").split("\n\n")[2:]:
-        lines += ["", " ".join(paragraph.split())]
-    print("\n".join(lines), flush=True)
-    report = Report.asked(given)
-    for name in given.pairs:
-        with tempfile.TemporaryDirectory() as folder:
-            text = Text.read(name, given, Path(folder))
-        measure(text, given, lines)
-        report.write(lines, [given.run] if given.run else [])
-
-
-def measure(text: Text, given: argparse.Namespace, lines: list[str]) -> None:
-    """Prints the table of one pair of languages, and adds it to ``lines``."""
-
-    def add(*more: str) -> None:
-        print("\n".join(more), flush=True)
-        lines.extend(more)
-
-    add("", f"## {text.name}: {text.gold.sure.pairs} test sentences, {len(text.pairs):,} pairs of text", "")
-    add(f"| system | {' | '.join(DIRECTIONS)} | precision | recall | seconds |", "|---" * 9 + "|")
-    for name in given.systems:
-        add(row(name, ours(text, SYSTEMS[name]), text.gold))
-    for name, peer in (peers(given.peers) if given.peers else {}).items():
-        add(row(name, peer(text), text.gold))
-    if given.run and text.name == "en-fr":
-        rows, heads = attention(text, given.run)
-        add(*(row(name, found, text.gold) for name, found in rows.items()))
-        head, *others = heads.rows()
-        add("", f"## {text.name}: attention by head, before and after the target word is read", "")
-        add(_line(head), "|---" * len(head) + "|", *map(_line, others))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    *,
+    pairs: Annotated[Sequence[str], GIVEN] = tuple(GIVEN),
+    systems: Annotated[Sequence[str], SYSTEMS] = tuple(SYSTEMS),
+    peers: Annotated[Path | None, "an interpreter with eflomal and systran-align"] = None,
+    run: Annotated[Path | None, "a translation model of en-fr whose attention aligns"] = None,
+    folder: Annotated[str | None, "a local copy of the gold links"] = None,
+    captions: Annotated[str | None, "a local copy of Multi30k"] = None,
+) -> None:
+    report.tell(*titled("Word alignment: models of this package, other programs, and attention"), *explained(__doc__))
+    for name in pairs:
+        with tempfile.TemporaryDirectory() as work:
+            text = Text.read(name, folder, captions, Path(work))
+        report.tell("", f"## {text.name}: {text.gold.sure.pairs} test sentences, {len(text.pairs):,} pairs of text", "")
+        report.tell(*columns(row(["system", *DIRECTIONS, "precision", "recall", "seconds"])))
+        for system in systems:
+            report.tell(line(system, ours(text, SYSTEMS[system]), text.gold))
+        for system, peer in (programs(peers) if peers else {}).items():
+            report.tell(line(system, peer(text), text.gold))
+        if run and text.name == "en-fr":
+            found, heads = attention(text, run)
+            report.tell(*(line(way, each, text.gold) for way, each in found.items()), runs=[run])
+            head, *others = heads.rows()
+            report.tell("", f"## {text.name}: attention by head, before and after the target word is read", "")
+            report.tell(*columns(row(head)), *map(row, others))

@@ -1,8 +1,5 @@
 """Compares word vectors with each other and with random vectors, by similarity, analogies and misspellings.
 
-    python benchmarks/word_vectors.py cbow.vec skip-gram.vec subword.bin --similarity similarity/*.tsv \\
-        --analogies questions-words.txt --misspellings aspell.test.tsv.gz --record FILE.json
-
 The random vectors have the words of the first file. Pairs and questions with a word that has no vector of its own are
 left out, except in the columns "with subwords", which are for files with subwords. A misspelling without a vector
 counts as wrong.
@@ -13,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from report import Report, parse, parser_of
+from report import Report
 
 from transduce.wings.vectors.analogies import analogies, read_questions
 from transduce.wings.vectors.correlation import Estimate
@@ -81,22 +78,9 @@ def corrections(vectors: Mapping[str, Vectors], file: Path) -> list[str]:
     return table(f"Misspellings of {file.name}; ten random words have the right one in {chance} %", rows)
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("vectors", type=Path, nargs="+")
-    parser.add_argument("--similarity", type=Path, nargs="+", required=True)
-    parser.add_argument("--analogies", type=Path, required=True)
-    parser.add_argument("--misspellings", type=Path, required=True)
-    given = parse(parser)
-    opened = {path.name: load(path) for path in given.vectors}
-    vectors = {**opened, "random": random_vectors(next(iter(opened.values())))}
-    lines = [
-        *similarities(vectors, given.similarity),
-        *answers(vectors, given.analogies),
-        *corrections(vectors, given.misspellings),
-    ]
-    Report.asked(given).show(lines)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report, vectors: Sequence[Path], *, similarity: Sequence[Path], analogies: Path, misspellings: Path
+) -> None:
+    opened = {path.name: load(path) for path in vectors}
+    every = {**opened, "random": random_vectors(next(iter(opened.values())))}
+    report.tell(*similarities(every, similarity), *answers(every, analogies), *corrections(every, misspellings))

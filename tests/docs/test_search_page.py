@@ -65,15 +65,15 @@ def test_the_commands(command: str, folder: Path, call: Call) -> None:
 
 def test_there_is_no_other_kind_of_command() -> None:
     assert [command for command in COMMANDS if not command.startswith("transduce")] == [
-        "python benchmarks/search_errors.py runs/g2p --sentences 500"
+        "python benchmarks search_errors runs/g2p --sentences 500"
     ]
 
 
 @pytest.mark.slow
 def test_search_errors_are_counted(trained: Path) -> None:
     arguments = [str(trained), "--sentences=20", "--expansions=30", "--beam", "1", "4", "--threads=1"]
-    script = ROOT / "benchmarks" / "search_errors.py"
-    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=120)
+    command = [sys.executable, ROOT / "benchmarks", "search_errors", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if re.match(r"\| (greedy|beam 4) ", line)]
     counts = [re.findall(r"(\d+) of (\d+)", row)[0] for row in rows]

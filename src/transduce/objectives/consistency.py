@@ -86,7 +86,7 @@ class _Divergence(torch.autograd.Function):
 
     The gradient with respect to the logits of P is (p (d - sum_v p_v d_v) + p - q) / 2. The gradient for Q swaps p and
     q and negates d. The forward pass computes both gradients in place. For thousands of words, this takes two fifths of
-    autograd's time (benchmarks/divergence_speed.py).
+    autograd's time (docs/log.md).
     """
 
     @staticmethod

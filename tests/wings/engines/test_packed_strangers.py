@@ -71,7 +71,9 @@ def answers(file: Path) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("tries", [TRIES["fast"], pytest.param(TRIES["slow"], marks=(pytest.mark.slow, pytest.mark.hostile))])
+@pytest.mark.parametrize(
+    "tries", [TRIES["fast"], pytest.param(TRIES["slow"], marks=(pytest.mark.slow, pytest.mark.hostile))]
+)
 def test_damaged_packs_are_refused_or_answer_as_the_whole_one(
     tries: int, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ def main() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "dont_write_bytecode", True)
         patch.syspath_prepend(str(BENCHMARKS))
-        import peers.__main__ as module
+        import toolkits as module
 
         yield module
 
@@ -140,7 +140,7 @@ def test_a_record_names_the_command_of_a_package(main: ModuleType, monkeypatch: 
     from report import command  # type: ignore[import-not-found]
 
     for script, expected in (
-        ("x/peers/__main__.py", "python -m peers HOME"),
+        ("x/benchmarks", "python benchmarks HOME"),
         ("x/a.py", "python benchmarks/a.py HOME"),
     ):
         monkeypatch.setattr(sys, "argv", [script, "HOME"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +291,7 @@ def test_the_command_compares_sets_and_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It trains the run of a set, and then compares the same run by its directory."""
+    import cases
     import simple
 
     for split in ("train", "valid", "test"):
@@ -302,12 +302,10 @@ def test_the_command_compares_sets_and_runs(
     monkeypatch.setattr(simple, "SETS", tmp_path / "sets.toml")
     options = ["--data", str(tmp_path), "--runs", str(tmp_path / "runs"), "--train"]
     settings = ["--set", "training.steps=2", "--set", "model.encoder.width=8", "--set", "training.validation.times=1"]
-    monkeypatch.setattr(sys, "argv", ["simple.py", "compression", *options, *settings])
-    simple.main()
+    cases.main(["simple", "compression", *options, *settings])
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| compression: few | yes |")]
     assert "| kept_f1 | 75.0 (" in row  # three words of five: precision 0.6, recall 1
     run = tmp_path / "runs" / "compression-few"
-    monkeypatch.setattr(sys, "argv", ["simple.py", "compression", "--run", str(run)])
-    simple.main()
+    cases.main(["simple", "compression", "--run", str(run)])
     (again,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| compression: comp")]
     assert again.split("|")[4:8] == row.split("|")[4:8]

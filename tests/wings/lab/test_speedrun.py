@@ -16,11 +16,11 @@ pytestmark = pytest.mark.usefixtures("benchmarks")
 
 
 def test_both_ways_of_each_track_are_settings_of_its_recipe() -> None:
-    from speedrun import TRACKS, settings
+    from speedrun import TRACKS, settings_of
 
     for track in TRACKS.values():
         both = [
-            read_settings(config.change(recipes.read(track.recipe), settings(track, way, Path("data"), [])))
+            read_settings(config.change(recipes.read(track.recipe), settings_of(track, way, Path("data"), [])))
             for way in ("before", "now")
         ]
         before, now = (each.training for each in both)
@@ -35,11 +35,11 @@ def test_both_ways_of_each_track_are_settings_of_its_recipe() -> None:
     [("pronunciation", "model", 0.1), ("pronunciation-with-counts", "model.model", 0.1), ("translation", "model", 0.2)],
 )
 def test_what_a_recipe_has_lost_is_there_before(track: str, model: str, rate: float) -> None:
-    from speedrun import TRACKS, settings
+    from speedrun import TRACKS, settings_of
 
     made = {
         way: config.flatten(
-            config.change(recipes.read(TRACKS[track].recipe), settings(TRACKS[track], way, Path("data"), []))
+            config.change(recipes.read(TRACKS[track].recipe), settings_of(TRACKS[track], way, Path("data"), []))
         )
         for way in ("before", "now")
     }

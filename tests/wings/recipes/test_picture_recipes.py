@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import runpy
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -165,17 +164,17 @@ def test_captions_are_measured_by_where_they_point(
 ) -> None:
     """The script, on captions that are given: this model names nothing yet. The measure itself: test_gaze.py."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    script = runpy.run_path(str(BENCHMARKS / "pointing.py"))
+    import cases
+    import pointing
+
     run = trained("captions")
     transducer = load(run, device="cpu")
-    pairs = script["test_pairs"](transducer.settings, run)
+    pairs = pointing.test_pairs(transducer.settings, run)
     given = {path: record["target"][0] for path, record in zip(sources(run, FEW), records(pairs), strict=True)}
-    measured = script["main"].__globals__
-    monkeypatch.setitem(
-        measured, "signal_attention", lambda transducer, path: signal_attention(transducer, path, given[path])
+    monkeypatch.setattr(
+        pointing, "signal_attention", lambda transducer, path: signal_attention(transducer, path, given[path])
     )
-    monkeypatch.setattr(sys, "argv", ["pointing.py", str(run), "--pictures", "4", "--out", str(tmp_path / "out.md")])
-    script["main"]()
+    cases.main(["pointing", str(run), "--pictures", "4", "--out", str(tmp_path / "out.md")])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     counts = [int(row.split("|")[2]) for row in rows[1:]]
     names = [each["words"] for record in records(pairs)[:4] for each in record["objects"]]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+import importlib
 import json
 import re
-import runpy
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -184,6 +183,7 @@ UNCOMMITTED = [
 
 
 @pytest.mark.parametrize(("own", "message"), UNCOMMITTED)
+@pytest.mark.usefixtures("benchmarks")
 def test_no_record_is_made_of_code_that_is_not_committed(
     own: Code,
     message: str,
@@ -206,12 +206,19 @@ def test_no_record_is_made_of_code_that_is_not_committed(
     assert Record.read(file).clean is own.clean
     assert Record.read(file).commit == own.commit
 
-    report = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "report.py"))
+    import cases
+
+    def measure(report: Any, run: Path) -> None:
+        report.tell("| a |", "|---|", "| 1 |", runs=[run])
+
+    monkeypatch.setattr(importlib.import_module("pruning"), "main", measure)
+    benchmark = ("pruning", str(trained), f"--record={file}")
     with pytest.raises(SystemExit):
-        report["parse"](argparse.ArgumentParser(), ["--record", "x.json"])
+        cases.main(benchmark)
     assert re.search(message, capsys.readouterr().err)
-    given = report["parse"](argparse.ArgumentParser(), ["--record", "x.json", "--uncommitted"])
-    assert given.record == Path("x.json")
+    file.unlink()
+    cases.main([*benchmark, "--uncommitted"])
+    assert Record.read(file).clean is own.clean
 
 
 def test_a_mark_without_a_record_is_refused(trained: Path, call: Call) -> None:
@@ -417,21 +424,22 @@ Words between.
 """
 
 
+@pytest.mark.usefixtures("benchmarks")
 def test_a_benchmark_keeps_the_tables_that_it_prints(
     trained: Path, model: TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "report.py"))
-    monkeypatch.setattr("sys.argv", ["benchmarks/speed.py", "/home/me/run", "--record", "x"])
-    parser = argparse.ArgumentParser()
+    from report import Report
+
+    monkeypatch.setattr("sys.argv", ["benchmarks", "speed", "/home/me/run", "--record", "x"])
     folder = tmp_path / "records"
-    given = script["parse"](parser, ["--out", str(tmp_path / "x.md"), "--record", str(folder)])
-    report = script["Report"].asked(given)
-    report.write(PAGE.splitlines()[:4])
-    report.write(PAGE.splitlines(), [trained])  # once more, with more rows: the same file
+    report = Report(tmp_path / "x.md", folder)
+    report.show(["another page"])
+    report.show(PAGE.splitlines()[:4])
+    report.tell(*PAGE.splitlines()[4:], runs=[trained])  # more rows: the same file
     (file,) = folder.iterdir()
     record = Record.read(file)
     assert (tmp_path / "x.md").read_text() == PAGE
-    assert record.command == "python benchmarks/speed.py run --record x"
+    assert record.command == "python benchmarks speed run --record x"
     assert record.models == (model,)
     assert record.tables == (
         PrintedTable("Speed", ("side", "ms"), (("ours", "1.5"),)),

@@ -1,9 +1,5 @@
 """Installs each peer that still works with this PyTorch, and measures all of them and transduce in turn.
 
-    cd benchmarks
-    python -m peers HOME [--peers eole joeynmt …] [--only training prediction losses] [--rounds 3] [--seconds 15]
-                    [--run RUN | --minutes 4] [--torch 'torch==2.13.0'] [--out FILE.md] [--record FILE.json]
-
 HOME is a folder for the peers' environments (about 2 GB each), the data and the run; nothing is installed anywhere
 else. A second call uses them again. All toolkits get the same Multi30k pairs (German to English) as ready pieces of one
 joint vocabulary of 8,000, and batches of about 2,048 tokens. Their models have the same sizes. The Transformer has
@@ -21,16 +17,10 @@ In each round, each row of a table has its own process. A table compares its row
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import torch
-from report import Report, parse, titled
-from stopwatch import alone, share_of_limit
-from training_speed import Setting, limit, loss_lines, losses, operations
+from typing import Annotated
 
 from peers.base import TORCH, Column, Environment, Family, Peer, PeerError, Task
 from peers.ctranslate2 import CTranslate2
@@ -40,6 +30,9 @@ from peers.joeynmt import JoeyNMT
 from peers.opennmt import Eole, OpenNMT
 from peers.ours import RECIPES, Ours, setting_of, trained, write_exports
 from peers.turns import Measured, failure_lines, prediction, prediction_lines, training, training_lines
+from report import Report, titled
+from stopwatch import alone, share_of_limit
+from training_speed import Setting, limit, loss_lines, losses, multi30k, operations
 
 PARTS = ("training", "prediction", "losses")
 PINNED = (  # the requirements of OpenNMT-py without its pin of torch
@@ -64,7 +57,7 @@ FAMILIES: dict[Family, str] = {
 }
 
 
-def peers(home: Path, requirement: str) -> dict[str, Peer]:
+def toolkits(home: Path, requirement: str) -> dict[str, Peer]:
     """All peers, in the order of the tables."""
 
     def environment(name: str, *requirements: str, bare: tuple[str, ...] = ()) -> Environment:
@@ -78,6 +71,9 @@ def peers(home: Path, requirement: str) -> dict[str, Peer]:
         "ctranslate2": CTranslate2(environment("ctranslate2", "ctranslate2")),
         "transduce": Ours(),
     }
+
+
+NAMES = tuple(toolkits(Path(), TORCH))
 
 
 def installed(asked: Mapping[str, Peer]) -> tuple[list[Peer], dict[str, str], list[str]]:
@@ -107,73 +103,51 @@ def shares(measured: Measured, family: Family, task: Task) -> dict[str, float]:
     return found
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("home", type=Path, metavar="HOME")
-    parser.add_argument("--data", type=Path, help="Multi30k's raw files (default: multi30k in $TRANSDUCE_DATA)")
-    parser.add_argument("--peers", nargs="+", default=list(peers(Path(), TORCH)), choices=list(peers(Path(), TORCH)))
-    parser.add_argument("--only", nargs="+", default=list(PARTS), choices=PARTS)
-    parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=15, help="of each block of training, after its start")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of training")
-    parser.add_argument("--prediction-threads", type=int, default=1)
-    parser.add_argument("--sentences", type=int, default=300, help="in batches of 64")
-    parser.add_argument("--single", type=int, default=30, help="one after the other")
-    parser.add_argument("--run", type=Path, help="a run of multi30k-de-en-transformer with post-norm")
-    parser.add_argument("--minutes", type=float, default=4, help="to train HOME/run, without --run")
-    parser.add_argument("--steps", type=int, default=150, help="updates before the loss is compared")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--torch", default=TORCH, help="the requirement for the peers' PyTorch")
-    asked = parse(parser, given)
-    if asked.data is None:
-        if "TRANSDUCE_DATA" not in os.environ:
-            parser.error("no data: give --data FOLDER, or set TRANSDUCE_DATA to the folder that holds multi30k")
-        asked.data = Path(os.environ["TRANSDUCE_DATA"]) / "multi30k"
-    asked.home = asked.home.resolve()
-    return asked
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    asked = arguments(given)
-    torch.set_num_threads(asked.threads)
-    asked.home.mkdir(parents=True, exist_ok=True)
-    everyone = peers(asked.home, asked.torch)
-    found, failed, versions = installed({name: everyone[name] for name in asked.peers})
+def main(
+    report: Report,
+    home: Path,
+    *,
+    data: Annotated[Path | None, "Multi30k's raw files (default: multi30k in $TRANSDUCE_DATA)"] = None,
+    peers: Annotated[Sequence[str], NAMES] = NAMES,
+    only: Annotated[Sequence[str], PARTS] = PARTS,
+    families: Sequence[Family] = tuple(FAMILIES),
+    rounds: int = 3,
+    seconds: Annotated[float, "of each block of training, after its start"] = 15,
+    prediction_threads: int = 1,
+    sentences: Annotated[int, "in batches of 64"] = 300,
+    single: Annotated[int, "one after the other"] = 30,
+    run: Annotated[Path | None, "of multi30k-de-en-transformer with post-norm; none: trained in HOME/run"] = None,
+    minutes: Annotated[float, "to train HOME/run"] = 4,
+    steps: Annotated[int, "updates before the loss is compared"] = 150,
+    seeds: Sequence[int] = (1, 2, 3),
+    torch: Annotated[str, "the requirement for the peers' PyTorch"] = TORCH,
+) -> None:
+    home = home.resolve()
+    home.mkdir(parents=True, exist_ok=True)
+    everyone = toolkits(home, torch)
+    found, failed, versions = installed({name: everyone[name] for name in peers})
     recipe, changes = RECIPES["transformer"]
-    shared = Setting(str(asked.data), str(asked.home / "work"), asked.threads)
+    shared = Setting(str(data or multi30k()), str(home / "work"), report.threads)
     setting = replace(shared, recipe=recipe, changes=tuple(changes.items()))
-    run = (asked.run or asked.home / "run") if "prediction" in asked.only else None
-    data = Data(asked.home / "data", setting, run)
-    if run is not None and asked.run is None and not (run / "config.toml").exists():
-        trained(run, data, asked.minutes)
-    write(data)
-    lines = [*titled("Peers on one machine, in turn"), f"{'; '.join(versions)}.", ""]
-    lines.append(f"Medians of {asked.rounds} rounds, {asked.seconds:g} seconds of training each.")
-    report = Report.asked(asked)
-
-    def tell(more: Sequence[str]) -> None:
-        lines.extend(more)
-        report.write([*lines, *failure_lines(failed)])
-
-    task = Task(data, asked.threads, asked.seconds)
-    if "training" in asked.only:
-        for family in asked.families:
-            measured = training(found, family, task, asked.rounds)
+    measured_run = (run or home / "run") if "prediction" in only else None
+    written = Data(home / "data", setting, measured_run)
+    if measured_run is not None and run is None and not (measured_run / "config.toml").exists():
+        trained(measured_run, written, minutes)
+    write(written)
+    report.tell(*titled("Peers on one machine, in turn"), f"{'; '.join(versions)}.", "")
+    report.tell(f"Medians of {rounds} rounds, {seconds:g} seconds of training each.")
+    task = Task(written, report.threads, seconds)
+    if "training" in only:
+        for family in families:
+            measured = training(found, family, task, rounds)
             failed |= {f"{name}, {family}": reason for name, reason in measured.failed.items()}
-            tell(training_lines(FAMILIES[family], measured, shares(measured, family, task)))
-    if run is not None:
-        write_exports(data)
-        columns = [
-            Column(beam, batch, count) for batch, count in ((64, asked.sentences), (1, asked.single)) for beam in (1, 5)
-        ]
-        measured = prediction(found, columns, Task(data, asked.prediction_threads, asked.seconds), asked.rounds)
+            report.tell(*training_lines(FAMILIES[family], measured, shares(measured, family, task)))
+    if measured_run is not None:
+        write_exports(written)
+        columns = [Column(beam, batch, count) for batch, count in ((64, sentences), (1, single)) for beam in (1, 5)]
+        measured = prediction(found, columns, Task(written, prediction_threads, seconds), rounds)
         failed |= measured.failed
-        tell(prediction_lines(measured))
-    if "losses" in asked.only:
-        tell(loss_lines(losses(setting, ["float32", "bfloat16"], asked.steps, asked.seeds), asked.steps, asked.seeds))
-    print("\n".join([*lines, *failure_lines(failed)]))
-
-
-if __name__ == "__main__":
-    main()
+        report.tell(*prediction_lines(measured))
+    if "losses" in only:
+        report.tell(*loss_lines(losses(setting, ["float32", "bfloat16"], steps, seeds), steps, seeds))
+    report.tell(*failure_lines(failed))
