@@ -90,7 +90,8 @@ class Report:
         if self.out is not None:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self.out.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
-        if self.record is not None and (found := tables(self.lines)):
+        found = tables(self.lines)
+        if self.record is not None and any(each.rows for each in found):
             made = replace(self._empty_record, tables=tuple(found), models=tuple(map(trained_model, self.runs)))
             self.written[:] = [made.write(self.written[0] if self.written else self.record)]
 
