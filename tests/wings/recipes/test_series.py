@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import shlex
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -78,6 +79,9 @@ OTHERS = [
     ('date,sold\n{},"1,203.5"\n{},.5\n{},-12\n', {"thousands": ","}),
     ("date|sold\n{}|1 203.5\n{}|0.5\n{}|-12\n", {"separator": "|", "thousands": " "}),
     ('date,sold\n{},"1203,5"\n{},"0,5"\n{},-12\n', {"decimal": ","}),
+    ("date;sold\n{};1\u202f203,5 €\n{};,5\n{};−12\n", {"separator": ";", "decimal": ",", "thousands": " "}),
+    ('date,sold\n{},"0,01,203.5"\n{},.5\n{},-12\n', {"thousands": ","}),
+    ("date;sold\n{};1’203.5\n{};0.5\n{};-12\n", {"separator": ";", "thousands": "'"}),
 ]
 
 
@@ -87,8 +91,10 @@ def test_tables_of_other_countries_are_read_as_the_error_proposes(tmp_path, text
     path.write_text(text.replace("{}", "1.1.20") + text.partition("\n")[2].replace("{}", "2.1.20") * 3)
     with pytest.raises(DataError) as told:
         Series(str(path), windows, ("sold",)).prepare(tmp_path)
-    proposed = re.findall(r"""--set 'data\.origin\.(\w+)="(.*?)"'""", str(told.value))
-    assert dict(proposed) == form
+    proposed = [
+        re.fullmatch(r'data\.origin\.(\w+)="(.+)"', word) for word in shlex.split(str(told.value).rpartition("with")[2])
+    ]
+    assert dict(found.groups() for found in proposed if found) == form
     splits = windows_of(Series(str(path), windows, ("sold",), **form).prepare(tmp_path / "read"))
     assert [float(step) for pair in splits["train"][:1] for step in pair] == [1203.5, 0.5]
 
@@ -99,6 +105,24 @@ def test_two_readings_of_a_number_are_both_proposed(tmp_path):
         Series(str(tmp_path / "s.csv"), WINDOWS, ("sold",)).prepare(tmp_path)
     with pytest.raises(DataError, match="decimal and thousands are both"):
         Series("s.csv", WINDOWS, decimal=",", thousands=",")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_encodings_and_signs_of_missing_numbers(tmp_path, encoding):
+    path = tmp_path / "s.csv"
+    path.write_text(
+        "sep=;\nverkäuft;x\n" + "".join(f"{row if row % 5 else 'k.A.'};5 %\n" for row in range(40)), encoding
+    )
+    splits = windows_of(Series(str(path), WINDOWS, ("verkäuft", "x"), missing=True).prepare(tmp_path))
+    assert splits["train"][0][0].startswith("nan,5 1,5")
+
+
+def test_tabs_and_another_sign_are_told_together(tmp_path):
+    (tmp_path / "s.csv").write_text("date\tsold\n1.1.20\t1,5\n2.1.20\t1,25\n")
+    with pytest.raises(
+        DataError, match=r"suffix \.tsv, because tabs separate its columns, --set 'data\.origin\.decimal"
+    ):
+        Series(str(tmp_path / "s.csv"), WINDOWS, ("sold",)).prepare(tmp_path)
 
 
 def test_columns_of_one_name_get_numbers(tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
 import io
 import math
 import re
+import shlex
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +27,11 @@ from transduce.wings.signals.tokenizers.numbers import MISSING
 SEPARATORS = (";", ",", "\t", "|")
 WAYS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"))  # decimal and thousands
 ROWS = 50  # rows from which the form of a table is guessed
-NOTHING = ("", "na", "nan")  # cells without a number, in lower case
+NOTHING = ("", "na", "nan", "n/a", "n.a.", "k.a.", "#n/a", "null", "none", "-", "–", "—", ".", "..", "…", "?")
+"""Cells without a number, in lower case."""
+DECLARED = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's first line
+SPACES, QUOTES = "[ \u00a0\u202f\u2009]", "['’]"
+UNITS = re.compile(r"^[€$£¥₹]\s?|\s?[€$£¥₹%‰]$")
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,9 @@ class Series:
     ``columns`` (by default all) are the names of the channels to read. Columns of one name get numbers: "sold.1",
     "sold.2". ``targets`` (by default the same) are the channels to forecast. ``separator`` stands between the columns
     of a .csv file, ``decimal`` before the decimals of a number, and ``thousands`` between its groups of three digits:
-    ";", "," and "." in most of Europe. If ``missing`` is True, a cell that is empty or has "NA" or "nan" is a missing
-    number; set the same option of ``data.units``, and choose a model that reads gaps.
+    ";", "," and "." in most of Europe. A sign of money or "%" beside a number is left out. If ``missing`` is True, a
+    cell that is empty or has "NA", "n/a", "-" or the like is a missing number; set the same option of ``data.units``,
+    and choose a model that reads gaps.
 
     ``prepare`` raises DataError, which names row and column, if a number is invalid, or missing without that option;
     also for a file that cannot be read, and for an unknown column. Where the table looks as if it had another form, the
@@ -63,7 +70,7 @@ class Series:
 
         def lines() -> dict[Split, list[str]]:
             form = NumberForm(self.separator, self.decimal, self.thousands)
-            table = NumberTable.parse(content.decode("utf-8-sig", "replace"), self.path, form)
+            table = NumberTable.parse(_decoded(content), self.path, form)
             columns = self.columns or table.header
             source = table.steps(columns, self.missing)
             target = table.steps(self.targets, self.missing) if self.targets else source
@@ -84,11 +91,13 @@ class NumberForm:
 
     def plain(self, text: str) -> str | None:
         """The number as Python writes it; None if the text is no finite number of this form."""
-        whole, point, rest = text.partition(self.decimal)
-        if self.thousands and self.thousands in whole:
-            if not re.fullmatch(rf"[+-]?\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+", whole):
+        whole, point, rest = UNITS.sub("", text).replace("\u2212", "-").partition(self.decimal)
+        sign = {" ": SPACES, "'": QUOTES}.get(self.thousands, re.escape(self.thousands))
+        if sign and re.search(sign, whole):
+            few = 2 if self.thousands == "," else 3  # 1,23,456 in India
+            if not re.fullmatch(rf"[+-]?\d{{1,3}}(?:{sign}\d{{{few},3}})*{sign}\d{{3}}", whole):
                 return None
-            whole = whole.replace(self.thousands, "")
+            whole = re.sub(sign, "", whole)
         number = whole + (point and ".") + rest
         try:
             return number if math.isfinite(float(number)) and "_" not in number else None
@@ -114,11 +123,12 @@ def proposal(text: str, given: NumberForm) -> str:
 
 
 def _settings(form: NumberForm, given: NumberForm) -> str:
-    if form.separator == "\t" != given.separator:
-        return "the suffix .tsv, because tabs separate its columns"
+    tabs = form.separator == "\t" != given.separator
+    form = replace(form, separator=given.separator) if tabs else form
     changed = {each.name: getattr(form, each.name) for each in fields(form)}
     changed = {name: value for name, value in changed.items() if value != getattr(given, name)}
-    return " ".join(f"--set 'data.origin.{name}=\"{value}\"'" for name, value in changed.items())
+    told = ["--set " + shlex.quote(f'data.origin.{name}="{value}"') for name, value in changed.items()]
+    return " ".join((["the suffix .tsv, because tabs separate its columns,"] if tabs else []) + told).rstrip(",")
 
 
 def _numbers(text: str, form: NumberForm) -> tuple[str | None, ...]:
@@ -152,7 +162,9 @@ class NumberTable:
         """The table of TSV text if ``path`` ends in .tsv or .tsv.gz, otherwise of text with the form's separator.
         ``text`` is the content of that file. Raises DataError if a row has more or fewer columns than the header.
         """
-        text = text.rstrip()
+        text, skipped = text.rstrip(), 0
+        if declared := DECLARED.match(text):
+            text, skipped, form = text[declared.end() :], 1, replace(form, separator=declared[1])
         if path.removesuffix(".gz").lower().endswith(".tsv"):
             form = replace(form, separator="\t")
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=form.separator)
@@ -161,11 +173,11 @@ class NumberTable:
         for row in reader:
             if len(row) != len(header):
                 raise DataError(
-                    f"{path}:{reader.line_num}: {len(row)} columns, and the header line names {len(header)}; a step "
-                    f"that is missing must be filled in{advice}"
+                    f"{path}:{reader.line_num + skipped}: {len(row)} columns, and the header line names {len(header)}; "
+                    f"a step that is missing must be filled in{advice}"
                 )
             rows.append(row)
-            numbers.append(reader.line_num)
+            numbers.append(reader.line_num + skipped)
         return cls(path, header, rows, numbers, form, advice)
 
     def steps(self, columns: Sequence[str], missing: bool = False) -> list[str]:
@@ -203,6 +215,16 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
         seen[name] += 1
         found.append(f"{name}.{seen[name]}" if names.count(name) > 1 else name)
     return tuple(found)
+
+
+def _decoded(content: bytes) -> str:
+    """The text of a table: UTF-8, UTF-16 with its mark, or what Windows wrote before in the west of Europe."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")
 
 
 def _content(path: str) -> bytes:
