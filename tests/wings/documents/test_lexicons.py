@@ -18,6 +18,7 @@ READ(2)  R IY1   D # past
 
 a.b(10)\tE #\t\tE B
 ALONE
+# another comment
 """
 
 

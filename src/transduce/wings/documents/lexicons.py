@@ -1,8 +1,8 @@
 """Pronouncing dictionaries in the form of CMUdict (.dict): a word, white space, its pronunciation.
 
-A number in parentheses after a word marks a further pronunciation of it: "read(2)". Lines that begin with ";;;" are
-comments, and so is what follows " #" in a line. In lines with tabs, each column after the word is a pronunciation, and
-may contain "#".
+A number in parentheses after a word marks a further pronunciation of it: "read(2)". Lines that begin with ";;;" or "# "
+are comments, and so is what follows " #" in a line. In lines with tabs, each column after the word is a pronunciation,
+and may contain "#".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def entries(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes, list[bytes]]]:
     symbols of a pronunciation have one space between them. A line without a pronunciation has an empty list.
     """
     for number, line in enumerate(lines, 1):
-        if line.startswith(b";;;"):
+        if line.startswith((b";;;", b"# ")):
             continue
         if b"\t" in line:
             word, *given = line.split(b"\t")
