@@ -8,7 +8,8 @@ server, ``predict`` and the clients are three processes on this machine. All use
 Each client sends one sentence, waits for its answer, compares it with the answer of ``predict``, and sends the next.
 The benchmark has five parts:
 
-1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass.
+1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass; before
+   part 2 and after it, because machines change their speed. The means of both count.
 2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
    Compare the processor time of a sentence if the machine is busy.
 3. The server's memory after each tenth of ``--requests`` requests, if this number is given.
@@ -24,6 +25,7 @@ import asyncio
 import itertools
 import json
 import re
+import statistics
 import subprocess
 import sys
 import time
@@ -59,17 +61,20 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     given = parse(parser, threads=1)
     sentences = [example.source for example in _examples(given.run)]
-    rate, cost, texts, scores = predicted(given, sentences)
-    told = [
-        *titled(
-            f"Server under load: {given.run.name}, engine {'in one file' if given.file else given.engine or 'its own'}"
-        ),
-        f"{given.clients} clients, {given.threads} threads, batches of {given.batch_size}, {len(sentences):,} "
-        f"sentences; predict: {rate:.1f} sentences a second",
-        "",
-    ]
+    *before, texts, scores = predicted(given, sentences)
     with server(given) as (address, pid):
         same, (loop, model) = asyncio.run(closed_loop(given, address, pid, plain(sentences, texts)))
+        after = predicted(given, sentences)
+        rate, cost = (statistics.fmean(pair) for pair in zip(before, after[:2], strict=True))
+        told = [
+            *titled(
+                f"Server under load: {given.run.name}, engine "
+                f"{'in one file' if given.file else given.engine or 'its own'}"
+            ),
+            f"{given.clients} clients, {given.threads} threads, batches of {given.batch_size}, {len(sentences):,} "
+            f"sentences; predict: {before[0]:.1f} and {after[0]:.1f} sentences a second",
+            "",
+        ]
         mixed_questions = mixed(sentences, texts, scores, given)
         different, _ = asyncio.run(closed_loop(given, address, pid, mixed_questions))
         told += throughput([("predict only", same), ("mixed", different)], rate)

@@ -13,7 +13,7 @@ from transduce.core.protocols import Autoregressive, S
 from transduce.core.types import Padded
 from transduce.search.base import Continuous, Finished, G
 
-SHARE = 0.25  # if more of the batch is active, no sources enter, because each entry copies the active states
+SHARE = 0.125  # if more of the batch is active, no sources enter: until the old ones end, each step is two steps
 
 
 class ContinuousBatch(Generic[G]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -18,6 +19,7 @@ from transduce.wings.serving.connection import patient_for
 
 BACKLOG = 1024  # connections that may wait until the server accepts them
 KEEP_ALIVE = 30  # seconds that a connection may be idle between two requests
+SWITCH = 2e-4  # seconds that a thread of Python may run while another one waits; Python's own value is 5e-3
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -109,6 +111,7 @@ def run(
     have begun, and returns. After a second SIGINT it does not wait for the requests. Raises the error of a run that
     cannot be loaded.
     """
+    sys.setswitchinterval(SWITCH)  # or the model's thread would wait for all that the event loop has to do
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again after it has stopped: ignore it
         signal.signal(each, lambda *_: None)
     server = new_server(app, catalogue, started, drain)
