@@ -79,12 +79,12 @@ def test_each_source_is_as_alone(model: Any, search: Any, prefixed: bool, size: 
 
 
 def test_new_sources_enter_before_the_last_one_has_finished(model: Any) -> None:
-    lengths = (LENGTHS * 3)[:40]
-    batch = ContinuousBatch(Greedy(12), model, 40)
-    batch.enter(sources(lengths), range(40))
-    while not batch.has_room:
-        batch.step()
-    assert len(batch.active) in range(1, 6)  # at most an eighth of the batch
+    """They enter when at most an eighth of the batch is active."""
+    batch = ContinuousBatch(Greedy(12), model, 16)
+    batch.enter(sources(LENGTHS[:3]), range(3))
+    assert not batch.has_room
+    batch.drop([0])
+    assert batch.has_room and batch.active == [1, 2]
 
 
 def test_many_new_sources_are_a_group_of_their_own(model: Any) -> None:
