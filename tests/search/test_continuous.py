@@ -84,7 +84,8 @@ def test_new_sources_enter_before_the_last_one_has_finished(model: Any) -> None:
     batch.enter(sources(LENGTHS[:3]), range(3))
     assert not batch.has_room
     batch.drop([0])
-    assert batch.has_room and batch.active == [1, 2]
+    assert batch.has_room
+    assert batch.active == [1, 2]
 
 
 def test_many_new_sources_are_a_group_of_their_own(model: Any) -> None:
