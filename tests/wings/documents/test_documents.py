@@ -370,6 +370,10 @@ def test_signs_around_a_line_are_not_asked_for(line: str, asked: list[str]) -> N
     assert translation.content(answers).decode() == line
 
 
+def test_soft_hyphens_are_not_asked_for() -> None:
+    assert Translation(read("<p>Do&shy;nau \u200bHund</p>", ".html")).texts == ["Donau Hund"]
+
+
 def test_a_sentence_is_asked_again_with_those_before_it() -> None:
     placed = KeptSpan(Span("%s", "placeholder", 0), "%s", (0, 2))
     texts = [("A %s", "%s a", (placed,)), ("B", "b", None), ("C", "c", None), ("D", "d", None)]

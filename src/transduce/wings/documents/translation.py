@@ -30,6 +30,7 @@ _SIGNS = "•‣⁃◦▪▫●○■□◆◇►▶▸➤→⇒✓✔✗✘☐�
 _OPENING = re.compile(
     rf"\s*(?:{_NAMES}(?:[{_SIGNS}]\s*|[\-–—*+]\s+|[\-–—](?=[^\W\d_])|\(?(?:\d{{1,3}}|[A-Za-z])\)\s+))*"
 )
+_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")  # soft hyphens and the like: to a model they are other words
 _CLOSING = re.compile(rf"(?:\s*{_NAMES}[{_SIGNS}]{_NAMES})+\s*\Z")
 
 Answering = Callable[[Iterable[Request]], Iterable[Answer]]
@@ -135,7 +136,7 @@ def _tasks(document: Document, sentences: Sentences | None, markup: bool, counts
 
 def _line(text: str, sentences: Sentences | None) -> _Line:
     before, after = _ends(text)
-    body = text[before : len(text) - after]
+    body = _INVISIBLE.sub("", text[before : len(text) - after])
     found = list[tuple[str, str]]()
     for sentence in [] if not has_words([body]) else [body] if sentences is None else sentences(body):
         space = margins(sentence)[1] if sentence.strip() else 0
