@@ -1,9 +1,11 @@
 """Minutes to quality: each track's recipe as it ships, beside the settings that it had before, on the same data.
 
 DATA is the folder with the shared data. A TRACK is a name in ``TRACKS``. For each seed, one run has the settings
-before, without a limit in minutes. The other has the recipe as it ships, with ``--set`` on top. Both have the same
-tokens in an update. A run is validated as its recipe says, and looks at test once, at the end. Parentheses have 95 %
-intervals by bootstrap over the examples of test. The same command again continues interrupted trainings.
+before, without a limit in minutes. The last one has the recipe as it ships, with ``--set`` on top. Some tracks have
+steps between them, each with one more change. All have the same tokens in an update. A run is validated as its recipe
+says, and looks at test once, at the end. Parentheses have 95 % intervals by bootstrap over the examples of test. The
+same command again continues interrupted trainings. ``--picture`` draws the loss on validation against the updates and
+against the minutes, as the mean of the seeds with their range; it takes one track.
 
 ``--cost`` measures the cost of an update alone: turns of the two settings one after the other, in processor time, and
 the median of the ratios of neighbours. Nothing else may run on the machine.
@@ -11,35 +13,46 @@ the median of the ratios of neighbours. Nothing else may run on the machine.
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from report import Report, cell, columns, titled
 
 import transduce
+from transduce.core.errors import UserError
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import Statistics, mean_of_seeds
 from transduce.runs.layout import METRICS
 from transduce.runs.run import Run
+from transduce.wings.pages.palette import FAINT, HUES, INK, RULE
+from transduce.wings.pages.plots import figure, save
 
 TURNS, UPDATES = 5, 30  # of --cost
-WAYS = ("before", "now")
+WAYS = ("before", "shorter", "muon", "now")
 
 
 @dataclass(frozen=True)
 class Track:
-    """A recipe, the files of its data, the metric of its score, and the settings that the recipe had ``before``."""
+    """A recipe, the files of its data, the metric of its score, and the settings that the recipe had ``before``.
+    ``steps`` has the settings between before and now, in their order.
+    """
 
     recipe: str
     data: Mapping[str, str]
     metric: str
     before: Sequence[str]
+    steps: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def ways(self) -> list[str]:
+        return ["before", *self.steps, "now"]
 
 
 def files(name: str, ending: str = "path", **splits: str) -> dict[str, str]:
@@ -91,6 +104,14 @@ TRACKS = {
             'training.schedule={type="linear",warmup=200}',
             *dropout(0.1, "model"),
         ),
+        {
+            "shorter": (
+                'training.optimizer={type="adam",rate=4e-3}',
+                'training.schedule={type="linear",warmup=100}',
+                *dropout(0.1, "model"),
+            ),
+            "muon": dropout(0.1, "model"),
+        },
     ),
     "pronunciation-with-counts": Track(
         "g2p",
@@ -120,10 +141,11 @@ TRACKS = {
 
 def settings_of(track: Track, way: str, data: Path, changes: Sequence[str]) -> list[str]:
     """The settings of a run. The way "before" has the recipe's former settings. The way "now" has the shipped ones and
-    the ``changes``.
+    the ``changes``. Only "now" may end by its minutes.
     """
     paths = [f"{key}={data / value}" for key, value in track.data.items()]
-    limits = [*track.before, "training.minutes=600"] if way == "before" else changes
+    former = {"before": track.before, **track.steps}
+    limits = [*former[way], "training.minutes=600"] if way in former else changes
     return [*paths, "training.clock=processor", *limits]
 
 
@@ -158,10 +180,42 @@ def rows(name: str, found: Mapping[str, Mapping[int, tuple[Path, Statistics]]]) 
         every = [spent(run) for run, _ in seeds.values()]
         steps, minutes = (statistics.mean(each) for each in zip(*every, strict=True))
         lines.append(f"| {name} | {way} | mean of {len(seeds)} | {steps:,.0f} | {minutes:.1f} | {cell(*drawn[way])} |")
-    if len(drawn) == 2:
-        (before, old), (now, new) = drawn["before"], drawn["now"]
-        lines.append(f"| {name} | now minus before | | | | {cell(now - before, new - old, '+')} |")
+    pairs = list(itertools.pairwise(drawn))
+    for before, now in [*pairs, *([("before", "now")] if len(pairs) > 1 else [])]:
+        (one, old), (two, new) = drawn[before], drawn[now]
+        lines.append(f"| {name} | {now} minus {before} | | | | {cell(two - one, new - old, '+')} |")
     return lines
+
+
+def draw(found: Mapping[str, Mapping[int, tuple[Path, Statistics]]], path: Path) -> None:
+    """Draws the losses on validation, the mean of the seeds with their range, against updates and against minutes. The
+    seeds of a way are validated after the same updates.
+    """
+    drawn = figure(9.5, 3.8)
+    by_updates, by_minutes = drawn.subplots(1, 2, sharey=True)
+    for (way, seeds), hue in zip(found.items(), HUES, strict=False):
+        courses = [events(run, "validation") for run, _ in seeds.values()]
+        at = list(zip(*courses, strict=True))  # a row has one validation of all seeds
+        losses = [[each["loss"] for each in row] for row in at]
+        means = [statistics.fmean(row) for row in losses]
+        for axes, places in (
+            (by_updates, [row[0]["step"] for row in at]),
+            (by_minutes, [statistics.fmean(each["seconds"] / 60 for each in row) for row in at]),
+        ):
+            axes.plot(places, means, "o-", color=hue, linewidth=1.8, markersize=3, label=way)
+            axes.fill_between(places, [*map(min, losses)], [*map(max, losses)], color=hue, alpha=0.2, linewidth=0)
+    by_updates.set_xlabel("updates", color=FAINT)
+    by_minutes.set_xlabel("minutes of the processor, with validations", color=FAINT)
+    by_updates.set_ylabel("loss on validation, nats a token", color=FAINT)
+    by_minutes.legend(frameon=False, fontsize=9, labelcolor=INK)
+    for axes in (by_updates, by_minutes):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.grid(axis="y", which="both", color=RULE, linewidth=0.8)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0, labelsize=9, labelcolor=INK, which="both")
+    save(drawn, path)
 
 
 def cost_of(recipe: str, made: Mapping[str, Sequence[str]], threads: int) -> str:
@@ -190,14 +244,21 @@ def main(
     seeds: Sequence[int] = (1, 2, 3),
     ways: Annotated[Sequence[str], WAYS] = WAYS,
     settings: Sequence[str] = (),
+    picture: Path | None = None,
     cost: Annotated[bool, "of an update alone"] = False,
 ) -> None:
-    made = {(name, way): settings_of(TRACKS[name], way, data.resolve(), settings) for name in tracks for way in WAYS}
+    if picture is not None and len(tracks) > 1:
+        raise UserError(f"--picture takes one track, not {len(tracks)}: {', '.join(tracks)}")
+    made = {
+        (name, way): settings_of(TRACKS[name], way, data.resolve(), settings)
+        for name in tracks
+        for way in TRACKS[name].ways
+    }
     report.tell(*titled("Minutes to quality"))
     if cost:
         report.tell(*columns("| recipe | seconds an update, before | now | ratio |"))
         for name in tracks:
-            each = {way: made[name, way] for way in WAYS}
+            each = {way: made[name, way] for way in ("before", "now")}
             report.tell(cost_of(TRACKS[name].recipe, each, report.threads))
         return
     report.tell(*columns("| track | settings | seed | updates | minutes | test |"))
@@ -213,6 +274,9 @@ def main(
                 )
                 for seed in seeds
             }
-            for way in ways
+            for way in track.ways
+            if way in ways
         }
         report.tell(*rows(name, found), runs=[run for each in found.values() for run, _ in each.values()])
+        if picture is not None:
+            draw(found, picture)
