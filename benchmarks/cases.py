@@ -38,6 +38,7 @@ CASES = {  # the first line of a module says what it measures
         "inflection",
         "kalman",
         "most_frequent",
+        "plain_loop",
         "replies",
         "running_text",
         "scheduled_sampling",

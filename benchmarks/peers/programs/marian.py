@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -48,16 +49,32 @@ def new_model(vocabulary: int) -> Any:
     )
 
 
-def updates(model: Any, batches: Iterable[tuple[Tensor, Tensor]], precision: str) -> Iterator[Tensor]:
+@dataclass(frozen=True)
+class Plan:
+    """The rate of each update: a linear warm-up, then an inverse square root, or a linear decay to 0 at ``steps``."""
+
+    rate: float = RATE
+    warmup: int = WARMUP
+    steps: int | None = None
+
+    def at(self, step: int) -> float:
+        later = (self.warmup / step) ** 0.5 if self.steps is None else (self.steps - step) / (self.steps - self.warmup)
+        return self.rate * min(step / self.warmup, later)
+
+
+def updates(
+    model: Any, batches: Iterable[tuple[Tensor, Tensor]], precision: str, plan: Plan | None = None
+) -> Iterator[Tensor]:
     """Trains on the batches of ids, source [B, S] and target [B, T], which end with EOS and are padded. Yields the loss
     after each update.
     """
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), RATE, (0.9, BETA), 1e-9)
+    plan = plan or Plan()
+    optimizer = torch.optim.Adam(model.parameters(), plan.rate, (0.9, BETA), 1e-9)
     criterion = torch.nn.CrossEntropyLoss(ignore_index=PAD, label_smoothing=SMOOTHING)
     for step, (source, target) in enumerate(batches, 1):
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min(step / WARMUP, (WARMUP / step) ** 0.5)
+            group["lr"] = plan.at(step)
         read = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
             output = model(source, attention_mask=(source != PAD).long(), decoder_input_ids=read)
