@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from publishing.page import TemplateError
 from publishing.rows import ResultRow
 from transduce.core import recipes
+from transduce.training.budget import Budget
 
 BLOCK = re.compile(r"(?:^# Score.*\n(?:#   .*\n)*)+", re.MULTILINE)
 WIDTH = 120
@@ -53,12 +54,7 @@ def _score_lines(name: str, rows: Sequence[ResultRow], others: bool) -> list[str
 def budget(name: str) -> str:
     """The budget of the recipe's training, as a sentence."""
     training = recipes.read(name).get("training", {})
-    limits = [
-        f"{training[limit]:,} {unit}"
-        for limit, unit in (("steps", "updates"), ("epochs", "passes"), ("minutes", "minutes"))
-        if limit in training
-    ]
-    return f"Budget: {' or '.join(limits)}."
+    return f"Budget: {Budget(*(training.get(limit) for limit in recipes.BUDGET))}."
 
 
 def _wrapped(text: str) -> list[str]:

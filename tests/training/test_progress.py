@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from transduce.cli.training_bar import ProgressBar
+from transduce.training.budget import Budget
 from transduce.training.callbacks import Finished, Notice, Started, Validated
 
 
@@ -30,6 +31,20 @@ def test_what_validation_took_is_told_where_it_was_much() -> None:
 @pytest.mark.parametrize(("seconds", "validating"), [(600, 80), (40, 20), (0, 0)])
 def test_where_it_was_little_it_is_not(seconds: float, validating: float) -> None:
     assert last_line(seconds, validating).endswith("the best model is of update 80, in run")
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        (Budget(1750, minutes=4.0), ", for 1,750 updates or 4 minutes"),
+        (Budget(epochs=0.5), ", for 0.5 passes"),
+        (None, ""),
+    ],
+)
+def test_the_first_line_says_when_training_ends(budget: Budget | None, told: str) -> None:
+    said = io.StringIO()
+    ProgressBar(Console(file=said)).on_start(Started(Path("run"), 0, 3, "cpu", "float32", budget=budget))
+    assert said.getvalue() == f"training run: counted, cpu, float32, from update 3{told}\n"
 
 
 def test_a_notice_is_printed_and_a_validation_without_metrics_too() -> None:

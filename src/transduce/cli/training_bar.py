@@ -24,8 +24,9 @@ class ProgressBar(Callback):
         for line in started.report:
             self._print(line)
         size = f"{started.parameters / 1e6:.2f} M parameters, " if started.parameters else "counted, "
-        where = f"{size}{started.device}, {started.precision}"
-        self._print(f"training {started.run}: {where}" + (f", from update {started.step:,}" if started.step else ""))
+        begin = f", from update {started.step:,}" if started.step else ""
+        end = f", for {started.budget}" if started.budget else ""
+        self._print(f"training {started.run}: {size}{started.device}, {started.precision}{begin}{end}")
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

@@ -168,7 +168,7 @@ def _loop(
     # only after the checkpoint and the metrics were checked, so that a mistake does not spoil the run's own settings
     if crew.first:
         plan.create(run, start.state.step, inherited)
-    started = start.state.step, str(plan.where), training.precision, report, start.state.events
+    started = start.state.step, str(plan.where), training.precision, report, start.state.events, training.budget
     _start(callbacks, Started(run, parameters, *started))
     course = Course(training, feed, start.state, callbacks, crew.clock(CLOCKS[training.clock]))
     course.callbacks = (*callbacks, PaceAdvice(training.budget, start.state.seconds, course.notice))
@@ -222,7 +222,7 @@ def _counting(model: nn.Module, run: Path, plan: Plan, callbacks: list[Callback]
     whose = () if init is None else (f"has the vocabularies of {init.run} ({init.vocabulary}), and nothing else of it",)
     plan.create(run, 0, None)
     report = (*plan.data_report, *(judge.report if judge else ()), *whose, *here, *counts.report)
-    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", report))
+    _start(callbacks, Started(run, 0, 0, str(plan.where), "float32", report, budget=plan.settings.training.budget))
     return Counting(model, counts, plan.settings.training, judge, tuner, callbacks, run, plan.texts)
 
 

@@ -45,6 +45,10 @@ class Budget:
             if limit is not None and not limit > 0:
                 raise UserError(f"training.{name} = {limit}: more than 0 was expected")
 
+    def __str__(self) -> str:
+        limits = ((self.steps, "updates"), (self.epochs, "passes"), (self.minutes, "minutes"))
+        return " or ".join(f"{limit:,} {unit}".replace(".0 ", " ") for limit, unit in limits if limit is not None)
+
     def progress(self, steps: int, epochs: float, seconds: float, reserve: float = 0.0) -> float:
         """The used share of the budget, from 0; it is 1 or more when the budget has ended. It is the largest share of
         all limits that are set. ``seconds`` count against the minutes, and ``reserve`` seconds of the minutes are kept

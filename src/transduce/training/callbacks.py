@@ -92,7 +92,7 @@ class Started:
     parameters with the frozen ones; 0 for a counted model. ``report`` has lines for people.
 
     ``events`` is the number of lines in metrics.jsonl at the time of the checkpoint, 0 without a checkpoint. None means
-    that they were not counted: by an older version, or for a counted model.
+    that they were not counted: by an older version, or for a counted model. ``budget`` is None if nothing is trained.
     """
 
     run: Path
@@ -102,6 +102,7 @@ class Started:
     precision: str
     report: tuple[str, ...] = ()
     events: int | None = None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True)
