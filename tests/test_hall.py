@@ -1,5 +1,5 @@
-"""The hall stands without its wings: a copy of the package that has none passes the laws and the tests of the hall. The
-laws have all their cases there. Of another test one is enough: the others run beside the wings.
+"""The hall stands without its wings: a copy of the package that has none passes the laws and the tests of the hall.
+There, each law and each family has a case, and each other test one. All cases run beside the wings.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ OF_ALL = ("wings", "docs", "faults", "test_arrows.py", "test_hall.py")  # tests 
 FIRST_CASES = """
 def pytest_collection_modifyitems(items):
     seen = set()
-    once = lambda item: not (item.function in seen or seen.add(item.function))
-    items[:] = [item for item in items if once(item) or "laws" in item.path.name]
+
+    def is_new(item):
+        found = {item.function}
+        if "laws" in item.path.name and hasattr(item, "callspec"):
+            found |= {value for value in item.callspec.params.values() if isinstance(value, str)}
+        new = found - seen
+        seen.update(new)
+        return new
+
+    items[:] = [item for item in items if is_new(item)]
 """
 COMMANDS = """
 import io, os, sys

@@ -79,6 +79,19 @@ def test_one_process_exchanges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ------------------------------------------------------------------- processes
 
+# Threads of the connections that are left can abort the process while the interpreter ends.
+TRANSDUCE = """
+import sys
+from pathlib import Path
+from transduce.cli.app import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+names = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
+assert not [name for name in names if "gloo" in name], names
+"""
+
 
 def settings(run: Path) -> dict[str, str]:
     """A small model without dropout for the recipe ``reverse``."""
@@ -98,7 +111,10 @@ def settings(run: Path) -> dict[str, str]:
 
 def command(processes: int, run: Path, *more: str, restarts: int = 0) -> list[str]:
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    start += [f"--max-restarts={restarts}", "-m", "transduce", "train", "reverse", "--out", str(run)]
+    program = run.with_suffix(".py")
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(TRANSDUCE)
+    start += [f"--max-restarts={restarts}", str(program), "train", "reverse", "--out", str(run)]
     options = [f"--set={key}={value}" for key, value in settings(run).items()]
     return [*start, *options, "--device", "cpu", "--threads", "1", *more]
 
@@ -145,7 +161,7 @@ def test_any_number_of_processes_learns_alike(tmp_path: Path) -> None:
     ]
     check_alike(alone[0], run_all(command(4, several, "--set=training.steps=12"), several))
     more = ("--set=training.steps=20", "--resume", "--processes=2")
-    command_itself = [sys.executable, "-m", "transduce", *command(1, several, *more)[8:]]
+    command_itself = [sys.executable, "-m", "transduce", *command(1, several, *more)[7:]]
     check_alike(alone[1], run_all(command_itself, several))
     check_weights(one, several)
 
@@ -169,36 +185,6 @@ def test_divided_parameters_learn_alike(tmp_path: Path) -> None:
     )  # one process goes on
     check_alike(alone[2], events(several))
     check_weights(one, several)
-
-
-THREADS_AT_THE_END = """
-import sys
-from pathlib import Path
-from transduce import api
-from transduce.training.request import TrainingRequest
-api.train_run(TrainingRequest("reverse", Path(sys.argv[1]), sys.argv[2:]), device="cpu", progress=False)
-print(*(task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the threads in /proc")
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_no_thread_of_the_connections_is_left_when_training_ends(tmp_path: Path, parallel: str) -> None:
-    """Threads that are left can abort the process while the interpreter ends."""
-    run, script = tmp_path / "run", tmp_path / "ends.py"
-    script.write_text(THREADS_AT_THE_END)
-    options = [f"{key}={value}" for key, value in settings(run).items()]
-    done = subprocess.run(
-        [*command(2, run)[:5], str(script), str(run), *options, "training.steps=2", f'training.parallel="{parallel}"'],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    names = done.stdout.split()
-    assert names
-    assert not [name for name in names if "gloo" in name]
 
 
 def workers(pid: int) -> list[int]:
