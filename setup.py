@@ -28,7 +28,7 @@ GIVEN = [flag for name in ("CFLAGS", "CXXFLAGS") for flag in os.environ.get(name
 FLAGS = "-std=c++11 -pthread -fvisibility=hidden -Wno-psabi "
 FLAGS += "-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-signed-zeros"
 # Without notes for debuggers, which Python's own flags ask for, a library has a quarter of the size.
-FLAGS += "" if "-g" in GIVEN else " -g0"
+FLAGS += "" if "-g" in GIVEN or "-g1" in GIVEN else " -g0"
 FLAGS += "" if any(flag.startswith("-O") for flag in GIVEN) else " -O3"  # tests compile with less
 AVX512 = "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mfma -mprefer-vector-width=512"
 VARIANTS = {"portable": "", "avx2": "-mavx2 -mfma", "avx512": AVX512}
@@ -39,7 +39,8 @@ def variants() -> dict[str, list[str]]:
     if sys.platform == "win32":
         return {}
     names = VARIANTS if platform.machine() in ("x86_64", "AMD64") else ["portable"]
-    return {name: f"{FLAGS} {VARIANTS[name]}".split() for name in names}
+    asked = os.environ.get("TRANSDUCE_VARIANTS", " ".join(names)).split()  # tests compile fewer
+    return {name: f"{FLAGS} {VARIANTS[name]}".split() for name in names if name in asked}
 
 
 class PlainNames(build_ext):

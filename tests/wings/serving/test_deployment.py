@@ -27,7 +27,8 @@ import transduce_engine
 
 PAGE = (Path(__file__).parents[3] / "docs" / "serve.md").read_text(encoding="utf-8")
 # Nothing is measured: the compiler need not optimise, and pip need not compile the many modules that nobody imports.
-QUICK = os.environ | {"CFLAGS": "-O0", "CXXFLAGS": "-O0", "CMAKE_ARGS": "-DVARIANTS=portable", "PIP_NO_COMPILE": "no"}
+QUICK = os.environ | {"CFLAGS": "-O0", "CXXFLAGS": "-O0", "PIP_NO_COMPILE": "no"}
+QUICK |= {"TRANSDUCE_VARIANTS": "portable", "CMAKE_ARGS": "-DVARIANTS=portable"}
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
