@@ -84,7 +84,7 @@ def test_the_hall_passes_its_tests_alone(copy: Path) -> None:
     assert done.returncode == 0, done.stdout[-5000:]
     passed = re.search(r"(\d+) passed", done.stdout)
     assert passed is not None
-    assert int(passed[1]) > 1500, "the tests of the hall are no longer with it"
+    assert int(passed[1]) > 1000, "the tests of the hall are no longer with it"
 
 
 def test_what_a_wing_had_brought_is_refused_with_its_name(copy: Path, trained: Path) -> None:

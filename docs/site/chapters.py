@@ -1,4 +1,4 @@
-"""How the chapters of the book run while Sphinx makes the site: each in a kernel, a process of its own."""
+"""How the chapters of the book run while Sphinx makes the site: each in a kernel, a process of its own (kernels.py)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+import kernels
+
 QUIET = "get_config().Application.log_level = 40\n"
 
 
@@ -15,19 +17,21 @@ def prepare(root: Path) -> None:
     """Sets the environment of the kernels. They find the book and the package of the clone ``root``, run the short form
     with one thread, write nothing outside of the clone, and say nothing of their sockets.
     """
-    kernels = root / "build" / "kernels"
+    place = root / "build" / "kernels"
     paths = [str(root), str(root / "src"), os.environ.get("PYTHONPATH", "")]
     os.environ |= {
         "PYTHONPATH": os.pathsep.join(paths),
         "TRANSDUCE_BOOK": "short",
         "OMP_NUM_THREADS": "1",
-        "IPYTHONDIR": str(kernels),
-        "JUPYTER_RUNTIME_DIR": str(kernels / "runtime"),
+        "IPYTHONDIR": str(place),
+        "JUPYTER_RUNTIME_DIR": str(place / "runtime"),
     }
-    settings = kernels / "profile_default" / "ipython_kernel_config.py"
+    settings = place / "profile_default" / "ipython_kernel_config.py"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text(QUIET, encoding="utf-8")
     logging.getLogger("traitlets").setLevel(logging.WARNING)
+    if hasattr(os, "fork"):
+        kernels.start(place)
 
 
 def cache(root: Path) -> Path:
