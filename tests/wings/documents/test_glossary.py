@@ -46,6 +46,28 @@ def test_terms_are_whole_words_the_longest_first(glossary: Glossary, source: str
     assert glossary.forms(source) == forms
 
 
+NAMED = {
+    "a.csv": 'source;pos;target;case\nHund;noun;"dog|dogs";any\nhaus;;house;exact\nMann;;man\n',
+    "a.tsv": "Term\tTranslation\tnote\tcase\nHund\tdog|dogs\tx\tAny\nhaus\thouse\t\texact\nMann\tman\n",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_columns_with_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(NAMED[name], encoding="utf-8")
+    read = Glossary.read(tmp_path / name)
+    assert read.forms("hund Haus MANN") == [("dog", "dogs")]
+    assert read.forms("haus Mann") == [("house",), ("man",)]
+
+
+def test_a_table_without_names_and_a_wrong_case(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('"Hund, groß",dog,dogs\n', encoding="utf-8")
+    assert Glossary.read(tmp_path / "a.csv").forms("Ein Hund, groß") == [("dog", "dogs")]
+    (tmp_path / "a.csv").write_text("source,target,case\nx,y,loud\n")
+    with pytest.raises(DataError, match=r"a\.csv:2: case = 'loud': any or exact"):
+        Glossary.read(tmp_path / "a.csv")
+
+
 def test_a_request_keeps_its_own_phrases(glossary: Glossary) -> None:
     own = Request("Apple", constraints=Constraints(["x"], ["y"]))
     assert glossary.applied(own).constraints == Constraints(["x", ("Apple",)], ["y"])

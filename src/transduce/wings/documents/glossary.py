@@ -10,32 +10,67 @@ from pathlib import Path
 
 from transduce.answers.request import Request
 from transduce.core.errors import DataError
-from transduce.data.corpora import text_lines
+from transduce.core.text_files import read_text
 from transduce.search.constraints.base import Constraints
+from transduce.wings.documents.csv_tables import records
 
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # scripts without spaces
+NAMES = {"source": 0, "src": 0, "term": 0, "target": 1, "tgt": 1, "translation": 1, "case": 2}  # of columns
+CASES = {"": None, "exact": False, "any": True}
+LONGEST = 10_000  # characters of a cell
 Units = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Glossary:
-    """The terms by their units in lower case. Each has its own spelling, and the forms of its translation, of which one
-    is enough.
-
-    A term is found as whole words, the longest first. One in small letters is found in any case, any other only as it
-    is written.
+class Term:
+    """A term as it is written, and the forms of its translation, of which one is enough. ``loose``: found in any
+    case.
     """
 
-    terms: Mapping[Units, Sequence[tuple[Units, tuple[str, ...]]]]
+    written: Units
+    forms: tuple[str, ...]
+    loose: bool
+
+    @classmethod
+    def of(cls, cells: Sequence[str], case: str = "") -> Term:
+        """The term in the first of these cells, with the forms in the others. Raises DataError, which says what was
+        expected, for any others.
+        """
+        term, *forms = map(str.strip, cells or [""])
+        units = units_of(term)
+        if not units or not any(forms):
+            raise DataError(f"{chr(9).join(cells)[:60]!r}: a term, a tab and its translation were expected")
+        if case.strip().lower() not in CASES:
+            raise DataError(f"case = {case!r}: any or exact was expected, or nothing")
+        loose = CASES[case.strip().lower()]
+        return cls(units, tuple(filter(None, forms)), units == _lower(units) if loose is None else loose)
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """The terms by their units in lower case.
+
+    A term is found as whole words, the longest first. One in small letters is found in any case, any other only as it
+    is written, unless its row says so.
+    """
+
+    terms: Mapping[Units, Sequence[Term]]
 
     @classmethod
     def read(cls, path: Path) -> Glossary:
-        """The glossary of a TSV file: a term, a tab and its translation; further columns are other forms of it. Lines
-        without text, and lines that begin with "#", are left out. Raises DataError, which names the line, for any
-        other.
+        """The glossary of a TSV or CSV file: a term, and its translation in the next column; further columns are other
+        forms of it. If the first row names the columns "source" and "target", the forms stand in one cell, with "|"
+        between them, a column "case" says "any" or "exact", and other columns are left out. Lines without text, and
+        lines that begin with "#", are left out. Raises DataError, which names the line, for any other.
         """
-        rows = ((f"{path}:{n}", line.split("\t")) for n, line in enumerate(text_lines(path), 1) if _is_row(line))
-        return cls._of(rows, str(path))
+        lines = read_text(path).splitlines()
+        if path.suffix.lower() == ".csv":
+            found = records((line.encode() for line in lines), LONGEST)
+            rows = [(number, [cell.decode() for cell in cells] or [problem]) for number, cells, problem in found]
+        else:
+            rows = [(number, line.split("\t")) for number, line in enumerate(lines, 1)]
+        kept = [(f"{path}:{n}", row) for n, row in rows if any(map(str.strip, row)) and not row[0].startswith("#")]
+        return cls._of(kept, str(path), _places(kept[0][1]) if kept else None)
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[str]]) -> Glossary:
@@ -45,15 +80,16 @@ class Glossary:
         return cls._of(((f"glossary, row {number}", row) for number, row in enumerate(rows, 1)), "the glossary")
 
     @classmethod
-    def _of(cls, rows: Iterable[tuple[str, Sequence[str]]], name: str) -> Glossary:
-        terms: dict[Units, list[tuple[Units, tuple[str, ...]]]] = {}
-        for place, row in rows:
-            term, *forms = (cell.strip() for cell in row) if row else [""]
-            units = units_of(term)
-            if not units or not any(forms):
-                shown = "\t".join(row)[:60]
-                raise DataError(f"{place}: {shown!r}: a term, a tab and its translation were expected")
-            terms.setdefault(_lower(units), []).append((units, tuple(filter(None, forms))))
+    def _of(
+        cls, rows: Iterable[tuple[str, Sequence[str]]], name: str, places: Mapping[int, int] | None = None
+    ) -> Glossary:
+        terms: dict[Units, list[Term]] = {}
+        for where, row in list(rows)[places is not None :]:
+            try:
+                term = Term.of(row) if places is None else _named(row, places)
+            except DataError as error:
+                raise DataError(f"{where}: {error}") from None
+            terms.setdefault(_lower(term.written), []).append(term)
         if not terms:
             raise DataError(f"{name} has no terms: each line has a term, a tab and its translation")
         return cls(terms)
@@ -65,7 +101,7 @@ class Glossary:
         while place < len(units):
             for length in range(min(longest, len(units) - place), 0, -1):
                 part = units[place : place + length]
-                own = [forms for written, forms in self.terms.get(_lower(part), ()) if written in (part, _lower(part))]
+                own = [term.forms for term in self.terms.get(_lower(part), ()) if term.loose or term.written == part]
                 if own:
                     found |= dict.fromkeys(own[:1])
                     place += length - 1
@@ -92,8 +128,15 @@ def units_of(text: str) -> Units:
     return tuple(found)
 
 
-def _is_row(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith("#")
+def _places(names: Sequence[str]) -> Mapping[int, int] | None:
+    """The places of the columns source (0), target (1) and case (2), if a row names the first two."""
+    found = {NAMES[name.strip().lower()]: place for place, name in enumerate(names) if name.strip().lower() in NAMES}
+    return found if {0, 1} <= found.keys() else None
+
+
+def _named(row: Sequence[str], places: Mapping[int, int]) -> Term:
+    cells = [row[places[which]] if which in places and places[which] < len(row) else "" for which in range(3)]
+    return Term.of([cells[0], *cells[1].split("|")], cells[2])
 
 
 def _lower(units: Units) -> Units:
