@@ -39,8 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     static const float steps[8 * 6] = {1, -1, 0.5f};
     const TransduceSignal signals[] = {{pixels, 0, 5, 10, 3, 0}, {samples, 1, 900, 1, 2, 8000}, {steps, 3, 8, 6, 1, 0}};
     for (const TransduceSignal& each : signals) {
-        answers =
-            transduce_engine_search_signals(engine, nullptr, 0, &each, nullptr, nullptr, 1, {0, 0, 0}, message, sizeof message);
+        answers = transduce_engine_search_signals(engine, nullptr, 0, &each, nullptr, 1, {0, 0, 0}, message, sizeof message);
         if (answers != nullptr) transduce_engine_free(answers);
     }
     transduce_engine_close(engine);

@@ -25,6 +25,7 @@
 #include "perceptron_model.cpp"
 #include "edits_model.cpp"
 #include "options.cpp"
+#include "phrases.cpp"
 #include "search.cpp"
 #include "sampling.cpp"
 #include "joint_ngram_model.cpp"

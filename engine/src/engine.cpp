@@ -150,23 +150,29 @@ struct Asked {
     std::vector<Row> targets;  // to be scored; empty if outputs are searched for
     Options options;
     int64_t batch;
-    std::vector<Row> prefixes = {};   // that the outputs begin with; empty if none
+    std::vector<Wanted> wanted = {};  // of the outputs of each source; empty if nothing is
     std::vector<Steps> signals = {};  // in place of the rows; empty if the sources are ids
 
     size_t count() const { return signals.empty() ? rows.size() : signals.size(); }
     int64_t length(size_t b) const { return signals.empty() ? static_cast<int64_t>(rows[b].size()) : signals[b].length(); }
 
-    void check_prefixes() const {
-        if (prefixes.empty()) return;
-        if (options.kind != Options::GREEDY && options.kind != Options::BEAM && options.kind != Options::SAMPLING)
-            throw Refusal("a prefix needs a search that writes token by token");
-        for (const Row& prefix : prefixes) {
-            if (static_cast<int64_t>(prefix.size()) >= options.max_length)
-                throw Refusal("a prefix of " + std::to_string(prefix.size()) +
+    void check_wanted() const {
+        const bool by_tokens =
+            options.kind == Options::GREEDY || options.kind == Options::BEAM || options.kind == Options::SAMPLING;
+        if (!wanted.empty() && !by_tokens)
+            throw Refusal("prefixes, phrases and lists need a search that writes token by token");
+        const int64_t V = engine.model->target_vocabulary();
+        for (const Wanted& each : wanted) {
+            if (static_cast<int64_t>(each.prefix.size()) >= options.max_length)
+                throw Refusal("a prefix of " + std::to_string(each.prefix.size()) +
                               " tokens and the end do not fit max_length = " + std::to_string(options.max_length));
-            for (int64_t id : prefix)
-                if (id <= EOS || id >= engine.model->target_vocabulary())
-                    throw Refusal("id " + std::to_string(id) + " cannot stand in a prefix");
+            for (int64_t id : each.prefix)
+                if (id <= EOS || id >= V) throw Refusal("id " + std::to_string(id) + " cannot stand in a prefix");
+            for (size_t i = 0; i < each.listed.size(); ++i)
+                if (each.listed[i] < (i ? each.listed[i - 1] + 1 : 0) || each.listed[i] >= V)
+                    throw Refusal("id " + std::to_string(each.listed[i]) + " cannot stand at this place in a list");
+            if (each.required && options.kind != Options::BEAM)
+                throw Refusal("required phrases need hypotheses to choose among: use a beam");
         }
     }
 
@@ -207,17 +213,17 @@ struct Asked {
         return lengths;
     }
 
-    // Sources of similar length share a batch: those of `places`, the longest first. Each has its place in `wanted`, or is
+    // Sources of similar length share a batch: those of `places`, the longest first. Each has its place in `outputs`, or is
     // searched for if there are none.
-    void answer_some(std::vector<size_t> places, const std::vector<Row>& wanted, Found& found) const {
+    void answer_some(std::vector<size_t> places, const std::vector<Row>& outputs, Found& found) const {
         std::stable_sort(places.begin(), places.end(), [&](size_t a, size_t b) { return length(a) > length(b); });
         for (size_t first = 0; first < places.size(); first += static_cast<size_t>(batch)) {
             const size_t last = std::min(places.size(), first + static_cast<size_t>(batch));
             Targets given;
-            for (size_t i = first; i < last && !wanted.empty(); ++i) given.push_back(&wanted[places[i]]);
+            for (size_t i = first; i < last && !outputs.empty(); ++i) given.push_back(&outputs[places[i]]);
             Batch together = signals.empty() ? batch_of(rows, places, first, last) : batch_of(signals, places, first, last);
-            for (size_t i = first; i < last && !prefixes.empty(); ++i) together.prefixes.push_back(&prefixes[places[i]]);
-            Found part = wanted.empty() ? engine.model->search(together, options) : engine.model->score(together, given);
+            for (size_t i = first; i < last && !wanted.empty(); ++i) together.wanted.push_back(&wanted[places[i]]);
+            Found part = outputs.empty() ? engine.model->search(together, options) : engine.model->score(together, given);
             for (size_t i = first; i < last; ++i) found[places[i]] = std::move(part[i - first]);
         }
     }
@@ -235,7 +241,7 @@ struct Asked {
         std::unique_ptr<Kept> kept(new Kept());
         if (batch < 0) throw Refusal("batch = " + std::to_string(batch) + ": 1 or more was expected");
         batch = batch ? batch : BATCH;
-        check_prefixes();
+        check_wanted();
         const std::vector<int64_t> lengths = signals.empty() ? cut_rows() : cut_signals();
         const Found found = find();
         for (size_t b = 0; b < found.size(); ++b) {
@@ -266,11 +272,37 @@ std::vector<Steps> steps_of(const TransduceEngine& engine, const TransduceSignal
     return found;
 }
 
-// The prefixes of `count` sources; none if there are no ends.
-std::vector<Row> prefixes_of(const int64_t* ids, const int64_t* ends, int64_t count) {
-    std::vector<Row> found;
-    for (int64_t b = 0, first = 0; b < count && ends != nullptr; first = ends[b++])
-        found.emplace_back(ids + first, ids + std::max(first, ends[b]));
+// What is wanted of the outputs of `count` sources; empty if nothing is.
+std::vector<Wanted> read_wanted(const TransduceEngine& engine, const TransduceWanted* given, int64_t count) {
+    const int64_t V = engine.model->target_vocabulary();
+    std::vector<Wanted> found(given == nullptr ? 0 : count);
+    const auto each_row = [&](const int64_t* numbers, const int64_t* ends, const auto& read) {
+        for (int64_t b = 0, first = 0; b < count && ends != nullptr; first = ends[b++]) {
+            const int64_t size = std::max<int64_t>(0, ends[b] - first);
+            if (size) read(found[b], numbers + first, size);
+        }
+    };
+    if (given == nullptr) return found;
+    const auto borders = std::make_shared<const Borders>(given->borders, given->borders + (given->borders ? V : 0));
+    const auto phrases = [&](const int64_t* numbers, int64_t size) {
+        return std::make_shared<const Phrases>(numbers, size, V, borders);
+    };
+    each_row(given->prefix_ids, given->prefix_ends,
+        [](Wanted& own, const int64_t* ids, int64_t size) { own.prefix.assign(ids, ids + size); });
+    each_row(given->listed, given->listed_ends,
+        [](Wanted& own, const int64_t* ids, int64_t size) { own.listed.assign(ids, ids + size); });
+    each_row(given->forbidden, given->forbidden_ends,
+        [&](Wanted& own, const int64_t* numbers, int64_t size) { own.forbidden = phrases(numbers, size); });
+    each_row(given->required, given->required_ends,
+        [&](Wanted& own, const int64_t* numbers, int64_t size) { own.required = phrases(numbers, size); });
+    return found;
+}
+
+// The file's search with these options, or another one. Throws Refusal for a search that does not fit the model.
+Options options_of(const TransduceEngine& engine, const char* search, uint64_t size, const TransduceOptions& options) {
+    if (search == nullptr) return engine.options.resized(options.beam, options.nbest);
+    const Options found = Options::read(Json::parse(search, size));
+    if (!engine.has(found.kind)) throw Refusal("the search does not fit the model");
     return found;
 }
 
@@ -347,14 +379,12 @@ const TransduceAnswers* transduce_engine_answer_ids(const TransduceEngine* engin
 }
 
 const TransduceAnswers* transduce_engine_search_ids(const TransduceEngine* engine, const char* search, uint64_t size,
-    const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
-    int64_t batch, char* message, uint64_t room) {
+    const int64_t* ids, const int64_t* ends, const TransduceWanted* wanted, int64_t count, TransduceOptions options,
+    char* message, uint64_t room) {
     return told(message, room, [=] {
         std::vector<Row> rows = rows_of_ids(ids, ends, count);
-        const Options options = Options::read(Json::parse(search, size));
-        if (!engine->has(options.kind)) throw Refusal("the search does not fit the model");
-        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options, batch,
-            prefixes_of(prefix_ids, prefix_ends, count)};
+        Asked asked = {*engine, std::move(rows), std::vector<bool>(count), {}, options_of(*engine, search, size, options),
+            options.batch, read_wanted(*engine, wanted, count)};
         return asked.answer();
     });
 }
@@ -370,14 +400,11 @@ const TransduceAnswers* transduce_engine_score_ids(const TransduceEngine* engine
 }
 
 const TransduceAnswers* transduce_engine_search_signals(const TransduceEngine* engine, const char* search, uint64_t size,
-    const TransduceSignal* signals, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
-    TransduceOptions options, char* message, uint64_t room) {
+    const TransduceSignal* signals, const TransduceWanted* wanted, int64_t count, TransduceOptions options, char* message,
+    uint64_t room) {
     return told(message, room, [=]() -> const TransduceAnswers* {
-        const Options wanted =
-            search == nullptr ? engine->options.resized(options.beam, options.nbest) : Options::read(Json::parse(search, size));
-        if (!engine->has(wanted.kind)) throw Refusal("the search does not fit the model");
-        Asked asked = {*engine, {}, std::vector<bool>(count), {}, wanted, options.batch,
-            prefixes_of(prefix_ids, prefix_ends, count), steps_of(*engine, signals, count)};
+        Asked asked = {*engine, {}, std::vector<bool>(count), {}, options_of(*engine, search, size, options), options.batch,
+            read_wanted(*engine, wanted, count), steps_of(*engine, signals, count)};
         return asked.answer();
     });
 }
@@ -454,16 +481,16 @@ TransduceRunning* transduce_engine_begin(
 void transduce_engine_end(TransduceRunning* running) { delete running; }
 
 TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_t* keys, const int64_t* ids,
-    const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, char* message, uint64_t room) {
+    const int64_t* ends, const TransduceWanted* wanted, int64_t count, char* message, uint64_t room) {
     return told(message, room, [=] {
         Asked asked = {running->engine, rows_of_ids(ids, ends, count), std::vector<bool>(count), {}, running->options, 0,
-            prefixes_of(prefix_ids, prefix_ends, count)};
-        asked.check_prefixes();
+            read_wanted(running->engine, wanted, count)};
+        asked.check_wanted();
         const std::vector<int64_t> lengths = asked.cut_rows();
         Targets rows;
         for (const Row& row : asked.rows) rows.push_back(&row);
         Batch batch(rows);
-        for (const Row& prefix : asked.prefixes) batch.prefixes.push_back(&prefix);
+        for (const Wanted& each : asked.wanted) batch.wanted.push_back(&each);
         if (count) running->search->enter(batch, std::vector<int64_t>(keys, keys + count));
         for (int64_t b = 0; b < count; ++b) {
             const Row& row = asked.rows[b];

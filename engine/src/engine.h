@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 5
+#define TRANSDUCE_ENGINE_VERSION 6
 
 typedef struct TransduceEngine TransduceEngine;
 typedef struct TransduceRunning TransduceRunning; /* a search that sources enter and leave between its steps */
@@ -41,6 +41,22 @@ typedef struct {
     const void* numbers;
     int64_t type, rows, columns, channels, rate;
 } TransduceSignal;
+
+/* What is wanted of the outputs of each source, in rows: row b ends at ends[b] and begins where the one before ends, and there
+ * are none if its ends are null. A prefix is ids that the output begins with, without EOS. `listed` are the ids among which the
+ * search goes, in order: the special ones and those of the prefix are there; an empty row stands for all.
+ *
+ * Forbidden and required phrases are automata over tokens: 0 numbers if there are none, or Q; then for each of Q states four
+ * numbers: whether a phrase is complete here (0 or 1), whether it is if its last word does not go on, the state in which this
+ * phrase is complete, and how many of its tokens are written; then for each edge four numbers: a state, the id of a token (-2:
+ * any that ends the word before it, -1: none), the next state, and whether it is of the tokenizer's own spelling. State 0 is
+ * always active, and state 1 where no word goes on. `borders` has the bits of each id: 1 if it ends the word before it, 2 if no
+ * word goes on after it; null if tokens mark no words. */
+typedef struct {
+    const int64_t *prefix_ids, *prefix_ends, *listed, *listed_ends;
+    const int64_t *forbidden, *forbidden_ends, *required, *required_ends;
+    const uint8_t* borders;
+} TransduceWanted;
 
 /* Answers to `sources` sources, each with at least one output, best first; the free function takes them back. Source b has the
  * outputs output_ends[b - 1] to output_ends[b] - 1 (0 stands before the first). Output i has the text from text_ends[i - 1]
@@ -79,22 +95,21 @@ TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer(const Transduce
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_answer_ids(const TransduceEngine* engine, const int64_t* ids,
     const int64_t* ends, int64_t count, TransduceOptions options, char* message, uint64_t room);
 
-/* The same by another search: `search` is a run's table `search` with all defaults, JSON of `size` bytes. Output b begins with
- * the ids of row b of the prefixes, which have no EOS and may be empty; there are none if `prefix_ends` is null. */
+/* The same with what is wanted of outputs, which may be null. If `search` is not null, it is another search: a run's table
+ * `search` with all defaults, JSON of `size` bytes; then `beam` and `nbest` count for nothing. */
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_ids(const TransduceEngine* engine, const char* search,
-    uint64_t size, const int64_t* ids, const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends,
-    int64_t count, int64_t batch, char* message, uint64_t room);
+    uint64_t size, const int64_t* ids, const int64_t* ends, const TransduceWanted* wanted, int64_t count,
+    TransduceOptions options, char* message, uint64_t room);
+
+/* The same for signals. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_signals(const TransduceEngine* engine, const char* search,
+    uint64_t size, const TransduceSignal* signals, const TransduceWanted* wanted, int64_t count, TransduceOptions options,
+    char* message, uint64_t room);
 
 /* Scores given outputs, rows of ids that end with EOS: one output for each source. */
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_ids(const TransduceEngine* engine, const int64_t* ids,
     const int64_t* ends, const int64_t* target_ids, const int64_t* target_ends, int64_t count, TransduceOptions options,
     char* message, uint64_t room);
-
-/* Answers signals, by the file's search with these options if `search` is null, otherwise by that search; the arguments are
- * those of transduce_engine_search_ids. */
-TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_search_signals(const TransduceEngine* engine, const char* search,
-    uint64_t size, const TransduceSignal* signals, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count,
-    TransduceOptions options, char* message, uint64_t room);
 
 /* Scores given outputs of signals, as transduce_engine_score_ids does. */
 TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_score_signals(const TransduceEngine* engine,
@@ -126,10 +141,10 @@ TRANSDUCE_EXPORT TransduceRunning* transduce_engine_begin(
     const TransduceEngine* engine, TransduceOptions options, char* message, uint64_t room);
 TRANSDUCE_EXPORT void transduce_engine_end(TransduceRunning* running);
 
-/* Adds sources, rows of ids that end with EOS. Source b gets the key keys[b], which no other source in the search has. Prefixes
- * are those of transduce_engine_search_ids. Returns `running`. After a null the search goes on without these sources. */
+/* Adds sources, rows of ids that end with EOS. Source b gets the key keys[b], which no other source in the search has. `wanted`
+ * may be null. Returns `running`. After a null the search goes on without these sources. */
 TRANSDUCE_EXPORT TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_t* keys, const int64_t* ids,
-    const int64_t* ends, const int64_t* prefix_ids, const int64_t* prefix_ends, int64_t count, char* message, uint64_t room);
+    const int64_t* ends, const TransduceWanted* wanted, int64_t count, char* message, uint64_t room);
 
 /* A step of all sources: the answers to those that have ended, which leave. A source without an output had numbers that are
  * not finite. After a null the search cannot go on. */

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parts.h"
+#include "phrases.h"
 
 namespace transduce {
 
@@ -26,13 +27,20 @@ struct Steps {
     int64_t length() const { return static_cast<int64_t>(numbers.size()) / width; }
 };
 
+// What is wanted of the outputs of a source.
+struct Wanted {
+    std::vector<int64_t> prefix;                         // that they begin with
+    std::vector<int64_t> listed;                         // the ids among which the search goes, in order; all if it is empty
+    std::shared_ptr<const Phrases> forbidden, required;  // null if there are none
+};
+
 // The ids of B sources [B, longest], of which the first lengths[b] are real. Or the signals of B sources, lengths[b] steps
 // each; then all ids are PAD, so that a reader of ids finds some.
 struct Batch {
     std::vector<int64_t> ids, lengths;
     int64_t longest = 0;
-    std::vector<const Steps*> signals;                  // empty for ids
-    std::vector<const std::vector<int64_t>*> prefixes;  // the ids that outputs begin with; empty if none
+    std::vector<const Steps*> signals;  // empty for ids
+    std::vector<const Wanted*> wanted;  // of each source; empty if nothing is
 
     explicit Batch(const std::vector<const std::vector<int64_t>*>& rows);
     explicit Batch(std::vector<const Steps*> rows);

@@ -89,19 +89,21 @@ void Search::draw() {
     for (Searched& source : sources_) {
         source.ended = true;
         for (int64_t k = 0; k < K; ++k, ++last, scores += V) {
-            Hypothesis& own = source.active[k];
+            Active& own = source.active[k];
             if (!own.tokens.empty() && own.tokens.back() == EOS) continue;  // `last` is EOS
             distribute(scores, options_, q, sorted);
             *last = drawn(q, random_at(source.dice, k, source.written));
-            own.tokens.push_back(*last);
-            own.log_probs.push_back(scores[*last]);
+            source.write(own, *last, scores[*last]);
             own.score += std::log(static_cast<double>(q[*last]));
             source.ended = source.ended && *last == EOS;
         }
         ++source.written;
         if (!source.ended) continue;
-        for (Hypothesis& each : source.active) each.log_prob = total_of(each.log_probs);
-        source.finished = best_of(source.active, options_.nbest);
+        for (Active& each : source.active) {
+            each.log_prob = total_of(each.log_probs);
+            source.finished.push_back(std::move(each));
+        }
+        source.finished = best_of(source.finished, options_.nbest);
     }
 }
 

@@ -13,7 +13,8 @@ namespace transduce {
 
 const double NEVER = -std::numeric_limits<double>::infinity();
 const float IMPOSSIBLE_LOGIT = -std::numeric_limits<float>::infinity();
-const double STUCK = 1e6;  // penalty of an end where no token is allowed (search/next_tokens.py)
+const double STUCK = 1e6;    // penalty of an end where no token is allowed (search/next_tokens.py)
+const double MISSING = 1e6;  // penalty of an early end for each missing token (search/constraints/banks.py)
 
 static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count);  // sampling.cpp
 
@@ -28,9 +29,12 @@ void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
     Search entering(model_, options_);
     for (int64_t b = 0; b < batch.sources(); ++b) {
         const int64_t length = batch.lengths[b];
-        Searched source = {keys[b], length, options_.limit.least(length), options_.longest(length), {}, 0, 0, false,
-            std::vector<Hypothesis>(options_.size), {}};
-        if (!batch.prefixes.empty()) source.prefix = *batch.prefixes[b];
+        Searched source = {keys[b], length, options_.limit.least(length), options_.longest(length), {}, 0, 0, false, {}, {}};
+        if (!batch.wanted.empty()) source.wanted = *batch.wanted[b];
+        Active begun = {};
+        if (source.wanted.forbidden) begun.forbidden = source.wanted.forbidden->start();
+        if (source.wanted.required) begun.required = source.wanted.required->start();
+        source.active.assign(options_.size, begun);
         if (options_.kind == Options::SAMPLING)
             source.dice = dice_of(options_.seed, batch.ids.data() + b * batch.longest, length);
         for (size_t k = 1; k < source.active.size() && options_.kind == Options::BEAM; ++k)
@@ -61,6 +65,8 @@ void Search::step() {
     logits_.resize(last_.size() * V);
     state_->step(last_.data(), features_.data());
     model_.read_out(features_.data(), static_cast<int64_t>(last_.size()), logits_.data());
+
+    keep_listed();
 
     // Each source chooses. A source's only row becomes K equal ones first.
     if (options_.kind != Options::GREEDY) score_rows();
@@ -125,23 +131,52 @@ std::unique_ptr<Search> Model::begin(const Options&) const {
     throw Refusal("this model answers whole batches: sources enter a search that writes token by token");
 }
 
+// ---------------------------------------------------------------- what may come next
+
+void Searched::write(Active& own, int64_t token, double log_prob) const {
+    own.tokens.push_back(token);
+    own.log_probs.push_back(log_prob);
+    if (wanted.forbidden) own.forbidden = wanted.forbidden->after(own.forbidden, token);
+    if (wanted.required) own.required = wanted.required->after(own.required, token);
+}
+
+// A source with a list is searched by the model restricted to it: logits outside of it become minus infinity.
+void Search::keep_listed() {
+    const int64_t V = model_.target_vocabulary();
+    for (size_t n = 0; n < last_.size(); ++n) {
+        const std::vector<int64_t>& listed = sources_[n / each_].wanted.listed;
+        float *logits = logits_.data() + n * V, *next = logits;
+        for (size_t i = 0; i < listed.size(); next = logits + listed[i++] + 1)
+            std::fill(next, logits + listed[i], IMPOSSIBLE_LOGIT);
+        if (!listed.empty()) std::fill(next, logits + V, IMPOSSIBLE_LOGIT);
+    }
+}
+
+// Finds the tokens that complete a forbidden phrase of a source. False if it has none.
+bool Search::bar(const Searched& source, const Active& own) {
+    if (!source.wanted.forbidden) return false;
+    barred_.assign(model_.target_vocabulary(), false);
+    source.wanted.forbidden->bar(own.forbidden, source.written + 2 == source.most, barred_);
+    return true;
+}
+
 // ---------------------------------------------------------------- greedy search
 
-// The most probable token of a row that may come next, and its log-probability among all tokens.
+// The most probable token of a row that may come next, and its log-probability among all tokens. It is the end if none may.
+template <class Barred>
 static void choose_token(
-    float* logits, int64_t V, bool must_end, bool may_end, bool unknown, int64_t& token, double& log_prob) {
+    const float* logits, int64_t V, bool must_end, const Barred& is_barred, int64_t& token, double& log_prob) {
     const int64_t end = EOS;
     transduce_highest(logits, must_end ? &end : nullptr, 1, V, EOS, &token, &log_prob);
-    if (must_end || !((token == EOS && !may_end) || (token == UNK && !unknown))) return;
-    const float ending = logits[EOS], unknown_logit = logits[UNK];
-    if (!may_end) logits[EOS] = IMPOSSIBLE_LOGIT;
-    if (!unknown) logits[UNK] = IMPOSSIBLE_LOGIT;
-    const bool stuck = *std::max_element(logits + EOS, logits + V) == IMPOSSIBLE_LOGIT;
-    transduce_highest(logits, stuck ? &end : nullptr, 1, V, EOS, &token, &log_prob);
-    const int64_t chosen = token;
-    logits[EOS] = ending;
-    logits[UNK] = unknown_logit;
-    transduce_highest(logits, &chosen, 1, V, EOS, &token, &log_prob);  // among all tokens, as for other rows
+    if (must_end || !is_barred(token)) return;
+    int64_t chosen = EOS;
+    float highest = IMPOSSIBLE_LOGIT;
+    for (int64_t v = EOS; v < V; ++v) {
+        if (!(logits[v] > highest) || is_barred(v)) continue;
+        chosen = v;
+        highest = logits[v];
+    }
+    transduce_highest(logits, &chosen, 1, V, EOS, &token, &log_prob);
 }
 
 void Search::choose_best() {
@@ -149,15 +184,19 @@ void Search::choose_best() {
     float* logits = logits_.data();
     for (size_t b = 0; b < sources_.size(); ++b, logits += V) {
         Searched& source = sources_[b];
-        Hypothesis& own = source.active[0];
+        Active& own = source.active[0];
         double log_prob = 0;
         const int64_t forced = source.forced();
-        if (forced >= 0)
+        if (forced >= 0) {
             transduce_highest(logits, &forced, 1, V, EOS, &last_[b], &log_prob);
-        else
-            choose_token(logits, V, source.must_end(), source.may_end(), options_.unknown, last_[b], log_prob);
-        own.tokens.push_back(last_[b]);
-        own.log_probs.push_back(log_prob);
+        } else {
+            const bool some = bar(source, own);
+            const auto is_barred = [&](int64_t token) {
+                return (token == EOS && !source.may_end()) || (token == UNK && !options_.unknown) || (some && barred_[token]);
+            };
+            choose_token(logits, V, source.must_end(), is_barred, last_[b], log_prob);
+        }
+        source.write(own, last_[b], log_prob);
         ++source.written;
         if (last_[b] != EOS) continue;
         source.ended = true;
@@ -178,19 +217,22 @@ void Search::score_rows() {
     for (int64_t n = 0; n < N; ++n, scores += V) {
         const Searched& source = sources_[n / each_];
         const int64_t forced = source.forced();
-        if (forced < 0 && !options_.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
         const float ending = scores[EOS];
         if (forced >= 0 || source.must_end()) {
             const int64_t only = forced >= 0 ? forced : EOS;
             const float own = scores[only];
             std::fill(scores, scores + V, IMPOSSIBLE_LOGIT);
             scores[only] = own;
-        } else if (!source.may_end()) {
-            scores[EOS] = IMPOSSIBLE_LOGIT;
-            if (*std::max_element(scores, scores + V) == IMPOSSIBLE_LOGIT) {
-                penalties_[n] = STUCK;
-                scores[EOS] = ending;
-            }
+            if (forced >= 0 || source.written + 1 >= options_.max_length) continue;  // nothing forbids these
+        }
+        if (!options_.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
+        if (!source.may_end()) scores[EOS] = IMPOSSIBLE_LOGIT;
+        const bool some = bar(source, source.active[n % each_]);
+        for (int64_t v = EOS; v < V && some; ++v)
+            if (barred_[v]) scores[v] = IMPOSSIBLE_LOGIT;
+        if ((some || !source.may_end()) && *std::max_element(scores, scores + V) == IMPOSSIBLE_LOGIT) {
+            penalties_[n] = STUCK;
+            scores[EOS] = ending;
         }
     }
 }
@@ -218,44 +260,116 @@ static bool is_finished(const Searched& source, const Options& options, double b
                options.ranking(best, options.max_length, source.length)) <= worst;
 }
 
+// The K best continuations that do not end go on. One ends if its end is among the K best of all.
+static Continuations best_continuations(const float* scores, const std::vector<double>& before, int64_t V) {
+    const int64_t K = static_cast<int64_t>(before.size()), C = std::min(2 * K, K * std::min(K + 1, V));
+    Continuations found = {std::vector<double>(C), std::vector<int64_t>(C), std::vector<int64_t>(C), std::vector<int64_t>(K),
+        std::vector<uint8_t>(C)};
+    transduce::check(transduce_choose(scores, before.data(), 1, K, V, EOS, found.totals.data(), found.origin.data(),
+        found.token.data(), found.ended.data(), found.live.data()));
+    return found;
+}
+
+// The places of the K continuations that get a place in the beam, where `totals` are finite. Each bank has those with as many
+// tokens of the phrases; in each turn its next best one gets a place, and banks with more tokens go first.
+static std::vector<int64_t> share_out(const std::vector<double>& totals, const std::vector<int64_t>& bank, int64_t K) {
+    std::vector<int64_t> order;
+    for (size_t c = 0; c < totals.size(); ++c)
+        if (std::isfinite(totals[c])) order.push_back(static_cast<int64_t>(c));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t one, int64_t two) { return totals[one] > totals[two]; });
+    std::vector<int64_t> turn(totals.size()), taken;
+    for (int64_t c : order) {
+        taken.resize(std::max<size_t>(taken.size(), bank[c] + 1));
+        turn[c] = taken[bank[c]]++;
+    }
+    std::sort(order.begin(), order.end(),
+        [&](int64_t one, int64_t two) { return turn[one] != turn[two] ? turn[one] < turn[two] : bank[one] > bank[two]; });
+    if (static_cast<int64_t>(order.size()) > K) order.resize(K);
+    return order;
+}
+
+// Dynamic beam allocation for required phrases (search/constraints/banks.py). An output may end only if it has all phrases. If
+// no other continuation is left, one may end without them, and loses MISSING for each missing token.
+static Continuations banked_continuations(
+    const float* scores, const std::vector<double>& before, const Searched& source, int64_t V) {
+    const Phrases& required = *source.wanted.required;
+    const int64_t K = static_cast<int64_t>(before.size());
+    Continuations found;
+    std::vector<int64_t> order(V), bank;
+    bool goes_on = false;
+    for (int64_t k = 0; k < K; ++k, scores += V) {
+        const auto is_better = [&](int64_t one, int64_t two) {
+            return scores[one] != scores[two] ? scores[one] > scores[two] : one < two;
+        };
+        std::iota(order.begin(), order.end(), int64_t(0));
+        std::vector<int64_t> tried(std::min(K + 1, V));
+        std::partial_sort_copy(order.begin(), order.end(), tried.begin(), tried.end(), is_better);
+        const ActiveStates& active = source.active[k].required;
+        required.add_next(active, tried);
+        for (int64_t token : tried) {
+            const double total = before[k] + scores[token];
+            if (!std::isfinite(total)) continue;
+            found.totals.push_back(total);
+            found.origin.push_back(k);
+            found.token.push_back(token);
+            bank.push_back(required.written(required.after(active, token)));
+            goes_on = goes_on || token != EOS;
+        }
+    }
+    for (size_t c = 0; c < bank.size(); ++c) {
+        const int64_t missing = required.tokens() - bank[c];
+        if (found.token[c] != EOS || missing <= 0) continue;
+        found.totals[c] = goes_on ? NEVER : found.totals[c] - MISSING * static_cast<double>(missing);
+    }
+    found.ended.resize(bank.size());
+    for (int64_t c : share_out(found.totals, bank, K)) found.ended[c] = found.token[c] == EOS;
+    std::vector<double> going = found.totals;
+    for (size_t c = 0; c < bank.size(); ++c)
+        if (found.token[c] == EOS) going[c] = NEVER;
+    found.live = share_out(going, bank, K);
+    found.live.resize(K, static_cast<int64_t>(bank.size()));  // the other places are empty
+    found.totals.push_back(NEVER);
+    found.origin.push_back(0);
+    found.token.push_back(EOS);
+    found.ended.push_back(false);
+    return found;
+}
+
 void Search::choose_by_beam() {
-    const int64_t K = options_.size, V = model_.target_vocabulary(), C = std::min(2 * K, K * std::min(K + 1, V));
-    std::vector<double> before(K), totals(C);
-    std::vector<int64_t> origin(C), token(C), live(K);
-    std::vector<uint8_t> ended(C);
+    const int64_t K = options_.size, V = model_.target_vocabulary();
+    std::vector<double> before(K);
     follows_.resize(last_.size());
     for (size_t b = 0; b < sources_.size(); ++b) {
         Searched& source = sources_[b];
         const int64_t row = static_cast<int64_t>(b) * K;
         const float* own = logits_.data() + row * V;
         for (int64_t k = 0; k < K; ++k) before[k] = source.active[k].score - penalties_[row + k];
-        transduce::check(transduce_choose(
-            own, before.data(), 1, K, V, EOS, totals.data(), origin.data(), token.data(), ended.data(), live.data()));
+        const Continuations some =
+            source.wanted.required ? banked_continuations(own, before, source, V) : best_continuations(own, before, V);
 
         // A hypothesis of the last step with one more token.
         const auto longer = [&](int64_t c) {
-            Hypothesis one = source.active[origin[c]];
-            one.tokens.push_back(token[c]);
-            one.log_probs.push_back(static_cast<double>(own[origin[c] * V + token[c]]));
-            one.score = totals[c];
+            Active one = source.active[some.origin[c]];
+            source.write(one, some.token[c], static_cast<double>(own[some.origin[c] * V + some.token[c]]));
+            one.score = some.totals[c];
             return one;
         };
         ++source.written;
-        for (int64_t c = 0; c < C; ++c) {
-            if (!ended[c]) continue;
-            Hypothesis one = longer(c);
+        for (size_t c = 0; c < some.ended.size(); ++c) {
+            if (!some.ended[c]) continue;
+            Hypothesis one = longer(static_cast<int64_t>(c));
             one.log_prob = total_of(one.log_probs);
-            one.score = options_.ranking(totals[c], source.written, source.length);
+            one.score = options_.ranking(some.totals[c], source.written, source.length);
             source.finished.push_back(std::move(one));
         }
-        std::vector<Hypothesis> next(K);
+        std::vector<Active> next(K);
         double best = NEVER;
         for (int64_t k = 0; k < K; ++k) {
-            const int64_t c = live[k];
-            follows_[row + k] = row + origin[c];
-            last_[row + k] = token[c];
-            const bool goes_on = token[c] != EOS && totals[c] != NEVER;
-            if (goes_on) next[k] = longer(c);
+            const int64_t c = some.live[k];
+            follows_[row + k] = row + some.origin[c];
+            last_[row + k] = some.token[c];
+            const bool goes_on = some.token[c] != EOS && some.totals[c] != NEVER;
+            next[k] = longer(c);
             if (!goes_on) next[k].score = NEVER;
             best = std::max(best, next[k].score);
         }
@@ -292,7 +406,7 @@ Found Autoregressive::score(const Batch& batch, const Targets& targets) const {
             int64_t token;
             read[b] = (*targets[b])[t];
             Hypothesis& own = found[b][0];
-            choose_token(logits.data() + b * V, V, false, true, false, token, log_prob);
+            choose_token(logits.data() + b * V, V, false, [](int64_t some) { return some == UNK; }, token, log_prob);
             own.choose(token, log_prob);
             transduce_highest(logits.data() + b * V, &read[b], 1, V, EOS, &token, &log_prob);
             own.tokens.push_back(token);

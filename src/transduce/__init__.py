@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transduce.core.registry import register
     from transduce.metrics.edit_distance import distance
     from transduce.runs.loading import load
-    from transduce.search.constraints.base import Constraints
+    from transduce.search.constraints.phrases import Constraints
     from transduce.training.callbacks import Callback
     from transduce.wings.documents.translation import translate_document
     from transduce.wings.fitting.fit import Wishes, fit
@@ -60,7 +60,7 @@ __all__ = [
 _PLACES = {
     "Answer": "transduce.answers.answer",
     "Callback": "transduce.training.callbacks",
-    "Constraints": "transduce.search.constraints.base",
+    "Constraints": "transduce.search.constraints.phrases",
     "Extras": "transduce.answers.request",
     "Output": "transduce.answers.answer",
     "Protection": "transduce.wings.protection.protection",

@@ -6,7 +6,7 @@ load(ENGLISH)("knowledge")    # or the path of a file of your own
 
 from pathlib import Path
 
-from transduce_engine.engine import Answer, Engine, Output, Running, load
+from transduce_engine.engine import Answer, Engine, Output, Running, Wanted, load
 from transduce_engine.library import EngineError, MissingLibraryError
 from transduce_engine.signals import Picture, Recording, Steps
 
@@ -23,6 +23,7 @@ __all__ = [
     "Recording",
     "Running",
     "Steps",
+    "Wanted",
     "load",
 ]
 __version__ = "0.2.0"

@@ -23,6 +23,20 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("file", nargs="?", default=ENGLISH, help=told)
     found.add_argument("--beam", type=int, default=0, help="the size of the beam [default: the run's]")
     found.add_argument("--nbest", type=int, default=0, help="outputs for each line [default: the run's]")
+    found.add_argument(
+        "--forbid",
+        action="append",
+        default=[],
+        metavar="PHRASE",
+        help="a phrase that no output may contain; repeat it for several",
+    )
+    found.add_argument(
+        "--require",
+        action="append",
+        default=[],
+        metavar="PHRASE",
+        help="a phrase that each output must contain; repeat it for several",
+    )
     found.add_argument("--batch-size", type=int, default=8, help="lines that are searched together [default: 8]")
     found.add_argument("--threads", type=int, default=1, help="threads that share large products [default: 1]")
     found.add_argument("--format", choices=FORMATS, default="text", help="tsv: source, score, text [default: text]")
@@ -77,11 +91,13 @@ def answered(engine: Engine, lines: list[str], options: argparse.Namespace) -> l
         raise EngineError(f"--{next(iter(how)).replace('_', '-')} is an option of --generate, which was not given")
     if (engine.generates or options.generate) and (options.beam or options.nbest):
         raise EngineError("--beam and --nbest are for models with sources, and this is a language model")
+    if (engine.generates or options.generate) and (options.forbid or options.require):
+        raise EngineError("--forbid and --require are for models with sources, and this is a language model")
     if options.generate:
         return [Answer(tuple(engine.generate(line, **how)), 1, 1, 0) for line in lines]
     if engine.generates:
         return engine.score(lines, options.batch_size)
-    return engine.answer(lines, options.beam, options.nbest, options.batch_size)
+    return engine.answer(lines, options.beam, options.nbest, options.batch_size, options.require, options.forbid)
 
 
 def read_lines() -> Iterator[str]:

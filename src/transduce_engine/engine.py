@@ -5,16 +5,19 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
+import unicodedata
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_char, c_uint64
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from transduce_engine.library import Answers, EngineError, Options, Sampling, library, told, whole
+from transduce_engine.library import Answers, EngineError, Options, Sampling, WantedRows, library, told, whole
+from transduce_engine.phrases import Lexicon
 from transduce_engine.signals import (
     Described,
     Picture,
@@ -36,6 +39,7 @@ Ids = Sequence[int]
 Description = dict[str, Any]  # a note that is a table of JSON
 Memory = ctypes.Array[c_char] | None
 SIGNALS = (Recording, Picture, Steps)
+SPACE = "▁"  # in entries of a vocabulary
 
 
 @dataclass(frozen=True)
@@ -61,13 +65,15 @@ class Output:
 @dataclass(frozen=True)
 class Answer:
     """The outputs for one source, best first. The source has ``source_tokens`` tokens, of which the model read the
-    first ``read_tokens``; ``unknown`` of these are not in its vocabulary.
+    first ``read_tokens``; ``unknown`` of these are not in its vocabulary. ``broken`` is True if no output that fits the
+    phrases was found; then the best one does not.
     """
 
     outputs: tuple[Output, ...]
     source_tokens: int
     read_tokens: int
     unknown: int
+    broken: bool = False
 
     @property
     def best(self) -> Output:
@@ -82,6 +88,38 @@ class Answer:
             found.append(f"input {number}: {self.unknown} of {self.read_tokens - 1} tokens are unknown to the model")
         if self.best.cut:
             found.append(f"input {number}: the output is cut at {self.best.cut} tokens: the model had not ended it")
+        if self.broken:
+            found.append(f"input {number}: no output that fits the phrases was found; a larger beam may find one")
+        return found
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of the outputs of each source: a row for each source, or no rows.
+
+    ``prefixes`` are the ids that outputs begin with, without an end. ``listed`` are the ids among which the search
+    goes, in order: the special ones and those of the prefix must be there, and an empty row stands for all ids.
+    ``forbidden`` and ``required`` are phrases that outputs must not contain, or must contain: the ``numbers`` of an
+    ``Automaton``, or an empty row. ``borders`` are those of the ``Lexicon``.
+    """
+
+    prefixes: Sequence[Ids] = ()
+    listed: Sequence[Ids] = ()
+    forbidden: Sequence[Sequence[int]] = ()
+    required: Sequence[Sequence[int]] = ()
+    borders: bytes | None = None
+
+    def described(self, count: int) -> WantedRows:
+        """The rows of ``count`` sources for the library. Raises EngineError for another number of rows."""
+        kept: list[Memory] = []
+        for name in ("prefixes", "listed", "forbidden", "required"):
+            rows = getattr(self, name)
+            if rows and len(rows) != count:
+                raise EngineError(f"{name} has {len(rows)} rows for {count} sources: one for each was expected")
+            kept += _rows(rows) if rows else (None, None)
+        kept.append(_address(bytearray(self.borders or b"")))
+        found = WantedRows(*(None if memory is None else ctypes.addressof(memory) for memory in kept))
+        found.kept = kept  # its fields are addresses alone
         return found
 
 
@@ -145,14 +183,27 @@ class Engine:
         texts = [answer.best.text for answer in self.answer(source if isinstance(source, list) else [source])]
         return texts if isinstance(source, list) else texts[0]
 
-    def answer(self, sources: Iterable[Source], beam: int = 0, nbest: int = 0, batch: int = 0) -> list[Answer]:
+    def answer(
+        self,
+        sources: Iterable[Source],
+        beam: int = 0,
+        nbest: int = 0,
+        batch: int = 0,
+        required: Sequence[str | Sequence[str]] = (),
+        forbidden: Sequence[str] = (),
+    ) -> list[Answer]:
         """An answer to each source: a text, or for a model of recordings or pictures the path of a file, a
         ``Recording`` or ``Picture``, or a buffer with its samples (at the model's own rate) or its pixels.
 
         ``beam`` and ``nbest`` replace the size and the number of outputs of the run's own search; 0 keeps them.
-        ``batch`` sources are searched together. Raises EngineError for a source that cannot be read, and for a beam
-        that is smaller than ``nbest``.
+        ``batch`` sources are searched together. Each output has all ``required`` phrases (or one of a list of
+        alternatives), and none of the ``forbidden`` ones; if no output is found that does, the best one is returned,
+        which does not. Raises EngineError for a source that cannot be read, for a beam that is smaller than ``nbest``,
+        for phrases if the model does not write token by token, and for a required one that it cannot write.
         """
+        if required or forbidden:
+            alternatives = [(each,) if isinstance(each, str) else tuple(each) for each in required]
+            return self._phrased(_texts(sources), alternatives, forbidden, beam, nbest, batch)
         if self.signal is not None:
             return self.search_signals(list(sources), beam=beam, nbest=nbest, batch=batch)
         texts = _texts(sources)
@@ -167,15 +218,22 @@ class Engine:
         return self._found("answer_ids", *_rows(rows), len(rows), Options(*whole(beam=beam, nbest=nbest, batch=batch)))
 
     def search_ids(
-        self, rows: Sequence[Ids], search: str, prefixes: Sequence[Ids] | None = None, batch: int = 0
+        self,
+        rows: Sequence[Ids],
+        search: str = "",
+        wanted: Wanted | None = None,
+        beam: int = 0,
+        nbest: int = 0,
+        batch: int = 0,
     ) -> list[Answer]:
-        """The same by another search than the file's: a run's table ``search`` with all defaults, as JSON. ``prefixes``
-        are the ids that the outputs begin with, without an end. Raises EngineError for a search that the engine does
-        not have, and for a prefix that does not fit.
+        """The same with what is ``wanted`` of outputs, and perhaps by another ``search`` than the file's: a run's table
+        ``search`` with all defaults, as JSON, whose size and number of outputs count then. Raises EngineError for a
+        search that the engine does not have, and for something wanted that does not fit.
         """
-        wanted = search.encode()
-        begun = (None, None) if prefixes is None else _rows(prefixes)
-        return self._found("search_ids", wanted, len(wanted), *_rows(rows), *begun, len(rows), *whole(batch=batch))
+        own = search.encode() or None
+        given = None if wanted is None else wanted.described(len(rows))
+        how = Options(*whole(beam=beam, nbest=nbest, batch=batch))
+        return self._found("search_ids", own, len(own or b""), *_rows(rows), given, len(rows), how)
 
     def score_ids(self, rows: Sequence[Ids], targets: Sequence[Ids], batch: int = 0) -> list[Answer]:
         """The given outputs with the model's log-probabilities of their tokens. Rows and outputs end with the end."""
@@ -187,17 +245,17 @@ class Engine:
         self,
         sources: Sequence[Source],
         search: str = "",
-        prefixes: Sequence[Ids] | None = None,
+        wanted: Wanted | None = None,
         beam: int = 0,
         nbest: int = 0,
         batch: int = 0,
     ) -> list[Answer]:
         """An answer to each signal, by the file's search or by another one, as for ``search_ids``."""
-        wanted = search.encode() or None
-        begun = (None, None) if prefixes is None else _rows(prefixes)
+        own = search.encode() or None
+        given = None if wanted is None else wanted.described(len(sources))
         how = Options(*whole(beam=beam, nbest=nbest, batch=batch))
         some = self._signals(sources)
-        return self._found("search_signals", wanted, len(wanted or b""), _table(some), *begun, len(some), how)
+        return self._found("search_signals", own, len(own or b""), _table(some), given, len(some), how)
 
     def score_signals(self, sources: Sequence[Source], targets: Sequence[Ids], batch: int = 0) -> list[Answer]:
         """Given outputs of signals, as ``score_ids`` scores them."""
@@ -303,6 +361,21 @@ class Engine:
         nothing_to_read = iter(self.score_ids(empty, [[EOS]] * len(empty), batch))
         return [next(nothing_to_read if nothing else answers) for nothing in blank]
 
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """How phrases are spelled in the tokens of outputs."""
+        return Lexicon(_Spelling(self))
+
+    def _phrased(
+        self, texts: list[str], required: list[tuple[str, ...]], forbidden: Sequence[str], *how: int
+    ) -> list[Answer]:
+        lexicon = self.lexicon
+        automata = lexicon.automata(*lexicon.spelled(required, forbidden))
+        rows = [[automaton] * len(texts) for automaton in automata]
+        wanted = Wanted(required=rows[0], forbidden=rows[1], borders=lexicon.borders())
+        found = self.search_ids(self.source_ids(texts), "", wanted, *how)
+        return [_fitting(answer, lexicon, required, forbidden) for answer in found]
+
     def running(self, beam: int = 0, nbest: int = 0) -> Running:
         """A search that sources enter and leave between its steps. ``beam`` and ``nbest`` are as for ``answer``. Raises
         EngineError for a model that does not write token by token.
@@ -354,14 +427,13 @@ class Running:
         self._running = told(self._functions.transduce_engine_begin, engine._engine, options)
         weakref.finalize(self, self._functions.transduce_engine_end, self._running)
 
-    def enter(self, keys: Sequence[int], rows: Sequence[Ids], prefixes: Sequence[Ids] | None = None) -> None:
-        """Adds sources, rows of ids with the end. Each has a key that no other source in the search has. ``prefixes``
-        are the ids that their outputs begin with, without an end. Raises EngineError for a row or a prefix that does
-        not fit; then none enters.
+    def enter(self, keys: Sequence[int], rows: Sequence[Ids], wanted: Wanted | None = None) -> None:
+        """Adds sources, rows of ids with the end. Each has a key that no other source in the search has. Raises
+        EngineError for a row or something wanted that does not fit; then none enters.
         """
-        begun = (None, None) if prefixes is None else _rows(prefixes)
+        given = None if wanted is None else wanted.described(len(rows))
         named = _address(array("q", keys))
-        told(self._functions.transduce_engine_enter, self._running, named, *_rows(rows), *begun, len(rows))
+        told(self._functions.transduce_engine_enter, self._running, named, *_rows(rows), given, len(rows))
 
     def step(self) -> list[tuple[int, Answer]]:
         """A step of all sources. Returns the keys and the answers of those that have ended, which leave. An answer
@@ -404,6 +476,51 @@ def load(file: str | Path | bytes, threads: int = 1) -> Engine:
                 return Engine(content)
             except EngineError as error:
                 raise EngineError(f"{path}: {error}") from None
+
+
+# ---------------------------------------------------------------- phrases
+
+
+class _Spelling:
+    """The target's tokenizer, as a lexicon needs it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._described = engine, engine.description("target")
+
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The text that each id adds to an output."""
+        record = self._described["record"]
+        vocabulary = record["model"]["vocab"]
+        if isinstance(vocabulary, dict):
+            entries = sorted(vocabulary, key=vocabulary.__getitem__)
+        else:
+            entries = [piece for piece, _ in vocabulary]
+        spoken = entries[UNK:]
+        if record["decoder"] is None:  # symbols: there is a space between them
+            spoken = [f" {entry}" for entry in spoken]
+        elif "Prepend" in json.dumps(record["normalizer"]):  # a space comes before the first word
+            spoken = [entry.replace(SPACE, " ") for entry in spoken]
+        return ("",) * UNK + tuple(spoken)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return [list(ids) for ids in self._engine.target_ids(texts)]
+
+    def normalize(self, text: str) -> str:
+        form = self._described["form"]
+        normal = text if form == "none" else unicodedata.normalize(form, text)
+        return normal.lower() if self._described["lowercase"] else normal
+
+
+def _fitting(answer: Answer, lexicon: Lexicon, required: Sequence[Sequence[str]], forbidden: Sequence[str]) -> Answer:
+    """The answer with the outputs that have the required phrases and no forbidden one; with the best if none has."""
+
+    def fits(output: Output) -> bool:
+        has = [any(lexicon.written(phrase, output.ids) for phrase in some) for some in required]
+        return all(has) and not any(lexicon.written(phrase, output.ids) for phrase in forbidden)
+
+    right = tuple(filter(fits, answer.outputs))
+    return replace(answer, outputs=right or answer.outputs[:1], broken=not right)
 
 
 # ---------------------------------------------------------------- rows and texts

@@ -15,7 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 5  # of the interface; engine.h has the same number
+VERSION = 6  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -37,6 +37,18 @@ class Sampling(Structure):
         ("temperature", c_double),
         ("top_p", c_double),
     )
+
+
+class WantedRows(Structure):
+    _fields_ = (
+        *(
+            (f"{name}{part}", c_void_p)
+            for name in ("prefix", "listed", "forbidden", "required")
+            for part in ("", "_ends")
+        ),
+        ("borders", c_void_p),
+    )
+    kept: object  # the memory that the fields point to
 
 
 class Answers(Structure):
@@ -90,11 +102,11 @@ def open_library(path: Path) -> ctypes.CDLL:
         "answer_ids": (POINTER(Answers), [c_void_p, *rows, c_int64, Options, *message]),
         "search_ids": (
             POINTER(Answers),
-            [c_void_p, c_char_p, c_uint64, *rows, *rows, c_int64, c_int64, *message],
+            [c_void_p, c_char_p, c_uint64, *rows, POINTER(WantedRows), c_int64, Options, *message],
         ),
         "search_signals": (
             POINTER(Answers),
-            [c_void_p, c_char_p, c_uint64, c_void_p, *rows, c_int64, Options, *message],
+            [c_void_p, c_char_p, c_uint64, c_void_p, POINTER(WantedRows), c_int64, Options, *message],
         ),
         "score_signals": (POINTER(Answers), [c_void_p, c_void_p, *rows, c_int64, Options, *message]),
         "score_ids": (POINTER(Answers), [c_void_p, *rows, *rows, c_int64, Options, *message]),
@@ -104,7 +116,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         "generate_ids": (POINTER(Answers), [c_void_p, c_void_p, c_int64, Sampling, *message]),
         "begin": (c_void_p, [c_void_p, Options, *message]),
         "end": (None, [c_void_p]),
-        "enter": (c_void_p, [c_void_p, c_void_p, *rows, *rows, c_int64, *message]),
+        "enter": (c_void_p, [c_void_p, c_void_p, *rows, POINTER(WantedRows), c_int64, *message]),
         "step": (POINTER(Answers), [c_void_p, *message]),
         "drop": (None, [c_void_p, c_void_p, c_int64]),
         "free": (None, [POINTER(Answers)]),

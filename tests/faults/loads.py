@@ -10,7 +10,7 @@ from typing import Any
 from transduce import Request, Transducer
 from transduce.answers.answer import Answer
 from transduce.core.errors import RequestError, UserError
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.wings.serving.scheduler import PipelineWork, RunningBatch
 from transduce.wings.serving.work import Finished
 

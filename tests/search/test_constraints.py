@@ -20,14 +20,15 @@ from test_laws import padded_targets, pick, sources_alone
 from transduce.core.errors import UserError
 from transduce.core.types import EOS, Padded
 from transduce.search.beam import Beam
-from transduce.search.constraints.base import Constraints, constrained
-from transduce.search.constraints.phrase_spelling import Lexicon
+from transduce.search.constraints.base import constrained
+from transduce.search.constraints.phrases import Constraints
 from transduce.search.filters.lengths import LengthLimit
 from transduce.search.filters.ngrams import NoRepeat
 from transduce.search.forcing import force
 from transduce.search.greedy import Greedy
 from transduce.search.ranking import LogProbability
 from transduce.search.sampling import Sampling
+from transduce_engine.phrases import Lexicon
 
 CPU = torch.device("cpu")
 LONGEST = 4

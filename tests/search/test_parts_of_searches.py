@@ -16,8 +16,7 @@ from transduce.core.types import BOS, EOS, PAD, UNK, Emission, Hypothesis, Padde
 from transduce.search import largest, random_numbers
 from transduce.search.base import ends_freely, resized, staggers, with_run, with_unknown
 from transduce.search.beam import Beam
-from transduce.search.constraints.base import Constraints
-from transduce.search.constraints.phrase_spelling import _of_a_word
+from transduce.search.constraints.phrases import Constraints
 from transduce.search.exact import Exact, Exploration
 from transduce.search.front import remaining
 from transduce.search.greedy import Greedy, quickest
@@ -27,6 +26,7 @@ from transduce.search.ranking import Average, BoundedReward, Brevity, LogProbabi
 from transduce.search.reading import capacity, forbid_specials, forbid_unknown
 from transduce.search.sampling import Sampling, drawn
 from transduce.search.truncation import Epsilon, Nucleus, TopK
+from transduce_engine.phrases import _of_a_word
 
 INF = math.inf
 

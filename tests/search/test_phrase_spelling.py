@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from transduce.core.types import EOS, UNK
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Unigram, Words
-from transduce.search.constraints.automata import Automata
+from transduce.search.constraints.automata import Automata, Borders
 from transduce.search.constraints.forbidden import Forbidden
-from transduce.search.constraints.phrase_spelling import Lexicon
+from transduce_engine.phrases import Lexicon
 
 TEXTS = ['a cat, a "cat" (cats) sat. at', "the cat sat at a tac, tac", "aa a aaa 猫 猫a cät_a cät", "sat-at; a.b. a"]
 TOKENIZERS = {
@@ -44,7 +44,7 @@ def finished(unit: str, phrases: Sequence[str], ids: Sequence[int]) -> list[bool
     patterns = [LEXICONS[unit].pattern(phrase) for phrase in phrases]
     automata = Automata.of([[[pattern]] for pattern in patterns])
     tokens_BT = torch.tensor([ids] * len(phrases))
-    borders = LEXICONS[unit].borders()
+    borders = Borders.of(LEXICONS[unit].borders())
     active_BQ = automata.extend(tokens_BT, automata.start(tokens_BT), borders)
     found: list[bool] = (active_BQ & automata.finished_BQ).any(1).tolist()
     return found
@@ -93,7 +93,7 @@ def test_a_word_waits_only_for_tokens_that_can_go_on_with_it(tokenizer: TextToke
     lexicon = Lexicon(tokenizer)
     pattern = lexicon.pattern("cat")
     assert (pattern.waiting is not None) is open_
-    forbidden = Forbidden(Automata.of([[[pattern]]]), lexicon.borders(), max_length=9)
+    forbidden = Forbidden(Automata.of([[[pattern]]]), Borders.of(lexicon.borders()), max_length=9)
     *before, last = tokenizer.encode(["cat"])[0][:-1]
     state = forbidden.start(torch.zeros(1, 1))
     if before:

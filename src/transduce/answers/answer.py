@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,6 +14,8 @@ from transduce.core.config import Table
 from transduce.core.errors import UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
+from transduce.search.constraints.phrases import Constraints
+from transduce_engine.phrases import Lexicon, alternatives_text
 
 if TYPE_CHECKING:  # it imports PyTorch
     from transduce.answers.derivations import Derived
@@ -123,8 +125,6 @@ class Unsatisfied:
     forbidden: tuple[str, ...]
 
     def __str__(self) -> str:
-        from transduce.search.constraints.base import alternatives_text
-
         problems = [
             *(f"with {alternatives_text(alternatives)}" for alternatives in self.missing),
             *(f"without {phrase!r}" for phrase in self.forbidden),
@@ -154,6 +154,17 @@ class Answer:
     def best(self) -> Output:
         """The first output."""
         return self.outputs[0]
+
+    def satisfying(self, constraints: Constraints, lexicon: Lexicon) -> Answer:
+        """The answer with only the outputs that satisfy the constraints. If none does, it has only the best output, and
+        ``unsatisfied`` says why. The outputs have their ``missing`` phrases.
+        """
+        outputs = [replace(each, missing=constraints.missing(lexicon, each.ids)) for each in self.outputs]
+        forbidden = [constraints.unwanted(lexicon, each.ids) for each in outputs]
+        right = [each for each, phrases in zip(outputs, forbidden, strict=True) if not (each.missing or phrases)]
+        if right:
+            return replace(self, outputs=right)
+        return replace(self, outputs=outputs[:1], unsatisfied=Unsatisfied(outputs[0].missing, forbidden[0]))
 
     def warnings(self, number: int) -> list[str]:
         """Messages about what could not be met: a source that was cut, constraints that no output satisfies, protected
@@ -209,8 +220,8 @@ class LightModel(ReadsLines, Protocol):
     """An export that runs without PyTorch, with the search of its run."""
 
     @property
-    def begins(self) -> bool:
-        """True if it can write outputs that begin with a prefix."""
+    def leads(self) -> bool:
+        """True if it can write outputs that begin with a prefix, and outputs with phrases or without them."""
         ...
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> LightModel: ...

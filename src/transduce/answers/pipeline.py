@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from transduce.answers.answer import Answer, Output, Unsatisfied
+from transduce.answers.answer import Answer, Output
 from transduce.answers.batches import sorted_batches
 from transduce.answers.cuts import cut_at
 from transduce.answers.derivations import Derived
@@ -28,7 +28,8 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import encoded
 from transduce.data.unknown import Unknown, unknown_in
 from transduce.search.base import ends_freely, with_unknown
-from transduce.search.constraints.base import Constraints, Tokenized, constrained
+from transduce.search.constraints.base import constrained
+from transduce.search.constraints.phrases import Constraints, Tokenized
 from transduce.search.limits import longest_output
 
 B = TypeVar("B")
@@ -242,24 +243,13 @@ class Pipeline(TextModel):
             unknown=source.unknown,
             unknown_target=self._unknown_target(request, hypotheses[0].tokens),
         )
-        return self._satisfying(answer, request.constraints) if request.constraints else answer
+        return answer.satisfying(request.constraints, self.lexicon) if request.constraints else answer
 
     def _unknown_target(self, request: Request, tokens: Sequence[int]) -> Unknown:
         """The unknown tokens of the request's target, whose ids are ``tokens``, or of its prefix."""
         if request.target is not None:
             return unknown_in(self.target_tokenizer, tokens, request.target, request.source)
         return unknown_in(self.target_tokenizer, self.prefix_ids(request.prefix), request.prefix)
-
-    def _satisfying(self, answer: Answer, constraints: Constraints) -> Answer:
-        """The answer with only the outputs that satisfy the constraints. If none does, it has only the best output, and
-        ``unsatisfied`` says why. The outputs have their ``missing`` phrases.
-        """
-        outputs = [replace(each, missing=constraints.missing(self.lexicon, each.ids)) for each in answer.outputs]
-        forbidden = [constraints.unwanted(self.lexicon, each.ids) for each in outputs]
-        right = [each for each, phrases in zip(outputs, forbidden, strict=True) if not (each.missing or phrases)]
-        if right:
-            return replace(answer, outputs=right)
-        return replace(answer, outputs=outputs[:1], unsatisfied=Unsatisfied(outputs[0].missing, forbidden[0]))
 
     def output(self, hypothesis: Hypothesis | Derivation, source: str) -> Output:
         """A hypothesis for a source as text, with its tokens and log-probabilities. Extras are not added."""

@@ -12,7 +12,7 @@ from transduce.core.errors import RequestError
 from transduce.core.registry import service
 
 if TYPE_CHECKING:  # it imports PyTorch
-    from transduce.search.constraints.base import Constraints
+    from transduce.search.constraints.phrases import Constraints
 
 
 @dataclass(frozen=True)

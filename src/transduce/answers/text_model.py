@@ -24,7 +24,7 @@ from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.base import Rows, Scaled, Sourced, Tokenizer, cut, encoded
 from transduce.data.tokenizers.passing import passing
 from transduce.data.unknown import Unknown, unknown_in
-from transduce.search.constraints.phrase_spelling import Lexicon
+from transduce_engine.phrases import Lexicon
 
 log = logging.getLogger("transduce")
 

@@ -26,7 +26,7 @@ from transduce.core.protocols import AnySearch, Metric, Search
 from transduce.core.registry import model_name, service
 from transduce.core.types import Example
 from transduce.search.base import stream
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.search.limits import longest_output
 
 log = logging.getLogger("transduce")

@@ -105,9 +105,9 @@ def predict(
     def arriving(requests: Iterator[Request]) -> Iterable[Request]:
         return inputs.arriving(requests, pause) if piped else requests
 
-    plain = not (stream or window or out or extra_options or request_options.phrases)
+    plain = not (stream or window or out or extra_options)
     light = trained.light(beam) if plain else None
-    if light is not None and (light.begins or not request_options):
+    if light is not None and (light.leads or not request_options):
         light = light if nbest is None else light.resized(beam, nbest)
         given = arriving(request_options.read(files, NO_EXTRAS, light))
         _print(unanswered.counted(with_warnings(light.answer(given, batch_size, tolerant=True))), write, at_once)

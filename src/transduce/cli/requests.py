@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transduce.answers.answer import ReadsLines
     from transduce.answers.request import Extras, Request
     from transduce.answers.transducer import Transducer
-    from transduce.search.constraints.base import Constraints
+    from transduce.search.constraints.phrases import Constraints
 
 
 @dataclass(frozen=True)
@@ -201,14 +201,14 @@ class RequestOptions:
     def _forbidden(self) -> Constraints | None:
         if not self.forbid:
             return None
-        from transduce.search.constraints.base import Constraints
+        from transduce.search.constraints.phrases import Constraints
 
         return Constraints(forbidden=self.forbid)
 
     def _read_objects(self, path: Path, extras: Extras, longest: int | None) -> Iterator[Request]:
         """A request for each line of the file ``--constraints``. UserErrors name the file and the line."""
         from transduce.answers.request import Request
-        from transduce.search.constraints.base import Constraints
+        from transduce.search.constraints.phrases import Constraints
 
         for number, line in enumerate(inputs.lines([path], longest), 1):
             try:

@@ -11,7 +11,7 @@ from test_constraints import LEXICON, held, model_of
 
 from transduce.search.allocation.groups import Groups
 from transduce.search.beam import Beam
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
 from transduce.search.sampling import Sampling

@@ -10,7 +10,7 @@ import pytest
 
 from transduce.answers.request import Request
 from transduce.core.errors import DataError
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.wings.documents.glossary import Glossary
 
 TERMS = """\

@@ -10,7 +10,7 @@ from test_engine_file import SEARCHES, TABLES, content, needs_engine, rows_of
 import transduce_engine
 from families import PARALLEL, sources
 from selection import mostly_slow
-from transduce_engine import Answer, Engine
+from transduce_engine import Answer, Engine, Wanted
 
 pytestmark = needs_engine
 SOME = sources([5, 1, 3, 8, 2, 7, 6, 4, 12, 9])
@@ -19,7 +19,7 @@ FAST = {"transformer, pre-norm", "convs2s", "luong, gru, scaled dot, fed", "edit
 
 def alone(engine: Engine, rows: list[list[int]], begun: list[list[int]]) -> list[Answer]:
     search = engine.note("search")
-    return [engine.search_ids([row], search, [prefix])[0] for row, prefix in zip(rows, begun, strict=True)]
+    return [engine.search_ids([row], search, Wanted([prefix]))[0] for row, prefix in zip(rows, begun, strict=True)]
 
 
 @pytest.mark.parametrize("search", ["greedy, at least 4", "beam 5", "samples, cut, long"])
@@ -36,7 +36,7 @@ def test_each_source_has_its_answer_whenever_it_comes(name: str, search: str) ->
             count = drawn.choice([0, 0, 1, 3])
             entering, waiting = waiting[:count], waiting[count:]
             if entering:
-                running.enter(entering, [rows[n] for n in entering], [begun[n] for n in entering])
+                running.enter(entering, [rows[n] for n in entering], Wanted([begun[n] for n in entering]))
             found |= running.step()
         assert [found[n] for n in range(len(rows))] == expected
 
@@ -64,7 +64,7 @@ def test_rows_that_do_not_fit_leave_the_search_as_it_is() -> None:
     with pytest.raises(transduce_engine.EngineError, match=r"^input 2: id 999 is outside a vocabulary of"):
         running.enter([1, 2], [rows[1], [999, 2]])
     with pytest.raises(transduce_engine.EngineError, match=r"^id 99 cannot stand in a prefix$"):
-        running.enter([1], rows[1:2], [[99]])
+        running.enter([1], rows[1:2], Wanted([[99]]))
     found = dict[int, Answer]()
     while not found:
         found |= running.step()

@@ -19,6 +19,7 @@ from test_engine_file import SEARCHES, TABLES, content, needs_engine, resolved
 import transduce_engine
 from transduce.core.errors import UserError
 from transduce.wings.engines.engine_files import opened
+from transduce_engine import Wanted
 
 pytestmark = needs_engine
 
@@ -224,7 +225,7 @@ def test_a_wrong_search_or_prefix_is_refused_in_a_line_or_answers(name: str) -> 
         ]
         told = "answered"
         try:
-            engine.search_ids(ROWS, json.dumps(search), prefixes)
+            engine.search_ids(ROWS, json.dumps(search), prefixes and Wanted(prefixes))
         except transduce_engine.EngineError as error:
             told = str(error)
         assert told
@@ -243,4 +244,4 @@ def test_a_wrong_search_or_prefix_is_refused_in_a_line_or_answers(name: str) -> 
 def test_a_search_or_a_prefix_that_does_not_fit_is_told(search: Any, prefix: list[int], message: str) -> None:
     _, file = content(TABLES["convs2s"], SEARCHES["greedy"])
     with pytest.raises(transduce_engine.EngineError, match=f"^{message}$"):
-        transduce_engine.load(file).search_ids([[5, 2]], json.dumps(resolved(search)), [prefix])
+        transduce_engine.load(file).search_ids([[5, 2]], json.dumps(resolved(search)), Wanted([prefix]))

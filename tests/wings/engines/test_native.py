@@ -28,7 +28,7 @@ from transduce.core.types import Padded
 from transduce.runs.identity import identity
 from transduce.runs.manifest import Manifest
 from transduce.search.beam import Beam
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
 from transduce.search.length_beam import LengthBeam
@@ -246,15 +246,23 @@ def test_several_runs_are_mixed_and_an_export_is_not(run: Path, tmp_path: Path) 
 
 def test_requests_are_answered_as_with_pytorch_or_refused(run: Path) -> None:
     ours, native = transduce.load(run), transduce.load(run, engine="native")
-    requests = [Request("ab", nbest=3), Request("ba", prefix="c"), Request("abc", target="ab"), Request("")]
+    requests = [
+        Request("ab", nbest=3),
+        Request("ba", prefix="c"),
+        Request("abc", target="ab"),
+        Request(""),
+        Request("abcb", constraints=Constraints(forbidden=["ab", "c"])),
+        Request("abc", prefix="c", constraints=Constraints(forbidden=["b"]), nbest=2),
+    ]
     for one, two in zip(ours.answer(requests), native.answer(requests), strict=True):
         assert [each.text for each in one.outputs] == [each.text for each in two.outputs]
         assert one.best.log_prob == pytest.approx(two.best.log_prob, abs=1e-4)
         assert one.best.right == two.best.right
-    with pytest.raises(RequestError, match=r"one filter, length, and no phrases; predict with --engine torch"):
-        list(native.answer([Request("ab", constraints=Constraints(forbidden=["a"]))]))
-    with pytest.raises(RequestError, match=r"and no phrases; predict with --engine torch"):
-        list(native.answer([Request("ab", constraints=Constraints(required=["a"]))], Beam(4)))
+    required = [Request("ab", constraints=Constraints(required=["ca"], forbidden=["cb"])), Request("ab")]
+    (one, free), (two, other) = (list(each.answer(required, Beam(6))) for each in (ours, native))
+    assert [each.text for each in one.outputs] == [each.text for each in two.outputs]
+    assert "ca" in two.best.text
+    assert free.best.text == other.best.text
     with pytest.raises(RequestError, match="searches by itself and gives whole outputs: leave --stream"):
         list(native.stream("ab"))
     with pytest.raises(RequestError, match=r"search\.type = 'exact': the native engine has greedy"):

@@ -286,10 +286,11 @@ def test_operators(address: str, model: EngineModel) -> None:
         ("/tree", {"source": "abc"}),
         ("/labels", {"source": "abc"}),
         *(("/predict", {"source": "abc", **each}) for each in (
-            {"required": ["a"]}, {"forbidden": ["a"]}, {"alignments": True}, {"frames": True},
-            {"replace_unknowns": True}, {"protect": True}, {"phrases": ["a"]}, {"glossary": ["a\tb"]},
+            {"alignments": True}, {"frames": True}, {"replace_unknowns": True}, {"protect": True}, {"phrases": ["a"]},
         )),
         ("/predict", {"source": "abc", "model": "lm"}),
+        ("/predict", {"source": "abc", "model": "lm", "forbidden": ["a"]}),
+        ("/predict", {"source": "abc", "required": ["é"]}),
         ("/predict", {"source": "abc", "prefix": "x" * 12}),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "top_logprobs": 2}),
     ],
@@ -298,7 +299,14 @@ def test_what_a_file_cannot_do_is_refused_in_a_line(address: str, path: str, bod
     status, found = ask(address, path, body)
     assert status == 400
     line = found["error"]["message"] if path.startswith("/v1/") else found["error"]
-    reasons = ("do not fit max_length", "the server has the file of an engine", "language model", "gives no labels")
+    reasons = (
+        "do not fit max_length",
+        "the server has the file of an engine",
+        "language model",
+        "gives no labels",
+        "cannot be written",
+        "does not write token by token",
+    )
     assert any(reason in line for reason in reasons)
     assert "\n" not in line
 
@@ -311,12 +319,29 @@ def test_each_route_is_asked_here(address: str) -> None:
         assert any(each.startswith(begin) if name else each == path for each in asked), path
 
 
+def test_phrases_and_terms_of_a_glossary_are_obeyed(address: str, model: EngineModel) -> None:
+    sources = ["abc", "b a", ""]
+    for asked, fits in (
+        ({"forbidden": ["a"]}, lambda text: "a" not in text),
+        ({"required": ["bb"]}, lambda text: "bb" in text),
+        ({"glossary": [["abc", "cab"], ["b", "gg"], ["x", "y"]]}, lambda text: True),
+    ):
+        status, found = ask(address, "/predict", {"source": sources, "model": "de-en", **asked})
+        assert (status, [fits(each["text"]) for each in found["answers"]]) == (200, [True] * 3), found
+    texts = [each["text"] for each in found["answers"]]
+    assert "cab" in texts[0]
+    assert "gg" in texts[1]
+    assert texts[2] == ""
+
+
 def test_lines_are_predicted_without_large_libraries(files: list[Path], model: EngineModel) -> None:
     done = alone("predict", str(files[0]), "--nbest", "2", given="abc\nb a\n")
     expected = [
         each.text for one in model.answer_some([Request(x, nbest=2) for x in ("abc", "b a")]) for each in one.outputs
     ]
     assert (done.returncode, done.stdout.splitlines()) == (0, expected), done.stderr
+    done = alone("predict", str(files[0]), "--forbid", expected[0][:1], given="abc\n")
+    assert (done.returncode, expected[0][:1] in done.stdout) == (0, False), done.stderr
 
 
 def test_a_command_that_needs_pytorch_says_so(trained: Path) -> None:

@@ -16,11 +16,31 @@ from torch.nn.utils.rnn import pad_sequence
 from transduce.core import tree
 from transduce.core.errors import UserError
 from transduce.core.types import Padded
-from transduce.search.constraints.phrase_spelling import ANYWHERE, BORDER, BREAK, DONE, OWN, Borders, Pattern
-
-NONE = -1  # the token of a missing edge
+from transduce_engine.phrases import ANYWHERE, BORDER, BREAK, ENDS, NONE, OPEN, Automaton, Pattern
 
 Phrases = Sequence[Sequence[Pattern]]  # of one source: for each phrase its alternatives
+
+
+@dataclass(frozen=True)
+class Borders:
+    """Masks [V] of tokens. ``before_V`` has the tokens that end the word before them. ``behind_V`` has the tokens after
+    which no word continues.
+    """
+
+    before_V: Tensor
+    behind_V: Tensor
+
+    @classmethod
+    def of(cls, bits: bytes | None) -> Borders | None:
+        """The masks of ``Lexicon.borders``."""
+        if bits is None:
+            return None
+        bits_V = torch.tensor(list(bits))
+        return cls((bits_V & ENDS).bool(), (bits_V & OPEN).bool())
+
+    def bits(self) -> bytes:
+        """The masks as ``of`` reads them."""
+        return bytes((ENDS * self.before_V.long() + OPEN * self.behind_V.long()).tolist())
 
 
 @dataclass(frozen=True)
@@ -47,7 +67,7 @@ class Automata:
 
     @classmethod
     def of(cls, sources: Sequence[Phrases]) -> Automata:
-        rows = [_Row(phrases) for phrases in sources]
+        rows = [Automaton(phrases) for phrases in sources]
         edges_BE3 = pad_sequence([torch.tensor(row.edges) for row in rows], batch_first=True, padding_value=NONE)
         states_BQ4 = pad_sequence([torch.tensor(row.states) for row in rows], batch_first=True)
         own_BP = pad_sequence([torch.tensor(row.own, dtype=torch.long) for row in rows], batch_first=True)
@@ -108,30 +128,3 @@ class Automata:
         worth_BMQ = self.worth_BQ[:, None] * active_BMQ
         begun_BMQ = ~active_BMQ.gather(2, self.phrase_BQ[:, None].expand(active_BMQ.shape))
         return (worth_BMQ * self.finished_BQ[:, None]).sum(2) + (worth_BMQ * begun_BMQ).amax(2)
-
-
-class _Row:
-    """The automaton of one source. Each state is described by (finished, waiting, phrase, worth)."""
-
-    def __init__(self, phrases: Phrases) -> None:
-        self.edges: list[tuple[int, int, int]] = [(ANYWHERE, NONE, ANYWHERE)]
-        self.states: list[tuple[int, int, int, int]] = [(0, 0, ANYWHERE, 0), (0, 0, ANYWHERE, 0)]
-        self.own: list[int] = []
-        for alternatives in phrases:
-            self._add(alternatives)
-
-    def _add(self, alternatives: Sequence[Pattern]) -> None:
-        finish, length = len(self.states), max(pattern.length for pattern in alternatives)
-        self.states.append((1, 0, finish, length))
-        for pattern in alternatives:
-            number = {ANYWHERE: ANYWHERE, BORDER: BORDER, DONE: finish}
-            for state, covered in enumerate(pattern.covered, OWN):
-                number[state] = len(self.states)
-                worth = length - pattern.length + covered if covered else 0
-                self.states.append((0, int(state == pattern.waiting), finish, worth))
-            own = set(pattern.own)
-            for edge in pattern.edges:
-                if edge in own:
-                    self.own.append(len(self.edges))
-                origin, token, goal = edge
-                self.edges.append((number[origin], token, number[goal]))

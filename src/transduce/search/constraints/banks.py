@@ -14,8 +14,7 @@ from torch import Tensor
 from transduce.core import tree
 from transduce.core.types import EOS, Padded
 from transduce.search.base import Continuations
-from transduce.search.constraints.automata import Automata
-from transduce.search.constraints.phrase_spelling import Borders
+from transduce.search.constraints.automata import Automata, Borders
 from transduce.search.largest import largest
 
 MISSING = 1e6  # penalty of an early end for each missing token, so that outputs with more phrase tokens rank first

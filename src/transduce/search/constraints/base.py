@@ -13,83 +13,15 @@ from transduce.core.errors import UserError
 from transduce.core.protocols import Search
 from transduce.search.allocation.best import BestContinuations
 from transduce.search.base import AnyAllocation, Filters
-from transduce.search.constraints.automata import Automata, Phrases
+from transduce.search.constraints.automata import Automata, Borders, Phrases
 from transduce.search.constraints.banks import Banks
 from transduce.search.constraints.forbidden import Forbidden
-from transduce.search.constraints.phrase_spelling import Borders, Lexicon, Pattern
+from transduce.search.constraints.phrases import Tokenized
 from transduce.search.filters.lengths import LengthLimit
+from transduce_engine.phrases import Lexicon
 
 M = TypeVar("M")  # a model
 S_co = TypeVar("S_co", covariant=True)
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """The phrases that the outputs of a source must contain, and the phrases that they must not contain, as text.
-
-    Each of the ``required`` is a phrase, or a list of alternatives such as inflected forms. One of the alternatives is
-    enough. No output contains a ``forbidden`` phrase. Raises UserError for a phrase without text, or if a list is a
-    single string.
-    """
-
-    required: Sequence[str | Sequence[str]] = ()
-    forbidden: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        _check("required", [self.required, *(each for each in self.required if not isinstance(each, str))])
-        _check("forbidden", [self.forbidden])
-        for phrase in [*self.forbidden, *(phrase for some in self.alternatives for phrase in some)]:
-            if not isinstance(phrase, str) or not phrase.strip():
-                raise UserError(f"a phrase is {phrase!r}: some text was expected")
-
-    def __bool__(self) -> bool:
-        return bool(self.required or self.forbidden)
-
-    @property
-    def alternatives(self) -> list[tuple[str, ...]]:
-        """The alternatives of each required phrase. A phrase given as text is its only alternative."""
-        return [(each,) if isinstance(each, str) else tuple(each) for each in self.required]
-
-    def missing(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[tuple[str, ...], ...]:
-        """The required phrases that the output ``ids`` does not contain, each as the tuple of its alternatives."""
-        return tuple(some for some in self.alternatives if not any(lexicon.written(phrase, ids) for phrase in some))
-
-    def unwanted(self, lexicon: Lexicon, ids: Sequence[int]) -> tuple[str, ...]:
-        """The forbidden phrases that the output ``ids`` contains."""
-        return tuple(phrase for phrase in self.forbidden if lexicon.written(phrase, ids))
-
-    def tokenized(self, lexicon: Lexicon) -> Tokenized:
-        """The constraints in the tokens of a vocabulary.
-
-        Drops alternatives that the vocabulary cannot write, and alternatives that contain a forbidden phrase. Also
-        drops forbidden phrases that the vocabulary cannot write. Raises UserError if a required phrase has no
-        alternative left.
-        """
-        required = []
-        for some in self.alternatives:
-            known = [phrase for phrase in some if lexicon.pattern(phrase).own]
-            if not known:
-                raise UserError(
-                    f"the required {alternatives_text(some)} cannot be written: "
-                    "the model's vocabulary lacks a part of it"
-                )
-            inside = [[unwanted for unwanted in self.forbidden if lexicon.within(unwanted, phrase)] for phrase in known]
-            free = [phrase for phrase, unwanted in zip(known, inside, strict=True) if not unwanted]
-            if not free:
-                raise UserError(
-                    f"the required {known[0]!r} has the forbidden {inside[0][0]!r} in it: leave one of them out"
-                )
-            required.append(tuple(map(lexicon.pattern, free)))
-        forbidden = tuple(pattern for phrase in self.forbidden if (pattern := lexicon.pattern(phrase)).edges)
-        return Tokenized(tuple(required), forbidden)
-
-
-@dataclass(frozen=True)
-class Tokenized:
-    """The constraints of a source in the tokens of a vocabulary. A required phrase is the tuple of its alternatives."""
-
-    required: tuple[tuple[Pattern, ...], ...] = ()
-    forbidden: tuple[Pattern, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +39,7 @@ class BatchConstraints:
     longest: int  # in tokens
 
     @classmethod
-    def of(cls, sources: Sequence[Tokenized], borders: Borders | None, device: torch.device) -> BatchConstraints:
+    def of(cls, sources: Sequence[Tokenized], borders: bytes | None, device: torch.device) -> BatchConstraints:
         def automata(phrases: Sequence[Phrases]) -> Automata | None:
             if not any(phrases):
                 return None
@@ -119,7 +51,7 @@ class BatchConstraints:
         return cls(
             automata([each.required for each in sources]),
             automata([(each.forbidden,) if each.forbidden else () for each in sources]),
-            tree.map(lambda leaf: leaf.to(device), borders),
+            tree.map(lambda leaf: leaf.to(device), Borders.of(borders)),
             max(lengths, default=0),
         )
 
@@ -181,14 +113,3 @@ def constrained(
         BatchConstraints.of([each or Tokenized() for each in sources], lexicon.borders(), device)
     )
     return held
-
-
-def _check(name: str, lists: Sequence[object]) -> None:
-    for given in lists:
-        if isinstance(given, str) or not isinstance(given, Sequence) or not (given or given is lists[0]):
-            raise UserError(f"{name} = {given!r}: a list of phrases was expected")
-
-
-def alternatives_text(some: Sequence[str]) -> str:
-    """Quotes the alternatives and joins them with "or", for messages."""
-    return " or ".join(map(repr, some))

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from transduce.core import tree
 from transduce.core.types import Padded
-from transduce.search.constraints.automata import Automata
-from transduce.search.constraints.phrase_spelling import BREAK, Borders
+from transduce.search.constraints.automata import Automata, Borders
 from transduce.search.filters.lengths import LengthLimit
+from transduce_engine.phrases import BREAK
 
 
 @dataclass(frozen=True)

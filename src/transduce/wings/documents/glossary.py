@@ -11,7 +11,7 @@ from pathlib import Path
 from transduce.answers.request import Request
 from transduce.core.errors import DataError
 from transduce.core.text_files import read_text
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.wings.documents.csv_tables import records
 
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # scripts without spaces

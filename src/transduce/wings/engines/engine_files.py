@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 FASTEST = 8  # sources of a batch: the engine's own default
 BY_TOKENS = ("greedy", "beam", "sampling")  # searches that write token by token
 
-SCORED, BEGUN, FOUND = "scored", "begun", "found"  # kinds of requests: a given target, a prefix, or neither
+SCORED, LED, FOUND = "scored", "led", "found"  # kinds of requests: a given target, a prefix or phrases, or neither
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,10 @@ class EngineModel:
         return not self.engine.generates
 
     @cached_property
-    def begins(self) -> bool:
-        """True if outputs can begin with a prefix: those of a model with sources that writes token by token."""
+    def leads(self) -> bool:
+        """True if outputs can begin with a prefix, and have phrases or not: those of a model with sources that writes
+        token by token.
+        """
         by_tokens = self.engine.description("search")["type"] in BY_TOKENS
         return self.conditional and by_tokens and not self.engine.signal
 
@@ -61,7 +63,7 @@ class EngineModel:
         return replace(self, size=size or self.size, nbest=nbest or self.nbest)
 
     def answer(self, requests: Iterable[Request], batch_size: int = 64, tolerant: bool = False) -> Iterator[Answer]:
-        """Yields an answer to each request, in order, from its source and its prefix alone, as
+        """Yields an answer to each request, in order, from its source, prefix and phrases alone, as
         ``LightTransducer.answer`` does.
         """
 
@@ -72,7 +74,7 @@ class EngineModel:
         return settled(in_windows(requests, size, answered), tolerant, HOPELESS if size > 1 else 1)
 
     def answer_some(self, requests: Sequence[Request], batch_size: int = 64, first: int = 1) -> list[Answer]:
-        """An answer to each request, from its source, its prefix, its ``nbest`` and its target alone. The first one has
+        """An answer to each request, from its source, prefix, phrases, ``nbest`` and target alone. The first one has
         the number ``first`` in the RequestError of a request that cannot be answered.
         """
         answers = dict[int, Answer]()
@@ -91,28 +93,42 @@ class EngineModel:
         self, requests: Sequence[Request], kind: tuple[str, int], batch_size: int
     ) -> list[transduce_engine.Answer]:
         wanted = replace(self, nbest=kind[1]) if kind[1] else self
-        if kind[0] == BEGUN:
-            return wanted._begun(requests, batch_size)
+        if kind[0] == LED:
+            return wanted._led(requests, batch_size)
         return wanted.answer_texts([request.source for request in requests], batch_size)
 
-    def _begun(self, requests: Sequence[Request], batch_size: int) -> list[transduce_engine.Answer]:
-        if not self.begins:
-            raise UserError("a prefix needs a model with sources that writes token by token: leave the prefix out")
-        running, found = self.running(), dict[int, transduce_engine.Answer]()
+    def _led(self, requests: Sequence[Request], batch_size: int) -> list[transduce_engine.Answer]:
+        if not self.leads:
+            raise UserError("a prefix and phrases need a model with sources that writes token by token: leave them out")
         rows = self.source_tokenizer.encode([request.source for request in requests])
-        prefixes = [self.prefix_ids(request) for request in requests]
-        size = min(batch_size, FASTEST)
-        for first in range(0, len(requests), size):
-            keys = range(first, min(first + size, len(requests)))
-            try:
-                told(partial(running.enter, keys, rows[first : keys.stop], prefixes[first : keys.stop]))
-            except UserError as error:
-                raise UserError(_numbered(str(error), [key + 1 for key in keys])) from error
-            while len(found) < keys.stop:
-                found |= told(running.step)
-        return [found[place] for place in range(len(requests))]
+        wanted = self.wanted(requests)
+        return told(lambda: self.engine.search_ids(rows, "", wanted, self.size, self.nbest, min(batch_size, FASTEST)))
 
-    def prefix_ids(self, request: Request) -> Sequence[int]:
+    def wanted(self, requests: Sequence[Request]) -> transduce_engine.Wanted | None:
+        """The prefixes and phrases of requests; None if there are none. Raises RequestError, with the place in
+        ``requests``, for phrases that the vocabulary cannot write.
+        """
+        if not any(request.prefix or request.constraints for request in requests):
+            return None
+        prefixes = [self._prefix_ids(request) for request in requests]
+        if not any(request.constraints for request in requests):
+            return transduce_engine.Wanted(prefixes)
+        found = [self._phrases(*each) for each in enumerate(requests, 1)]
+        required, forbidden = zip(*found, strict=True)
+        return transduce_engine.Wanted(prefixes, (), forbidden, required, self.engine.lexicon.borders())
+
+    def _phrases(self, number: int, request: Request) -> tuple[list[int], list[int]]:
+        """The automata of the phrases of a request, required and forbidden."""
+        if not request.constraints:
+            return [], []
+        lexicon = self.engine.lexicon
+        try:
+            phrases = request.constraints.tokenized(lexicon)
+        except UserError as error:
+            raise RequestError(f"input {number}: {error}") from error
+        return lexicon.automata(phrases.required, phrases.forbidden)
+
+    def _prefix_ids(self, request: Request) -> Sequence[int]:
         """The ids that the outputs of a request begin with."""
         ids: Sequence[int] = self.target_tokenizer.encode([request.prefix])[0] if request.prefix else ()
         return ids[:-1]
@@ -173,7 +189,8 @@ class EngineModel:
             for each in found.outputs
         ]
         unknown, unknown_target = self._unknown(request, found), self._unknown_target(request)
-        return Answer(request, outputs, truncated, unknown=unknown, unknown_target=unknown_target)
+        answer = Answer(request, outputs, truncated, unknown=unknown, unknown_target=unknown_target)
+        return answer.satisfying(request.constraints, self.engine.lexicon) if request.constraints else answer
 
     def _unknown(self, request: Request, found: transduce_engine.Answer) -> Unknown:
         if not found.unknown or self.engine.generates:
@@ -239,7 +256,8 @@ def told(work: Callable[[], T]) -> T:
 
 
 def _kind(request: Request) -> str:
-    return SCORED if request.target is not None else BEGUN if request.prefix else FOUND
+    led = request.prefix or request.constraints
+    return SCORED if request.target is not None else LED if led else FOUND
 
 
 def _numbered(message: str, numbers: Sequence[int]) -> str:

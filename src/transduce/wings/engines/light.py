@@ -51,7 +51,7 @@ class LightTransducer:
     options: Options
     settings: config.Table
     max_source_length: int = SOURCE_LENGTH
-    begins = False
+    leads = False
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> LightTransducer:
         """The same model with another beam size or number of outputs. None keeps the number if the other allows it.

@@ -14,7 +14,9 @@ from transduce.core import config
 from transduce.core.errors import RequestError, UserError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
+from transduce.search.constraints.phrases import Constraints
 from transduce.wings.documents.document import Document
+from transduce.wings.documents.glossary import Glossary
 from transduce.wings.engines.engine_files import EngineModel, told
 from transduce.wings.engines.engine_files import opened as open_model
 from transduce.wings.serving.about import about
@@ -22,7 +24,7 @@ from transduce.wings.serving.answerer import Continued, Continuing, Inside, Want
 from transduce.wings.serving.work import Finished
 
 RUNNING = 16  # sources of a running batch: it computes as fast as fixed batches, and larger ones are no faster
-HAS = ("prefix", "nbest")  # what a request may ask for
+HAS = ("prefix", "required", "forbidden", "terms", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
 
@@ -104,9 +106,13 @@ class EngineFile:
             if each.name not in HAS and getattr(wanted, each.name):
                 name = {"terms": "glossary"}.get(each.name, each.name)
                 raise RequestError(f"{name} is asked for, and {HERE}: leave it out, or {INSTEAD}")
-        if wanted.prefix and not self._model.begins:
-            raise RequestError("prefix is asked for, and the model does not write token by token: leave it out")
-        return [replace(each, prefix=wanted.prefix, nbest=wanted.nbest) for each in requests]
+        constraints = Constraints(wanted.required, wanted.forbidden) or None
+        if (wanted.prefix or constraints or wanted.terms) and not self._model.leads:
+            raise RequestError(
+                "a prefix or phrases are asked for, and the model does not write token by token: leave them out"
+            )
+        found = [replace(each, prefix=wanted.prefix, constraints=constraints, nbest=wanted.nbest) for each in requests]
+        return list(map(Glossary.of(wanted.terms).applied, found)) if wanted.terms else found
 
     @property
     def batches(self) -> EngineFile:
@@ -120,8 +126,8 @@ class EngineFile:
         return self._model.answer_some(requests, batch_size)
 
     def shared_by(self, request: Request) -> bool:
-        full = self._keeps_empty or bool(request.source.strip()) or bool(request.prefix)
-        return self._model.begins and request.target is None and full
+        full = self._keeps_empty or bool(request.source.strip() or request.prefix or request.constraints)
+        return self._model.leads and request.target is None and full
 
     def running_batch(self, nbest: int | None, batch_size: int) -> EngineBatch:
         """It has fewer sources if each has more outputs than the file's own search finds."""
@@ -185,8 +191,8 @@ class EngineBatch:
         return 4 * self.free >= self._size
 
     def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[Sequence[int]]) -> Finished:
-        prefixes = list(map(self._model.prefix_ids, requests))
-        told(lambda: self._running.enter(keys, sources, prefixes))
+        wanted = self._model.wanted(requests)
+        told(lambda: self._running.enter(keys, sources, wanted))
         self._active |= set(keys)
         return ()  # the next step returns those that need no step
 

@@ -22,7 +22,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.unknown import Unknown
 from transduce.runs.layout import TOKENIZERS
 from transduce.runs.packed import CARD, is_pack
-from transduce.search.constraints.base import Constraints
+from transduce.search.constraints.phrases import Constraints
 from transduce.search.limits import longest_output
 from transduce.search.reading import forbid_specials
 from transduce.wings.alignment.attention_weights import WEIGHTS

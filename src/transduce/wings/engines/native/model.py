@@ -19,7 +19,7 @@ from transduce.runs.manifest import Manifest
 from transduce.search.front import check_prefix
 from transduce.wings.engines.engine_files import BY_TOKENS, told
 from transduce.wings.engines.native.content import ids_content
-from transduce.wings.engines.native.searches import check_search, search_table
+from transduce.wings.engines.native.searches import check_search, search_table, told_apart
 from transduce.wings.engines.translation import rows
 
 T = TypeVar("T")
@@ -39,7 +39,8 @@ class NativeModel(nn.Module):
         self.kind = str(engine.description("model")["model"])
 
     def search(self, search: AnySearch, source: Padded, prefix: Padded | None = None) -> list[list[Hypothesis]]:
-        table = search_table(search)
+        plain, wanted = told_apart(search, source, prefix)
+        table = search_table(plain)
         check_search(table, self.kind)
         if prefix is not None and table["type"] not in BY_TOKENS:
             raise UserError(
@@ -48,10 +49,10 @@ class NativeModel(nn.Module):
             )
         if prefix is not None:
             check_prefix(prefix, len(source.lengths), table["max_length"])
-        begun = None if prefix is None else rows(prefix)
+        given = wanted if table["type"] in BY_TOKENS else None
         return [
             [_hypothesis(each) for each in answer.outputs]
-            for answer in _answered(lambda: self._searched(source, json.dumps(table), begun))
+            for answer in _answered(lambda: self._searched(source, json.dumps(table), given))
         ]
 
     def force(self, source: Padded, target: Padded) -> list[Hypothesis]:
@@ -59,11 +60,11 @@ class NativeModel(nn.Module):
         return [_hypothesis(each.best) for each in _answered(lambda: score(_given(source), rows(target)))]
 
     def _searched(
-        self, source: Padded, search: str, begun: list[list[int]] | None
+        self, source: Padded, search: str, given: transduce_engine.Wanted | None
     ) -> Sequence[transduce_engine.Answer]:
         signals = source.values.is_floating_point()
         wanted = self.engine.search_signals if signals else self.engine.search_ids
-        found: list[transduce_engine.Answer] = wanted(_given(source), search, begun)
+        found: list[transduce_engine.Answer] = wanted(_given(source), search, given)
         return found
 
 

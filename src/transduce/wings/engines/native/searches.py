@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+import torch
+
+import transduce_engine
 from transduce.core import config, registry
 from transduce.core.errors import UserError
 from transduce.core.protocols import AnySearch
+from transduce.core.types import Padded
+from transduce.search.allocation.best import BestContinuations
+from transduce.search.constraints.automata import Automata
+from transduce.search.constraints.banks import Banks
+from transduce.search.constraints.forbidden import Forbidden
 from transduce.wings.engines.native.conversion.models import BY_TOKENS, ENGINE
 from transduce.wings.engines.transformers import kind
+from transduce.wings.engines.translation import rows
 
 SEARCHES = {
     **dict.fromkeys(BY_TOKENS, ("greedy", "beam", "sampling")),
@@ -38,9 +47,9 @@ def check_search(search: config.TableView, model: str = "encoder-decoder") -> No
         refuse("type", kind(search), f"{' and '.join(SEARCHES[model])} for the model {model}")
     filters = search.get("filters") or ()
     if len(filters) > 1 or any(kind(each) != "length" for each in filters):
-        refuse("filters", [kind(each) for each in filters], "one filter, length, and no phrases")
+        refuse("filters", [kind(each) for each in filters], "one filter, length")
     if kind(search.get("allocation") or "top-k") != "top-k":
-        refuse("allocation", kind(search["allocation"]), "top-k, and no phrases")
+        refuse("allocation", kind(search["allocation"]), "top-k")
     if kind(search) in ("beam", "length-beam") and kind(search["ranking"]) not in RANKINGS:
         refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
     if not -LARGEST_SEED <= search.get("seed", 0) <= LARGEST_SEED:
@@ -48,6 +57,41 @@ def check_search(search: config.TableView, model: str = "encoder-decoder") -> No
     for key in ("observer", "penalties", "language_model"):
         if search.get(key):
             refuse(key, search[key], "none")
+
+
+def told_apart(search: Any, source: Padded, prefix: Padded | None) -> tuple[AnySearch, transduce_engine.Wanted]:
+    """The search without a shortlist and phrases, and what is wanted of each source: its list, its phrases, and its
+    prefix.
+    """
+    listed, borders = list[list[int]](), None
+    phrases: dict[str, list[list[int]]] = {"forbidden": [], "required": []}
+    if registry.name_of("Search", type(search)) == "shortlist":
+        lists = search.candidates.of(source, prefix)
+        listed = [lists.words_C[row_C].tolist() for row_C in lists.listed_BC]
+        search = search.search
+    for part in (*getattr(search, "filters", ()), getattr(search, "allocation", None)):
+        if isinstance(part, Forbidden | Banks):
+            phrases["forbidden" if isinstance(part, Forbidden) else "required"] = _numbers(part.automata)
+            borders = None if part.borders is None else part.borders.bits()
+    if phrases["forbidden"]:
+        search = replace(search, filters=tuple(each for each in search.filters if not isinstance(each, Forbidden)))
+    if phrases["required"]:
+        search = replace(search, allocation=BestContinuations())
+    begun = () if prefix is None else rows(prefix)
+    return search, transduce_engine.Wanted(begun, listed, **phrases, borders=borders)
+
+
+def _numbers(automata: Automata) -> list[list[int]]:
+    """The automata of the sources as ``Automaton.numbers`` has them."""
+    own_BE = torch.zeros_like(automata.token_BE).scatter_(1, automata.own_BP, 1)
+    own_BE[:, 0] = 0  # padding
+    columns = automata.finished_BQ, automata.waiting_BQ, automata.phrase_BQ, automata.worth_BQ
+    states_BQ4 = torch.stack([column_BQ.long() for column_BQ in columns], 2)
+    edges_BE4 = torch.stack([automata.origin_BE, automata.token_BE, automata.goal_BE, own_BE], 2)
+    return [
+        [len(states_Q4), *states_Q4.flatten().tolist(), *edges_E4.flatten().tolist()]
+        for states_Q4, edges_E4 in zip(states_BQ4, edges_BE4, strict=True)
+    ]
 
 
 def search_table(search: AnySearch) -> config.Table:

@@ -7,7 +7,7 @@
 //
 // The search runs in C++, compiled to engine.wasm. Here are its memory and its errors.
 
-const VERSION = 5;  // of engine/src/engine.h
+const VERSION = 6;  // of engine/src/engine.h
 const EOS = 2, UNK = 3;
 const HIDDEN = [0, 1, EOS];  // padding, the beginning and the end are no text
 const ROOM = 4096;  // bytes of a message
@@ -181,7 +181,7 @@ class Engine {
   answer(sources, { beam = 0, nbest = 0, batch = 0 } = {}) {
     if (this.signal) {
       const some = [...sources].map((each, n) => signalOf(each, this.signal, n + 1));
-      return this.found("search_signals", 0, 0n, this.signals(some), 0, 0, BigInt(some.length), this.options(beam, nbest, batch));
+      return this.found("search_signals", 0, 0n, this.signals(some), 0, BigInt(some.length), this.options(beam, nbest, batch));
     }
     const texts = textsOf(sources);
     if (!this.subwords.source) return this.found("answer", ...this.joined(texts), BigInt(texts.length), this.options(beam, nbest, batch));

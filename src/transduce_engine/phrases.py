@@ -11,14 +11,12 @@ from functools import cache
 from itertools import combinations
 from typing import Protocol
 
-import torch
-from torch import Tensor
+from transduce_engine.library import EngineError
 
-from transduce.core.errors import UserError
-from transduce.core.types import SPECIALS, UNK
-
+UNK, SPECIALS = 3, 4  # the id of unknown text, and the number of ids that are no text
+ENDS, OPEN = 1, 2  # bits of a token: it ends the word before it; no word continues after it
 ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # three states that every pattern has, and the first of its own states
-BREAK = -2  # an edge for any token that ends the word before it
+BREAK, NONE = -2, -1  # tokens of edges: any that ends the word before it, and none
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -38,16 +36,6 @@ class Spelling(Protocol):
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
 
     def normalize(self, text: str) -> str: ...
-
-
-@dataclass(frozen=True)
-class Borders:
-    """Masks [V] of tokens. ``before_V`` has the tokens that end the word before them. ``behind_V`` has the tokens after
-    which no word continues.
-    """
-
-    before_V: Tensor
-    behind_V: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,28 +85,28 @@ class Lexicon:
                 self._parts[piece[start:end]].append((token, start > 0, end < len(piece)))
         self._longest = max(map(len, self._parts), default=0)
 
-    def borders(self) -> Borders | None:
-        """The masks of tokens at word borders, or None if the vocabulary marks no words."""
+    def borders(self) -> bytes | None:
+        """The bits ``ENDS`` and ``OPEN`` of each token; None if the vocabulary marks no words."""
         if not self._words:
             return None
-        before_V, behind_V = torch.ones(2, len(self._pieces), dtype=torch.bool).unbind()
+        found = bytearray([ENDS | OPEN]) * len(self._pieces)
         for token, piece in self._known():
-            before_V[token], behind_V[token] = not self._joins(piece[0]), not self._joins(piece[-1])
-        return Borders(before_V, behind_V)
+            found[token] = ENDS * (not self._joins(piece[0])) | OPEN * (not self._joins(piece[-1]))
+        return bytes(found)
 
     def text(self, phrase: str) -> str:
-        """The phrase in the form that outputs have: normalised, without spaces around it. Raises UserError if no text
+        """The phrase in the form that outputs have: normalised, without spaces around it. Raises EngineError if no text
         is left.
         """
         ids = self._encoded(phrase)
         spelled = self._spelling.normalize(phrase) if UNK in ids else "".join(self._pieces[token] for token in ids)
         text = spelled.strip(" ") if self._words else spelled
         if not text:
-            raise UserError(f"a phrase is {phrase!r}: some text was expected, and the tokenizer finds none in it")
+            raise EngineError(f"a phrase is {phrase!r}: some text was expected, and the tokenizer finds none in it")
         return text
 
     def pattern(self, phrase: str) -> Pattern:
-        """The pattern of a phrase. Its ``own`` is empty if the vocabulary cannot write the phrase. Raises UserError
+        """The pattern of a phrase. Its ``own`` is empty if the vocabulary cannot write the phrase. Raises EngineError
         like ``text``.
         """
         if phrase not in self._patterns:
@@ -135,10 +123,43 @@ class Lexicon:
         """
         return self._found(self.text(phrase), "".join(self._pieces[token] for token in ids))
 
+    def spelled(
+        self, required: Sequence[Sequence[str]], forbidden: Sequence[str]
+    ) -> tuple[tuple[tuple[Pattern, ...], ...], tuple[Pattern, ...]]:
+        """The patterns of required phrases, each with its alternatives, and of forbidden phrases.
+
+        Drops alternatives that the vocabulary cannot write, and alternatives that contain a forbidden phrase. Also
+        drops forbidden phrases that the vocabulary cannot write. Raises EngineError if a required phrase has no
+        alternative left.
+        """
+        found = []
+        for some in required:
+            known = [phrase for phrase in some if self.pattern(phrase).own]
+            if not known:
+                raise EngineError(
+                    f"the required {alternatives_text(some)} cannot be written: "
+                    "the model's vocabulary lacks a part of it"
+                )
+            inside = [[unwanted for unwanted in forbidden if self.within(unwanted, phrase)] for phrase in known]
+            free = [phrase for phrase, unwanted in zip(known, inside, strict=True) if not unwanted]
+            if not free:
+                raise EngineError(
+                    f"the required {known[0]!r} has the forbidden {inside[0][0]!r} in it: leave one of them out"
+                )
+            found.append(tuple(map(self.pattern, free)))
+        return tuple(found), tuple(pattern for phrase in forbidden if (pattern := self.pattern(phrase)).edges)
+
+    @staticmethod
+    def automata(required: Sequence[Sequence[Pattern]], forbidden: Sequence[Pattern]) -> tuple[list[int], list[int]]:
+        """The ``numbers`` of automata for what ``spelled`` returns; empty for no phrases. Forbidden phrases are the
+        alternatives of one.
+        """
+        return Automaton(required).numbers() if required else [], Automaton([forbidden]).numbers() if forbidden else []
+
     # --------------------------------------------------------------- details
 
     def _known(self) -> Iterator[tuple[int, str]]:
-        return ((token, piece) for token, piece in enumerate(self._pieces) if token >= len(SPECIALS) and piece)
+        return ((token, piece) for token, piece in enumerate(self._pieces) if token >= SPECIALS and piece)
 
     def _encoded(self, text: str) -> list[int]:
         return self._spelling.encode([text])[0][:-1]
@@ -209,6 +230,50 @@ class Lexicon:
         covered = [max((sum(end <= place for _, _, end in way) for way in ways), default=0) for place in states]
         length = max(map(len, ways), default=0)
         return Pattern(tuple(sorted(edges)), tuple(sorted(own)), tuple(covered), length, states.get(len(whole)))
+
+
+class Automaton:
+    """The phrases of a source as one nondeterministic automaton. Each phrase is a list of alternatives; one is enough.
+
+    An edge is (state, token, next state), where the token may be ``BREAK``, or ``NONE`` for no token. A state is
+    described by (whether its phrase is complete, whether the phrase is complete although its last word may still
+    continue, the state in which its phrase is complete, the number of its tokens that are written). ``own`` are the
+    places of the edges of the tokenizer's own spelling.
+    """
+
+    def __init__(self, phrases: Sequence[Sequence[Pattern]]) -> None:
+        self.edges: list[tuple[int, int, int]] = [(ANYWHERE, NONE, ANYWHERE)]
+        self.states: list[tuple[int, int, int, int]] = [(0, 0, ANYWHERE, 0), (0, 0, ANYWHERE, 0)]
+        self.own: list[int] = []
+        for alternatives in phrases:
+            self._add(alternatives)
+
+    def numbers(self) -> list[int]:
+        """The automaton as the engine's library reads it (engine.h)."""
+        own = set(self.own)
+        edges = ((*edge, int(place in own)) for place, edge in enumerate(self.edges))
+        return [len(self.states), *(number for four in (*self.states, *edges) for number in four)]
+
+    def _add(self, alternatives: Sequence[Pattern]) -> None:
+        finish, length = len(self.states), max(pattern.length for pattern in alternatives)
+        self.states.append((1, 0, finish, length))
+        for pattern in alternatives:
+            number = {ANYWHERE: ANYWHERE, BORDER: BORDER, DONE: finish}
+            for state, covered in enumerate(pattern.covered, OWN):
+                number[state] = len(self.states)
+                worth = length - pattern.length + covered if covered else 0
+                self.states.append((0, int(state == pattern.waiting), finish, worth))
+            own = set(pattern.own)
+            for edge in pattern.edges:
+                if edge in own:
+                    self.own.append(len(self.edges))
+                origin, token, goal = edge
+                self.edges.append((number[origin], token, number[goal]))
+
+
+def alternatives_text(some: Sequence[str]) -> str:
+    """Quotes the alternatives and joins them with "or", for messages."""
+    return " or ".join(map(repr, some))
 
 
 @cache
