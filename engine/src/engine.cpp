@@ -21,6 +21,32 @@ const int64_t BATCH = 8;                    // more rows do not fit the second c
 const int64_t MOST_SOURCES = 1 << 24;       // in a call
 const double LIKELY = -0.6931471805599453;  // log 0.5: an end at the limit that is more probable is the model's own
 
+// The target words that go with the words of a source (wings/counted/shortlist.py): some for each id, and those of every list.
+struct Shortlist {
+    std::vector<uint16_t> best, always;
+    int64_t each;
+
+    Shortlist(const Parts& parts, int64_t each, int64_t sources, int64_t targets)
+        : best(parts.small_numbers("shortlist.best", each * sources)), always(parts.small_numbers("shortlist.always", ANY)),
+          each(each) {
+        for (const auto* some : {&best, &always})
+            for (uint16_t id : *some)
+                if (id >= targets) throw Refusal("its shortlist has words of another vocabulary");
+        for (size_t id = 0; id <= UNK; ++id)
+            if (id >= always.size() || always[id] != id) throw Refusal("its shortlist lacks the special tokens");
+    }
+
+    // The ids among which the search goes, in order.
+    std::vector<int64_t> of(const std::vector<int64_t>& source, const std::vector<int64_t>& prefix) const {
+        std::vector<int64_t> found(always.begin(), always.end());
+        for (int64_t id : source) found.insert(found.end(), best.begin() + id * each, best.begin() + (id + 1) * each);
+        found.insert(found.end(), prefix.begin(), prefix.end());
+        std::sort(found.begin(), found.end());
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        return found;
+    }
+};
+
 struct TransduceEngine {
     // The order is that of the construction: each needs those before it.
     std::map<std::string, std::string> notes;
@@ -31,6 +57,7 @@ struct TransduceEngine {
     bool keeps_empty;
     std::unique_ptr<SignalReader> signals;  // null unless the sources are signals
     std::unique_ptr<Model> model;
+    std::unique_ptr<const Shortlist> shortlist;  // null if it has none
 
     TransduceEngine(const File& file, const Json& limits)
         : notes(file.notes), parts(file), source(file.json("source")), target(file.json("target")),
@@ -40,10 +67,13 @@ struct TransduceEngine {
         if (source.is_signal()) signals = SignalReader::read(file.json("source"));
         model = read_model(parts, file.json("model"));
         if (!has(options.kind)) throw Refusal("its search does not fit its model: export the run again");
-        if (source.is_signal() != model->reads_signals() && source.size())
+        if ((source.is_signal() != model->reads_signals() && source.size()) || (model->reads_signals() && options.listed))
             throw Refusal("its tokenizers do not fit its model: export the run again");
         check_vocabulary("source", source, model->source_vocabulary());
         check_vocabulary("target", target, model->target_vocabulary());
+        if (options.listed)
+            shortlist =
+                std::make_unique<Shortlist>(parts, options.listed, model->source_vocabulary(), model->target_vocabulary());
         parts.done();
     }
 
@@ -168,12 +198,27 @@ struct Asked {
                               " tokens and the end do not fit max_length = " + std::to_string(options.max_length));
             for (int64_t id : each.prefix)
                 if (id <= EOS || id >= V) throw Refusal("id " + std::to_string(id) + " cannot stand in a prefix");
-            for (size_t i = 0; i < each.listed.size(); ++i)
-                if (each.listed[i] < (i ? each.listed[i - 1] + 1 : 0) || each.listed[i] >= V)
+            for (int64_t i = 0; i < static_cast<int64_t>(each.listed.size()); ++i)
+                if (each.listed[i] >= V || each.listed[i] < i ||
+                    (i <= UNK ? each.listed[i] != i : each.listed[i] <= each.listed[i - 1]))
                     throw Refusal("id " + std::to_string(each.listed[i]) + " cannot stand at this place in a list");
+            if (!each.listed.empty() && each.listed.size() <= UNK) throw Refusal("a list lacks the special tokens");
+            for (int64_t id : each.prefix)
+                if (!each.listed.empty() && !std::binary_search(each.listed.begin(), each.listed.end(), id))
+                    throw Refusal("a list lacks an id of its prefix");
+            if ((options.listed || !each.listed.empty()) && (each.forbidden || each.required))
+                throw Refusal("phrases need a search without a shortlist");
             if (each.required && options.kind != Options::BEAM)
                 throw Refusal("required phrases need hypotheses to choose among: use a beam");
         }
+    }
+
+    // Gives each row its list of the file's shortlist, after it was cut.
+    void add_lists() {
+        if (!options.listed) return;
+        wanted.resize(rows.size());
+        for (size_t b = 0; b < rows.size(); ++b)
+            if (wanted[b].listed.empty()) wanted[b].listed = engine.shortlist->of(rows[b], wanted[b].prefix);
     }
 
     // Cuts each signal that is too long. Returns the lengths before.
@@ -243,6 +288,7 @@ struct Asked {
         batch = batch ? batch : BATCH;
         check_wanted();
         const std::vector<int64_t> lengths = signals.empty() ? cut_rows() : cut_signals();
+        add_lists();
         const Found found = find();
         for (size_t b = 0; b < found.size(); ++b) {
             if (found[b].empty())
@@ -302,6 +348,7 @@ std::vector<Wanted> read_wanted(const TransduceEngine& engine, const TransduceWa
 Options options_of(const TransduceEngine& engine, const char* search, uint64_t size, const TransduceOptions& options) {
     if (search == nullptr) return engine.options.resized(options.beam, options.nbest);
     const Options found = Options::read(Json::parse(search, size));
+    if (found.listed && found.listed != engine.options.listed) throw Refusal("the file has no shortlist of this size");
     if (!engine.has(found.kind)) throw Refusal("the search does not fit the model");
     return found;
 }
@@ -487,6 +534,7 @@ TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_
             read_wanted(running->engine, wanted, count)};
         asked.check_wanted();
         const std::vector<int64_t> lengths = asked.cut_rows();
+        asked.add_lists();
         Targets rows;
         for (const Row& row : asked.rows) rows.push_back(&row);
         Batch batch(rows);

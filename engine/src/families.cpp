@@ -47,6 +47,7 @@ class EncoderDecoder : public Autoregressive {
     void read_out(const float* features, int64_t rows, float* logits) const override {
         decoder_->read_out(features, rows, logits);
     }
+    const Matrix* readout() const override { return decoder_->readout(); }
     std::unique_ptr<State> start(const Batch& batch, int64_t hypotheses) const override {
         return decoder_->start((*encoder_)(batch), hypotheses);
     }

@@ -109,6 +109,9 @@ class Decoder {
         transduce::check(transduce_multiply(readout_, features, logits, rows, NONE));
     }
 
+    // The matrix of which the logits are a product alone; null if they are not.
+    const Matrix* readout() const { return readout_; }
+
   protected:
     const Matrix* readout_ = nullptr;
 };

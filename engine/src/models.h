@@ -65,6 +65,7 @@ class Autoregressive : public Model {
     // The width W of the features of a step, and the logits [N, V] of features [N, W].
     virtual int64_t width() const = 0;
     virtual void read_out(const float* features, int64_t rows, float* logits) const = 0;
+    virtual const Matrix* readout() const { return nullptr; }  // as of a decoder
 
     std::vector<Options::Kind> searches() const override { return {Options::GREEDY, Options::BEAM, Options::SAMPLING}; }
     Found search(const Batch& batch, const Options& options) const override;

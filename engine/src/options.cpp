@@ -13,6 +13,7 @@ namespace transduce {
 const double ROUNDED_TOKENS = 1e-9;  // because 1.4 * 45 gives 62.99999999999999
 const int64_t LARGEST_SIZE = 1000;   // of a beam
 const int64_t LONGEST = 100000;      // tokens of an output
+const int64_t MOST_LISTED = 10000;   // target words of a source word
 static const std::vector<std::string> KINDS = {"greedy", "beam", "labels", "viterbi", "posterior", "best-path", "prefix-beam",
     "sampling", "length-beam"};  // as in Options::Kind
 
@@ -115,6 +116,7 @@ Options Options::read(const Json& search) {
     if (found.kind == GREEDY || found.kind == BEAM || found.kind == SAMPLING) {
         found.max_length = search.number_in("max_length", 1, LONGEST);
         if (search.find("filters") != nullptr) found.limit = read_limit(search.at("filters"));
+        if (search.find("shortlist") != nullptr) found.listed = search.number_in("shortlist", 1, MOST_LISTED);
     }
     if (found.kind == BEAM || found.kind == LENGTH_BEAM) found.ranking = read_ranking(search);
     if (found.kind == PREFIX_BEAM) found.bonus = search.real_in("bonus", -1e6, 1e6);

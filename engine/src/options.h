@@ -43,6 +43,7 @@ struct Options {
     double temperature = 1;
     std::vector<Truncation> truncations;
     int64_t seed = 1;
+    int64_t listed = 0;  // the target words of a source word in the file's shortlist; 0 without one
 
     // From a run's table `search`, which has all defaults. Throws Refusal for another search.
     static Options read(const Json& search);

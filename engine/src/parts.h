@@ -51,7 +51,7 @@ class Parts {
     // The whole numbers of a tensor of the type I64; an empty list has none.
     std::vector<int64_t> whole_numbers(const std::string& name, const std::vector<int64_t>& shape = {ANY}) const;
 
-    // The whole numbers of a tensor of the type U16.
+    // The whole numbers of a tensor of the type U16; ANY stands for each number of them.
     std::vector<uint16_t> small_numbers(const std::string& name, int64_t count) const;
 
     // Log-probabilities [count] of a counted model: float32, or 8-bit places in a table NAME.values of 256. They may be

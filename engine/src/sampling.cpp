@@ -83,18 +83,20 @@ static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count) {
 
 void Search::draw() {
     const int64_t K = options_.size, V = model_.target_vocabulary();
-    std::vector<float> q(V), sorted;
+    std::vector<float> q, sorted;
     const float* scores = logits_.data();
     int64_t* last = last_.data();
     for (Searched& source : sources_) {
+        q.resize(source.columns(V));
         source.ended = true;
         for (int64_t k = 0; k < K; ++k, ++last, scores += V) {
             Active& own = source.active[k];
             if (!own.tokens.empty() && own.tokens.back() == EOS) continue;  // `last` is EOS
             distribute(scores, options_, q, sorted);
-            *last = drawn(q, random_at(source.dice, k, source.written));
-            source.write(own, *last, scores[*last]);
-            own.score += std::log(static_cast<double>(q[*last]));
+            const int64_t column = drawn(q, random_at(source.dice, k, source.written));
+            *last = source.id(column);
+            source.write(own, *last, scores[column]);
+            own.score += std::log(static_cast<double>(q[column]));
             source.ended = source.ended && *last == EOS;
         }
         ++source.written;

@@ -29,8 +29,11 @@ void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
     Search entering(model_, options_);
     for (int64_t b = 0; b < batch.sources(); ++b) {
         const int64_t length = batch.lengths[b];
-        Searched source = {keys[b], length, options_.limit.least(length), options_.longest(length), {}, 0, 0, false, {}, {}};
+        Searched source = {
+            keys[b], length, options_.limit.least(length), options_.longest(length), {}, {}, 0, 0, false, {}, {}};
         if (!batch.wanted.empty()) source.wanted = *batch.wanted[b];
+        if (!source.wanted.listed.empty() && model_.readout() != nullptr)
+            source.readout = std::make_shared<Matrix>(*model_.readout(), source.wanted.listed);
         Active begun = {};
         if (source.wanted.forbidden) begun.forbidden = source.wanted.forbidden->start();
         if (source.wanted.required) begun.required = source.wanted.required->start();
@@ -64,9 +67,7 @@ void Search::step() {
     features_.resize(last_.size() * model_.width());
     logits_.resize(last_.size() * V);
     state_->step(last_.data(), features_.data());
-    model_.read_out(features_.data(), static_cast<int64_t>(last_.size()), logits_.data());
-
-    keep_listed();
+    read_out();
 
     // Each source chooses. A source's only row becomes K equal ones first.
     if (options_.kind != Options::GREEDY) score_rows();
@@ -140,15 +141,26 @@ void Searched::write(Active& own, int64_t token, double log_prob) const {
     if (wanted.required) own.required = wanted.required->after(own.required, token);
 }
 
-// A source with a list is searched by the model restricted to it: logits outside of it become minus infinity.
-void Search::keep_listed() {
+// The logits of each row. A source with a list is searched by the model restricted to it.
+void Search::read_out() {
     const int64_t V = model_.target_vocabulary();
-    for (size_t n = 0; n < last_.size(); ++n) {
-        const std::vector<int64_t>& listed = sources_[n / each_].wanted.listed;
-        float *logits = logits_.data() + n * V, *next = logits;
-        for (size_t i = 0; i < listed.size(); next = logits + listed[i++] + 1)
-            std::fill(next, logits + listed[i], IMPOSSIBLE_LOGIT);
-        if (!listed.empty()) std::fill(next, logits + V, IMPOSSIBLE_LOGIT);
+    if (std::any_of(sources_.begin(), sources_.end(), [](const Searched& source) { return !source.readout; }))
+        model_.read_out(features_.data(), static_cast<int64_t>(last_.size()), logits_.data());
+    for (size_t b = 0; b < sources_.size(); ++b) {
+        const std::vector<int64_t>& listed = sources_[b].wanted.listed;
+        const size_t first = b * each_, L = listed.size();
+        if (sources_[b].readout) {
+            some_.resize(each_ * L);
+            transduce::check(transduce_multiply(
+                sources_[b].readout.get(), features_.data() + first * model_.width(), some_.data(), each_, NONE));
+        }
+        for (size_t n = first; n < first + each_; ++n) {
+            float* logits = logits_.data() + n * V;
+            if (sources_[b].readout)
+                std::copy_n(some_.data() + (n - first) * L, L, logits);
+            else
+                for (size_t i = 0; i < L; ++i) logits[i] = logits[listed[i]];
+        }
     }
 }
 
@@ -186,16 +198,18 @@ void Search::choose_best() {
         Searched& source = sources_[b];
         Active& own = source.active[0];
         double log_prob = 0;
-        const int64_t forced = source.forced();
-        if (forced >= 0) {
-            transduce_highest(logits, &forced, 1, V, EOS, &last_[b], &log_prob);
+        int64_t column;
+        if (source.forced() >= 0) {
+            const int64_t forced = source.column(source.forced());
+            transduce_highest(logits, &forced, 1, source.columns(V), EOS, &column, &log_prob);
         } else {
             const bool some = bar(source, own);
             const auto is_barred = [&](int64_t token) {
                 return (token == EOS && !source.may_end()) || (token == UNK && !options_.unknown) || (some && barred_[token]);
             };
-            choose_token(logits, V, source.must_end(), is_barred, last_[b], log_prob);
+            choose_token(logits, source.columns(V), source.must_end(), is_barred, column, log_prob);
         }
+        last_[b] = source.id(column);
         source.write(own, last_[b], log_prob);
         ++source.written;
         if (last_[b] != EOS) continue;
@@ -210,16 +224,16 @@ void Search::choose_best() {
 // Log-probabilities [N, V] in place of logits, as scores: what may not come next has minus infinity. A prefix allows its
 // token alone.
 void Search::score_rows() {
-    const int64_t V = model_.target_vocabulary(), N = static_cast<int64_t>(last_.size());
-    transduce_log_softmax(logits_.data(), N, V, EOS);
+    const int64_t N = static_cast<int64_t>(last_.size()), stride = model_.target_vocabulary();
     penalties_.assign(N, 0.0);
     float* scores = logits_.data();
-    for (int64_t n = 0; n < N; ++n, scores += V) {
+    for (int64_t n = 0; n < N; ++n, scores += stride) {
         const Searched& source = sources_[n / each_];
-        const int64_t forced = source.forced();
+        const int64_t forced = source.forced(), V = source.columns(stride);
+        transduce_log_softmax(scores, 1, V, EOS);
         const float ending = scores[EOS];
         if (forced >= 0 || source.must_end()) {
-            const int64_t only = forced >= 0 ? forced : EOS;
+            const int64_t only = forced >= 0 ? source.column(forced) : EOS;
             const float own = scores[only];
             std::fill(scores, scores + V, IMPOSSIBLE_LOGIT);
             scores[only] = own;
@@ -266,7 +280,7 @@ static Continuations best_continuations(const float* scores, const std::vector<d
     Continuations found = {std::vector<double>(C), std::vector<int64_t>(C), std::vector<int64_t>(C), std::vector<int64_t>(K),
         std::vector<uint8_t>(C)};
     transduce::check(transduce_choose(scores, before.data(), 1, K, V, EOS, found.totals.data(), found.origin.data(),
-        found.token.data(), found.ended.data(), found.live.data()));
+        found.column.data(), found.ended.data(), found.live.data()));
     return found;
 }
 
@@ -311,38 +325,43 @@ static Continuations banked_continuations(
             if (!std::isfinite(total)) continue;
             found.totals.push_back(total);
             found.origin.push_back(k);
-            found.token.push_back(token);
+            found.column.push_back(token);
             bank.push_back(required.written(required.after(active, token)));
             goes_on = goes_on || token != EOS;
         }
     }
     for (size_t c = 0; c < bank.size(); ++c) {
         const int64_t missing = required.tokens() - bank[c];
-        if (found.token[c] != EOS || missing <= 0) continue;
+        if (found.column[c] != EOS || missing <= 0) continue;
         found.totals[c] = goes_on ? NEVER : found.totals[c] - MISSING * static_cast<double>(missing);
     }
     found.ended.resize(bank.size());
-    for (int64_t c : share_out(found.totals, bank, K)) found.ended[c] = found.token[c] == EOS;
+    for (int64_t c : share_out(found.totals, bank, K)) found.ended[c] = found.column[c] == EOS;
     std::vector<double> going = found.totals;
     for (size_t c = 0; c < bank.size(); ++c)
-        if (found.token[c] == EOS) going[c] = NEVER;
+        if (found.column[c] == EOS) going[c] = NEVER;
     found.live = share_out(going, bank, K);
     found.live.resize(K, static_cast<int64_t>(bank.size()));  // the other places are empty
     found.totals.push_back(NEVER);
     found.origin.push_back(0);
-    found.token.push_back(EOS);
+    found.column.push_back(EOS);
     found.ended.push_back(false);
     return found;
 }
 
 void Search::choose_by_beam() {
-    const int64_t K = options_.size, V = model_.target_vocabulary();
+    const int64_t K = options_.size, stride = model_.target_vocabulary();
     std::vector<double> before(K);
     follows_.resize(last_.size());
     for (size_t b = 0; b < sources_.size(); ++b) {
         Searched& source = sources_[b];
-        const int64_t row = static_cast<int64_t>(b) * K;
-        const float* own = logits_.data() + row * V;
+        const int64_t row = static_cast<int64_t>(b) * K, V = source.columns(stride);
+        const float* own = logits_.data() + row * stride;
+        if (V != stride) {  // one row after the other
+            some_.resize(K * V);
+            for (int64_t k = 0; k < K; ++k) std::copy_n(own + k * stride, V, some_.data() + k * V);
+            own = some_.data();
+        }
         for (int64_t k = 0; k < K; ++k) before[k] = source.active[k].score - penalties_[row + k];
         const Continuations some =
             source.wanted.required ? banked_continuations(own, before, source, V) : best_continuations(own, before, V);
@@ -350,7 +369,7 @@ void Search::choose_by_beam() {
         // A hypothesis of the last step with one more token.
         const auto longer = [&](int64_t c) {
             Active one = source.active[some.origin[c]];
-            source.write(one, some.token[c], static_cast<double>(own[some.origin[c] * V + some.token[c]]));
+            source.write(one, source.id(some.column[c]), static_cast<double>(own[some.origin[c] * V + some.column[c]]));
             one.score = some.totals[c];
             return one;
         };
@@ -367,8 +386,8 @@ void Search::choose_by_beam() {
         for (int64_t k = 0; k < K; ++k) {
             const int64_t c = some.live[k];
             follows_[row + k] = row + some.origin[c];
-            last_[row + k] = some.token[c];
-            const bool goes_on = some.token[c] != EOS && some.totals[c] != NEVER;
+            last_[row + k] = source.id(some.column[c]);
+            const bool goes_on = some.column[c] != EOS && some.totals[c] != NEVER;
             next[k] = longer(c);
             if (!goes_on) next[k].score = NEVER;
             best = std::max(best, next[k].score);

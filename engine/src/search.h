@@ -4,6 +4,7 @@
 #ifndef TRANSDUCE_SEARCH_H
 #define TRANSDUCE_SEARCH_H
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,8 +23,9 @@ struct Active : Hypothesis {
 struct Searched {
     int64_t key, length, least, most;  // its own length, and those of its outputs
     Wanted wanted;
-    uint64_t dice;    // what its samples depend on
-    int64_t written;  // tokens of each hypothesis
+    std::shared_ptr<const Matrix> readout;  // of the words on its list; null if there is none, or if the model has no such
+    uint64_t dice;                          // what its samples depend on
+    int64_t written;                        // tokens of each hypothesis
     bool ended;
     std::vector<Active> active;
     std::vector<Hypothesis> finished;
@@ -32,6 +34,16 @@ struct Searched {
     int64_t forced() const {
         return written < static_cast<int64_t>(wanted.prefix.size()) ? wanted.prefix[static_cast<size_t>(written)] : -1;
     }
+    // A step chooses among columns of logits: the ids of its list, or all. Special tokens are on each list.
+    int64_t columns(int64_t vocabulary) const {
+        return wanted.listed.empty() ? vocabulary : static_cast<int64_t>(wanted.listed.size());
+    }
+    int64_t id(int64_t column) const { return wanted.listed.empty() ? column : wanted.listed[static_cast<size_t>(column)]; }
+    int64_t column(int64_t id) const {
+        if (wanted.listed.empty()) return id;
+        return std::lower_bound(wanted.listed.begin(), wanted.listed.end(), id) - wanted.listed.begin();
+    }
+
     bool must_end() const { return written + 1 >= most; }
     bool may_end() const { return written + 1 >= least; }
 
@@ -42,7 +54,7 @@ struct Searched {
 // The continuations of the hypotheses of a source that a step chooses among: `live` are the places of the K that go on.
 struct Continuations {
     std::vector<double> totals;
-    std::vector<int64_t> origin, token, live;
+    std::vector<int64_t> origin, column, live;
     std::vector<uint8_t> ended;
 };
 
@@ -71,13 +83,14 @@ class Search {
     std::unique_ptr<State> state_;         // null if there is no source
     int64_t each_ = 1;                     // rows of each source: 1 before its first step, then K
     std::vector<int64_t> last_, follows_;  // the token that each row has written, and the row that it goes on from
-    std::vector<float> features_, logits_;
-    std::vector<double> penalties_;  // of each row: that of an end which is forced although no token is allowed
-    std::vector<uint8_t> barred_;    // tokens [V] that complete a forbidden phrase
+    std::vector<float> features_;
+    std::vector<float> logits_, some_;  // [N, V], of which a row has its source's columns first; those of one source alone
+    std::vector<double> penalties_;     // of each row: that of an end which is forced although no token is allowed
+    std::vector<uint8_t> barred_;       // tokens [V] that complete a forbidden phrase
     std::vector<std::pair<int64_t, std::vector<Hypothesis>>> ended_;
 
     void keep(const std::vector<int64_t>& staying);
-    void keep_listed();
+    void read_out();
     bool bar(const Searched& source, const Active& own);
     void score_rows();
     void choose_best();

@@ -62,6 +62,38 @@ void Matrix::pack(const float* weight_OI) {
     }
 }
 
+// A copy of these outputs from panels of `group` inputs each.
+template <class T>
+static void copy_outputs(const T* from, T* to, const std::vector<int64_t>& some, int groups, int group) {
+    const size_t panel_size = static_cast<size_t>(groups) * group * PANEL;
+    for (size_t o = 0; o < some.size(); ++o) {
+        const T* own = from + some[o] / PANEL * panel_size + some[o] % PANEL * group;
+        T* place = to + o / PANEL * panel_size + o % PANEL * group;
+        for (int i = 0; i < groups; ++i) std::copy_n(own + i * PANEL * group, group, place + i * PANEL * group);
+    }
+}
+
+Matrix::Matrix(const Matrix& whole, const std::vector<int64_t>& some)
+    : Matrix(static_cast<int>(some.size()), whole.inputs, nullptr) {
+    const size_t padded = static_cast<size_t>(panels) * PANEL;
+    quantised = whole.quantised;
+    narrow = whole.narrow;
+    for (size_t o = 0; o < some.size(); ++o) bias.data()[o] = whole.bias.data()[some[o]];
+    if (!quantised) {
+        floats.resize(padded * inputs);
+        copy_outputs(whole.floats.data(), floats.data(), some, inputs, 1);
+        return;
+    }
+    integers.resize(padded * groups * GROUP);
+    scale.resize(padded);
+    shift.resize(padded);
+    copy_outputs(whole.integers.data(), integers.data(), some, groups, GROUP);
+    for (size_t o = 0; o < some.size(); ++o) {
+        scale.data()[o] = whole.scale.data()[some[o]];
+        shift.data()[o] = whole.shift.data()[some[o]];
+    }
+}
+
 void QuantisedRows::read(const float* x, int rows, int inputs, int zero) {
     stride_ = (inputs + GROUP - 1) / GROUP * GROUP;
     values_.resize(static_cast<size_t>(rows) * stride_);

@@ -61,6 +61,9 @@ struct Matrix {
     Matrix(int outputs, int inputs, const float* bias_O);
     void pack(const int8_t* weight_OI, const float* scale_O);
     void pack(const float* weight_OI);
+
+    // A packed matrix of these outputs alone, whose products have the same numbers.
+    Matrix(const Matrix& whole, const std::vector<int64_t>& some);
 };
 
 // Rows of activations as 8-bit integers [rows, groups * GROUP], and the scale of each row.

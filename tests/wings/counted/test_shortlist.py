@@ -175,6 +175,16 @@ def test_company(family: str, inner: Any, prefix: bool, tmp_path: Path) -> None:
             assert set(hypothesis.tokens) <= listed.union(BEGINNINGS[row][:begun])
 
 
+def test_a_large_batch_of_different_lengths_keeps_each_sentences_list(tmp_path: Path) -> None:
+    """An encoder reads so many sources in parts; each list still belongs to its own source."""
+    name = "pointer over transformer"
+    model, source = build(FAMILIES[name]), sources([1, 8, 2, 7, 3, 6] * 6)
+    search = shortlist(tmp_path, WORDS, [6], Beam(3))
+    together = search(model, source)
+    alone = [search(model, sources_alone(source, row))[0] for row in range(len(together))]
+    assert [[h.tokens for h in found] for found in together] == [[h.tokens for h in found] for found in alone]
+
+
 def test_all_words_listed_is_no_shortlist(tmp_path: Path) -> None:
     model, source = build(FAMILIES["luong, general"]), sources([5, 2, 4])
     for inner in INNER.values():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +13,17 @@ import torch
 from test_engine_file import SEARCHES, TABLES, agree, content, needs_engine, resolved, rows_of, tokenizer
 
 import transduce_engine
-from families import FACTS, facts, sources
+from families import FACTS, build, facts, sources
 from selection import mostly_slow
 from transduce.core import config
-from transduce.core.protocols import Search
+from transduce.core.protocols import Model, Search
 from transduce.core.types import EOS, Padded
+from transduce.data.tokenizers.text import Words
 from transduce.search.constraints.base import constrained
 from transduce.search.constraints.phrases import Constraints, Tokenized
 from transduce.wings.counted.shortlist import CandidateWords, Shortlist, on_every_list
+from transduce.wings.engines.export.engine import tokenizer_notes
+from transduce.wings.engines.native.content import model_content
 from transduce.wings.engines.native.searches import search_table, told_apart
 from transduce_engine import Engine, EngineError, Wanted
 from transduce_engine.phrases import Lexicon
@@ -98,9 +103,6 @@ def words(text: str, unit: str) -> Any:
 
 
 def engine_of(unit: str) -> Engine:
-    from transduce.data.tokenizers.text import Words
-    from transduce.wings.engines.export.engine import tokenizer_notes
-
     table, search = TABLES["convs2s"], SEARCHES["beam 5"]
     own: dict[str, str] = {}
     if unit == "words":
@@ -113,10 +115,15 @@ def engine_of(unit: str) -> Engine:
     return transduce_engine.load(content(table, search, **own)[1])
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam 5", "samples"])
+LISTED = list(product(TABLES, ["greedy", "beam 5", "samples"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    mostly_slow(LISTED, fast=[each for each in LISTED if each[0] in ("transformer, pre-norm", "edits with counts")]),
+)
 @pytest.mark.parametrize("begun", [None, BEGUN], ids=["free", "begun"])
-def test_a_shortlist_is_the_one_of_pytorch(search: str, begun: list[list[int]] | None) -> None:
-    name = "transformer, pre-norm"
+def test_a_shortlist_is_the_one_of_pytorch(name: str, search: str, begun: list[list[int]] | None) -> None:
     model, file = content(TABLES[name], SEARCHES[search])
     known = facts(TABLES[name])
     drawn = torch.randint(4, known.target_vocabulary, (known.source_vocabulary, 1), generator=torch.manual_seed(3))
@@ -129,6 +136,16 @@ def test_a_shortlist_is_the_one_of_pytorch(search: str, begun: list[list[int]] |
     agree(shortlist(model, source, prefix), theirs)
 
 
+def test_a_matrix_of_the_listed_words_has_the_numbers_of_the_whole_one() -> None:
+    """A list of all words changes nothing, bit for bit, also in int8."""
+    for precision in ("float32", "int8"):
+        name = "transformer, post-norm, tied"
+        engine = transduce_engine.load(content(TABLES[name], SEARCHES["beam 5"], precision)[1])
+        rows, size = rows_of(sources([5, 1, 3])), facts(TABLES[name]).target_vocabulary
+        every = Wanted(listed=[list(range(size))] * 3)
+        assert engine.search_ids(rows, "", every) == engine.search_ids(rows)
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
@@ -136,7 +153,10 @@ def test_a_shortlist_is_the_one_of_pytorch(search: str, begun: list[list[int]] |
         (Wanted(forbidden=[[2, *[0] * 8, 0, 99, 0, 0]]), "the phrases are no automaton of this vocabulary"),
         (Wanted(required=[[2, *[0] * 6, 7, 0]]), "the phrases are no automaton of this vocabulary"),
         (Wanted(listed=[[2, 2]]), "id 2 cannot stand at this place in a list"),
-        (Wanted(listed=[[0, 99]]), "id 99 cannot stand at this place in a list"),
+        (Wanted(listed=[[0, 1, 2, 3, 99]]), "id 99 cannot stand at this place in a list"),
+        (Wanted(listed=[[0, 1, 2, 3, 6, 6]]), "id 6 cannot stand at this place in a list"),
+        (Wanted(listed=[[0, 1]]), "a list lacks the special tokens"),
+        (Wanted(listed=[[0, 1, 2, 3, 5]], prefixes=[[6]]), "a list lacks an id of its prefix"),
         (Wanted(prefixes=[[5], [6]]), "prefixes has 2 rows for 1 sources: one for each was expected"),
     ],
 )
@@ -156,3 +176,58 @@ def test_required_phrases_need_a_beam() -> None:
     assert "b" in engine.answer(["ab"], beam=4, required=["b"])[0].best.text
     with pytest.raises(EngineError, match=r"^the required 'é' cannot be written: the model's vocabulary lacks a part"):
         engine.answer(["ab"], beam=4, required=["é"])
+
+
+def test_a_file_has_the_shortlist_of_its_run(trained: Path, tmp_path: Path, call: Any) -> None:
+    """The run reverses letters, so its lists have each source's own. The file searches among them as the run does."""
+    run, file = tmp_path / "run", tmp_path / "listed.engine"
+    shutil.copytree(trained, run)
+    code, _, err = call("export", run, "--to", "engine", "--out", file, "--shortlist")
+    assert (code, "learn it from the training pairs with `transduce shortlist RUN`" in err) == (2, True)
+    assert call("shortlist", run, "--best", "1", "--frequent", "0")[0] == 0
+    code, out, err = call("export", run, "--to", "engine", "--out", file, "--shortlist")
+    assert (code, "32 of 32 outputs are equal" in out) == (0, True), err
+    lines = b"abc\nxyzzy a\n"
+    for options in ([], ["--beam", "3", "--nbest", "2"], ["--prefix", "q"], ["--format", "jsonl", "--beam", "1"]):
+        own = call("predict", run, "--shortlist", *options, stdin=lines)
+        native = call("predict", run, "--shortlist", "--engine", "native", *options, stdin=lines)
+        found = call("predict", file, *options, stdin=lines)
+        assert own[0] == native[0] == found[0] == 0, (own, native, found)
+        if "jsonl" not in options:
+            assert own[1] == native[1] == found[1]
+    code, _, err = call("predict", file, "--forbid", "a", stdin=lines)
+    assert (code, "phrases need a search without a shortlist" in err) == (2, True)
+    code, _, err = call("export", run, "--to", "native", "--shortlist")
+    assert (code, "--shortlist, --to native: a list is in the file of an engine and in a page" in err) == (2, True)
+
+
+def test_a_file_with_a_wrong_shortlist_is_refused() -> None:
+    size = facts(TABLES["convs2s"]).source_vocabulary
+    search = resolved(SEARCHES["greedy"]) | {"shortlist": 1}
+    best, other = (torch.full((size,), word).to(torch.uint16) for word in (5, 99))
+    always = torch.arange(4).to(torch.uint16)
+    for lists, message in (
+        ({}, "it has no shortlist.best"),
+        ({"shortlist.best": best[1:], "shortlist.always": always}, "shortlist.best has shape"),
+        ({"shortlist.best": other, "shortlist.always": always}, "its shortlist has words of another vocabulary"),
+        ({"shortlist.best": best, "shortlist.always": always[1:]}, "its shortlist lacks the special tokens"),
+    ):
+        with pytest.raises(EngineError, match=message):
+            transduce_engine.load(listed_content(search, lists))
+    engine = transduce_engine.load(listed_content(search, {"shortlist.best": best, "shortlist.always": always}))
+    assert {token for answer in engine.answer_ids([[4, 5, EOS]]) for token in answer.best.ids} <= {2, 5}
+
+
+def listed_content(search: config.Table, lists: dict[str, torch.Tensor]) -> bytes:
+    """The file of ``content`` with more tensors."""
+    table = TABLES["convs2s"]
+    known = facts(table)
+    texts = {
+        "source": json.dumps(tokenizer_notes(tokenizer(known.source_vocabulary), "source")),
+        "target": json.dumps(tokenizer_notes(tokenizer(known.target_vocabulary), "target")),
+        "search": json.dumps(search),
+        "limits": json.dumps({"max_source_length": 100, "keeps_empty": False}),
+        "settings": "{}",
+    }
+    model = build(table, dtype=torch.float32)
+    return model_content(model, config.resolve(table, Model, known, "model"), "float32", texts, more=lists)

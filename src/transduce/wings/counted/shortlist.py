@@ -187,6 +187,7 @@ class ListedModel:
     """A model whose vocabulary is the columns of a batch's lists. It reads and writes columns instead of ids."""
 
     training = False
+    knows_its_batch = True
 
     def __init__(self, model: Autoregressive[S], lists: BatchLists) -> None:
         self.model: AnyAutoregressive = model

@@ -25,6 +25,12 @@ def export(
     ] = None,
     precision: Annotated[str, typer.Option(help="float32, or int8: smaller and less exact.")] = "float32",
     single: Annotated[bool, typer.Option("--single", help="With --to web: one page instead of a folder.")] = False,
+    shortlist: Annotated[
+        bool,
+        typer.Option(
+            "--shortlist", help="With --to engine or web: search only among the words of `transduce shortlist RUN`."
+        ),
+    ] = False,
     plugin: Plugins = None,
 ) -> None:
     """Export a run for another engine, and compare its outputs with PyTorch's.
@@ -43,5 +49,5 @@ def export(
 
     load_plugins(plugin)
     sources = None if sample is None else list(inputs.lines([sample]))
-    folder, parity = export_run(run, to, out, checkpoint, sources, precision, single)  # type: ignore[arg-type]
+    folder, parity = export_run(run, to, out, checkpoint, sources, precision, single, shortlist)  # type: ignore[arg-type]
     print(f"{folder}: {parity}")

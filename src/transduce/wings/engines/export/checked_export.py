@@ -49,15 +49,17 @@ def export_run(
     sources: Sequence[str] | None = None,
     precision: str = "float32",
     single: bool = False,
+    shortlist: bool = False,
 ) -> tuple[Path, Parity | Quality]:
     """Writes a run's model for another engine. Returns the folder, and how its outputs compare with PyTorch's.
 
     ``path`` is the run directory. ``to`` is "native", "onnx", "ctranslate2", "marian" for Hugging Face's transformers,
     or "engine": then ``out`` is one file (``export.engine``), by default exports/model.engine of the run. "web" makes a
-    new folder with a page, or one page if ``single`` (``export.web``); by default exports/web of the run. Otherwise
-    ``out`` is by default the folder exports/onnx (or exports/ctranslate2, and so on) of the run directory; an export in
-    it is replaced. Both engines decode a sample: the first 32 of ``sources``, by default of the
-    different sources of the run's validation split. Unless our own searches run the engine, both search greedily.
+    new folder with a page, or one page if ``single`` (``export.web``); by default exports/web of the run. These two
+    search among the words of the run's ``shortlist`` if that is asked for. Otherwise ``out`` is by default the folder
+    exports/onnx (or exports/ctranslate2, and so on) of the run directory; an export in it is replaced. Both engines
+    decode a sample: the first 32 of ``sources``, by default of the different sources of the run's validation split.
+    Unless our own searches run the engine, both search greedily.
     Raises UserError if the model cannot be exported, if ``out`` has files that are no part of an export, or if the
     outputs differ (``parity.check``); then nothing is written. Raises MissingPackageError if a package of the engine is
     missing.
@@ -70,6 +72,8 @@ def export_run(
         raise UserError(f"--to {to!r}: {', '.join((*EXPORTS, ONE_FILE, WEB))} were expected")
     if single and to != WEB:
         raise UserError(f"--single, --to {to}: only an export to web can be one page; leave --single out")
+    if shortlist and to not in (ONE_FILE, WEB):
+        raise UserError(f"--shortlist, --to {to}: a list is in the file of an engine and in a page; leave it out")
     if to == "marian" and precision != "float32":
         raise UserError(f"--precision {precision}: an export to marian has float32 numbers; leave it out")
     if precision not in PRECISIONS:
@@ -81,12 +85,11 @@ def export_run(
     if not sample:
         raise UserError("there is no source to compare the engines with: give a file of sources with --sample")
     if to == ONE_FILE:
-        return export_engine(
-            run, run.path / FOLDER / ONE_FILE_NAME if out is None else Path(out), checkpoint, sample, precision
-        )
+        file = run.path / FOLDER / ONE_FILE_NAME if out is None else Path(out)
+        return export_engine(run, file, checkpoint, sample, precision, shortlist)
     folder = run.path / FOLDER / to if out is None else Path(out)
     if to == WEB:
-        return export_web(run, folder, checkpoint, sample, precision, single)
+        return export_web(run, folder, checkpoint, sample, precision, single, shortlist)
     _check_free(folder)
     found: list[Parity | Quality] = []
 

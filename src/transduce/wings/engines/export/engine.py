@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unicodedata import bidirectional
+
+import torch
+from torch import Tensor
 
 import transduce
 import transduce_engine
 from transduce.answers.answer import Output
 from transduce.answers.transducer import Transducer
+from transduce.core import registry
 from transduce.core.config import Table, TableView
 from transduce.core.errors import UserError
 from transduce.core.files import is_engine_file, write_file
@@ -24,7 +30,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import TEXT, from_record, record_of
 from transduce.data.tokenizers.text import Bytes, Characters, Symbols, Words
 from transduce.metrics.base import evaluate, metric
-from transduce.runs.layout import Checkpoint
+from transduce.runs.layout import SHORTLIST, Checkpoint
 from transduce.runs.run import Run
 from transduce.search.base import ends_freely
 from transduce.wings.engines.engine_files import EngineModel, open_file
@@ -41,20 +47,21 @@ FEATURES, SPELLED = "features", "spelled"
 SIGNALS = ("picture", "sound")  # that the engine reads
 FROM_LEFT = {"L", "EN", "ES", "ET", "CS", "ON", "WS", "NSM"}  # classes of characters that no page from the left moves
 NO_SOURCE = {"unit": "nothing", "form": "none", "lowercase": False, "size": len(SPECIALS)}
+MOST_WORDS = 2**16  # of a vocabulary with a shortlist: its ids have 16 bits
 CLOSE = 1e-3  # the largest difference of a score, as in parity.py
 
 
 def export_engine(
-    run: Run, out: Path, checkpoint: Checkpoint, sample: Sequence[Example], precision: str
+    run: Run, out: Path, checkpoint: Checkpoint, sample: Sequence[Example], precision: str, shortlist: bool = False
 ) -> tuple[Path, Parity | Quality]:
-    """Writes the file ``out``, and compares its outputs for the ``sample`` with PyTorch's. Raises UserError if the
-    engine does not have a part of the run, if ``out`` is a folder, or if the outputs differ in float32; then no file is
-    written.
+    """Writes the file ``out``, and compares its outputs for the ``sample`` with PyTorch's. With the run's
+    ``shortlist``, both search among its words. Raises UserError if the engine does not have a part of the run, if
+    ``out`` is a folder, or if the outputs differ in float32; then no file is written.
     """
     if not is_engine_file(out):
         better = out / f"{run.path.name}.engine" if out.is_dir() else out.with_suffix(".engine")
         raise UserError(f"--out {out}: a file whose name ends in .engine was expected, such as {better}")
-    content, compared = compared_content(run, checkpoint, sample, precision)
+    content, compared = compared_content(run, checkpoint, sample, precision, shortlist)
 
     def fill(path: Path) -> None:
         path.write_bytes(content)
@@ -64,15 +71,33 @@ def export_engine(
 
 
 def compared_content(
-    run: Run, checkpoint: Checkpoint, sample: Sequence[Example], precision: str
+    run: Run, checkpoint: Checkpoint, sample: Sequence[Example], precision: str, shortlist: bool = False
 ) -> tuple[bytes, Parity | Quality]:
     """The bytes of the file of a run, and how its outputs for the ``sample`` compare with PyTorch's. Raises UserError
     if the engine does not have a part of the run, or if the outputs differ in float32.
     """
     transducer = run.transducer(checkpoint)
-    texts = described(run, transducer)
-    content = model_content(transducer.model, run.complete("model", Model), precision, texts)
+    texts, lists = described(run, transducer), dict[str, Tensor]()
+    if shortlist:
+        search = registry.find("Search", "shortlist")(run.path / SHORTLIST, transducer.search)
+        transducer, lists = replace(transducer, search=search), _lists(transducer, search.candidates)
+        each = len(lists["shortlist.best"]) // len(transducer.source_tokenizer)
+        texts["search"] = json.dumps({**json.loads(texts["search"]), "shortlist": each})
+    content = model_content(transducer.model, run.complete("model", Model), precision, texts, more=lists)
     return content, _compared(transducer, content, sample, precision, run.settings.get("metrics", ()))
+
+
+def _lists(transducer: Transducer, candidates: Any) -> dict[str, Tensor]:
+    """The tensors of a shortlist, ``CandidateWords`` of the wing counted. Raises UserError for one of another model,
+    and for a vocabulary that is too large.
+    """
+    best_SN, always_A = candidates.best_SN, candidates.always_A
+    sizes = len(transducer.source_tokenizer), len(transducer.target_tokenizer)
+    if len(best_SN) != sizes[0] or int(best_SN.max()) >= sizes[1]:
+        raise UserError("the shortlist was learned for another model; learn one with `transduce shortlist RUN`")
+    if sizes[1] > MOST_WORDS:
+        raise UserError(f"the shortlist is of {sizes[1]} words: {ENGINE} has lists of {MOST_WORDS} words or fewer")
+    return {"shortlist.best": best_SN.flatten().to(torch.uint16), "shortlist.always": always_A.to(torch.uint16)}
 
 
 def described(run: Run, transducer: Transducer) -> dict[str, str]:
@@ -208,9 +233,12 @@ def _compared(
     if precision != "float32":
         scores = _scores(ours, sample, metrics), _scores(theirs, sample, metrics)
         return Quality(len(sample), sum(same), {name: (score, scores[1][name]) for name, score in scores[0].items()})
-    rows = sources if opened.engine.signal else [source.row for source in transducer.read(sources)]
-    forced = opened.force(rows, [one.ids for one in ours])
-    largest = _largest_difference(ours, forced)
+    if "shortlist" in opened.engine.description("search"):  # given outputs are scored by the whole model
+        pairs = [(one, two) for one, two, equal in zip(ours, theirs, same, strict=True) if equal]
+        largest = _largest_difference(*zip(*pairs, strict=True)) if pairs else 0.0
+    else:
+        rows = sources if opened.engine.signal else [source.row for source in transducer.read(sources)]
+        largest = _largest_difference(ours, opened.force(rows, [one.ids for one in ours]))
     ties = sum(
         not equal and abs((one.score or 0.0) - two.score) <= CLOSE
         for equal, one, two in zip(same, ours, theirs, strict=True)

@@ -19,7 +19,13 @@ PAGE, MODEL = "index.html", "model.engine"
 
 
 def export_web(
-    run: Run, out: Path, checkpoint: Checkpoint, sample: Sequence[Example], precision: str, single: bool
+    run: Run,
+    out: Path,
+    checkpoint: Checkpoint,
+    sample: Sequence[Example],
+    precision: str,
+    single: bool,
+    shortlist: bool = False,
 ) -> tuple[Path, Parity | Quality]:
     """Writes the folder ``out``: the page, and the files for other pages (docs/engine.md). If ``single``, ``out`` is
     the page. Raises UserError if ``out`` exists or has another ending, and if ``compared_content`` does; then nothing
@@ -32,7 +38,7 @@ def export_web(
         raise UserError(f"--out {out}: a folder was expected; for one page, add --single")
     if out.exists():
         raise UserError(f"--out {out}: it exists; name a new {'file' if single else 'folder'}")
-    file, compared = compared_content(run, checkpoint, sample, precision)
+    file, compared = compared_content(run, checkpoint, sample, precision, shortlist)
     subwords = any(open_file(file).engine.description(side)["unit"] == "library" for side in ("source", "target"))
     written = page(run.path.name, file, subwords).encode()
 

@@ -26,13 +26,20 @@ ANY_LENGTH = 2**24  # tokens of a source: whoever makes the ids has cut them
 
 
 def model_content(
-    model: nn.Module, settings: config.TableView, precision: str, texts: Mapping[str, str], small: bool = True
+    model: nn.Module,
+    settings: config.TableView,
+    precision: str,
+    texts: Mapping[str, str],
+    small: bool = True,
+    more: Mapping[str, Tensor] | None = None,
 ) -> bytes:
-    """The bytes of a file of a model with these ``texts``. ``convert`` describes the other arguments and the errors. If
-    ``small``, the n-grams of a file of int8 are rounded too, which saves memory and no time.
+    """The bytes of a file of a model with these ``texts``, and ``more`` tensors than the model's. ``convert`` describes
+    the other arguments and the errors. If ``small``, the n-grams of a file of int8 are rounded too, which saves memory
+    and no time.
     """
     tensors, notes = convert(model, settings, precision)
-    return file_content(packed(tensors, small and precision == "int8"), {"model": json.dumps(notes), **texts})
+    every = {**packed(tensors, small and precision == "int8"), **(more or {})}
+    return file_content(every, {"model": json.dumps(notes), **texts})
 
 
 def ids_content(model: nn.Module, settings: config.TableView, precision: str) -> bytes:
