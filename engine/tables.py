@@ -67,6 +67,19 @@ def spaces() -> list[int]:
     return [ord(c) for c in EVERY if not cut.pre_tokenize_str(c)]
 
 
+def shapes() -> list[str]:
+    """Tables of capitals, of other letters that have a case, and of digits, as Python has them."""
+    kinds = {
+        "CAPITALS": str.isupper,
+        "SMALL": lambda c: c.islower() or (c.istitle() and not c.isupper()),
+        "DIGITS": str.isdigit,
+    }
+    return [
+        array(f"static const Span {name}[]", [f"{{{a},{b}}}" for a, b in spans(ord(c) for c in EVERY if fits(c))])
+        for name, fits in kinds.items()
+    ]
+
+
 def mappings(name: str, found: dict[int, list[int]]) -> list[str]:
     """A table from each character to a place and a count in a pool of characters."""
     pool: list[int] = []
@@ -98,6 +111,7 @@ def main() -> None:
         array("static const Class CLASSES[]", [f"{{{c},{n}}}" for c, n in sorted(combining_classes().items())]),
         array("static const Span LETTERS[]", [f"{{{a},{b}}}" for a, b in spans(letters())]),
         array("static const Span SPACES[]", [f"{{{a},{b}}}" for a, b in spans(spaces())]),
+        *shapes(),
     ]
     (Path(__file__).parent / "src" / "unicode.inc").write_text("\n".join(tables) + "\n", encoding="utf-8")
 

@@ -70,10 +70,16 @@ class Chain : public Model {
         for (const Trellis& trellis : trellises(batch)) {
             const std::vector<double> backward = trellis.backward();
             found.emplace_back();
-            const auto ways = options.kind == Options::VITERBI ? best_ways(trellis, static_cast<size_t>(options.nbest))
+            Trellis lowered = trellis;
+            for (const auto& each : options.penalties)
+                for (int64_t t = 0; t < trellis.places && each.first < trellis.labels; ++t)
+                    lowered.unary[t * trellis.labels + each.first] -= each.second;
+            const auto ways = options.kind == Options::VITERBI ? best_ways(lowered, static_cast<size_t>(options.nbest))
                                                                : std::vector<std::vector<int64_t>>{likely(trellis, backward)};
             for (const auto& labels : ways) {
                 Hypothesis one = chained(trellis, backward, labels);
+                for (const auto& each : options.penalties)
+                    one.score -= each.second * static_cast<double>(std::count(labels.begin(), labels.end(), each.first));
                 if (std::isfinite(one.log_prob)) found.back().push_back(std::move(one));
             }
         }

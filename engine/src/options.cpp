@@ -88,6 +88,15 @@ static void read_sampling(const Json& search, Options& options) {
     }
 }
 
+// Lists of labels, by their ids, and of their penalties; the table `penalties` of a run has names.
+static void read_penalties(const Json& search, Options& options) {
+    if (search.find("penalised") == nullptr) return;
+    const std::vector<double> labels = search.reals_in("penalised", 0, LARGEST_NUMBER);
+    const std::vector<double> amounts = search.reals_in("penalised_by", -1e6, 1e6);
+    if (labels.size() != amounts.size()) throw Refusal("penalised_by: a penalty for each label was expected");
+    for (size_t i = 0; i < labels.size(); ++i) options.penalties.emplace_back(static_cast<int64_t>(labels[i]), amounts[i]);
+}
+
 Options Options::of_samples(int64_t samples, int64_t length, double temperature, int64_t top_k, double top_p, int64_t seed) {
     Options found;
     found.kind = SAMPLING;
@@ -121,6 +130,7 @@ Options Options::read(const Json& search) {
     if (found.kind == BEAM || found.kind == LENGTH_BEAM) found.ranking = read_ranking(search);
     if (found.kind == PREFIX_BEAM) found.bonus = search.real_in("bonus", -1e6, 1e6);
     if (found.kind == SAMPLING) read_sampling(search, found);
+    if (found.kind == VITERBI) read_penalties(search, found);
     if (found.sized()) found.size = search.number_in("size", 1, LARGEST_SIZE);
     if (found.kind == SAMPLING && (search.find("nbest") == nullptr || search.at("nbest").kind == Json::NOTHING))
         found.nbest = found.size;

@@ -3,6 +3,7 @@
 #define TRANSDUCE_OPTIONS_H
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "json.h"
@@ -43,6 +44,7 @@ struct Options {
     double temperature = 1;
     std::vector<Truncation> truncations;
     int64_t seed = 1;
+    std::vector<std::pair<int64_t, double>> penalties;  // of Viterbi's search: labels, and what a sequence loses for each
     int64_t listed = 0;  // the target words of a source word in the file's shortlist; 0 without one
 
     // From a run's table `search`, which has all defaults. Throws Refusal for another search.

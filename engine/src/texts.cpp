@@ -122,7 +122,12 @@ void Tokenizer::read_front(const Json& described) {
     if (by_words == nullptr) return;
     if (of_text != nullptr) throw Refusal("spelled: a text without features was expected");
     spelled_ = true;
-    if (by_words->find("known") == nullptr) return;
+    shaped_ = by_words->find("shapes") != nullptr && by_words->truth_of("shapes");
+    if (shaped_) pieces_ -= SHAPES;  // the ids of shapes follow those of pieces
+    if (by_words->find("known") == nullptr) {
+        if (pieces_ < static_cast<int64_t>(SPECIALS.size())) throw Refusal("shapes: a larger 'size' was expected");
+        return;
+    }
     const Json& known = by_words->table("known");
     if (known.find("spelled") != nullptr || known.find("features") != nullptr)
         throw Refusal("known: whole words were expected");
@@ -162,7 +167,8 @@ std::vector<int64_t> Tokenizer::encode_words(const std::string& given) const {
         const std::string word = encode_utf8(letters);
         const std::vector<int64_t> whole = known_ ? known_->encode(word) : std::vector<int64_t>();
         const bool known = whole.size() == 2 && whole[0] != UNK;
-        found.push_back(known ? pieces_ + whole[0] - static_cast<int64_t>(SPECIALS.size()) : BOS);
+        found.push_back(known ? pieces_ + shaped_ * SHAPES + whole[0] - static_cast<int64_t>(SPECIALS.size()) : BOS);
+        if (shaped_) found.push_back(pieces_ + shape_of(letters));
         const std::vector<int64_t> pieces = encode_text(word);
         found.insert(found.end(), pieces.begin(), pieces.end() - 1);
     }

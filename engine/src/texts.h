@@ -34,8 +34,8 @@ class Tokenizer {
     int64_t pieces_ = 0;  // of the text: the ids of features, or of whole words, follow
     std::vector<std::string> entries_;
     std::unordered_map<std::string, int64_t> ids_, features_;
-    std::string separator_;  // of features; empty if a line has none
-    bool spelled_ = false;
+    std::string separator_;                   // of features; empty if a line has none
+    bool spelled_ = false, shaped_ = false;   // whether the id of a word's shape follows its mark
     std::shared_ptr<const Tokenizer> known_;  // the words that are known as wholes; null if none
 
     void read_front(const Json& described);

@@ -54,6 +54,14 @@ static bool is_in(const Span (&spans)[N], uint32_t c) {
 bool is_letter(uint32_t c) { return is_in(LETTERS, c); }
 bool is_space(uint32_t c) { return is_in(SPACES, c); }
 
+int64_t shape_of(const Text& word) {
+    const auto any = [&](const auto& table) {
+        return std::any_of(word.begin(), word.end(), [&](uint32_t c) { return is_in(table, c); });
+    };
+    if (!word.empty() && is_in(CAPITALS, word[0])) return word.size() > 1 && !any(SMALL) ? 2 : 1;
+    return any(DIGITS) ? 3 : 0;
+}
+
 // ---------------------------------------------------------------- normal forms
 
 static uint8_t class_of(uint32_t c) {

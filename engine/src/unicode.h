@@ -26,6 +26,10 @@ Text lower_case(const Text& text);
 bool is_letter(uint32_t c);  // a part of a word
 bool is_space(uint32_t c);
 
+// The place of a word's shape among x, Xx, XX and 9 (wings/labels/spelled.py).
+int64_t shape_of(const Text& word);
+const int64_t SHAPES = 4;
+
 }  // namespace transduce
 
 #endif

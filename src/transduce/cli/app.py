@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -86,8 +87,12 @@ def main() -> None:
 
 
 def _needs_package(error: Exception) -> bool:
-    """True if a library is not installed, such as PyTorch beside the engine in one file."""
-    return isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] not in ("", "transduce")
+    """True if a library is not installed, such as PyTorch beside the engine in one file, which lacks the parts of this
+    package that need it.
+    """
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return False
+    return error.name.partition(".")[0] != "transduce" or find_spec("torch") is None
 
 
 def _ended(ended: threading.ExceptHookArgs) -> None:
@@ -123,8 +128,10 @@ def _flush() -> None:
 def described(error: Exception) -> str:
     """The message of an error. An error of the operating system names the file or folder first."""
     if _needs_package(error) and not isinstance(error, UserError):
+        name = str(getattr(error, "name", ""))
         return (
-            f"{error.name} is not installed, which this needs: pip install transduce. Without it, predict and serve "  # type: ignore[attr-defined]
+            f"{'torch' if name.startswith('transduce.') else name} is not installed, which this needs: "
+            "pip install transduce. Without it, predict and serve "
             "answer with a file of `transduce export RUN --to engine`"
         )
     if isinstance(error, OverflowError):

@@ -24,8 +24,9 @@ from transduce.core.types import EOS, Padded
 from transduce.wings.engines.engine_files import open_file
 from transduce.wings.engines.export.engine import NO_SOURCE, tokenizer_notes
 from transduce.wings.engines.native.conversion.converting import MODELS
-from transduce.wings.engines.native.searches import SEARCHES, check_search
+from transduce.wings.engines.native.searches import SEARCHES, check_search, search_table
 from transduce.wings.labels.tokenizer import Labels
+from transduce.wings.labels.viterbi import PenalisedViterbi
 
 pytestmark = needs_engine
 
@@ -90,6 +91,20 @@ def test_the_engine_finds_and_scores_what_pytorch_does(name: str, search: config
         assert scored.best.token_log_probs == pytest.approx(one.token_log_probs, abs=5e-5)
         assert scored.best.best_log_probs == pytest.approx(one.best_log_probs, abs=5e-5)
         assert scored.best.right == one.right
+
+
+@pytest.mark.parametrize("name", ["crf, lstm", "two chains"])
+def test_labels_lose_their_penalties(name: str) -> None:
+    model, file = content(TABLES[name], {"type": "viterbi"})
+    source, penalised = sources([5, 1, 3, 8, 2]), PenalisedViterbi(4, None, ((5, 0.8), (7, -1.5), (4, 3.0)))
+    plain = transduce_engine.load(file).answer_ids(rows_of(source))
+    theirs = transduce_engine.load(file).search_ids(rows_of(source), json.dumps(search_table(penalised)))
+    for found, answer in zip(penalised(model, source), theirs, strict=True):
+        assert [each.tokens for each in found] == [each.ids for each in answer.outputs]
+        for one, two in zip(found, answer.outputs, strict=True):
+            assert two.score == pytest.approx(one.score, abs=5e-5)
+            assert two.log_prob == pytest.approx(one.log_prob, abs=5e-5)
+    assert [each.best.ids for each in plain] != [each.best.ids for each in theirs]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -115,6 +115,8 @@ UNITS: dict[str, Tokenizer] = {
     "features, words": Features(Words(), "+ ").learn([f"a+ b c+ d\t{text}" for text in LEARNED[::2]]),
     "words in characters": Spelled(Characters(), Symbols(minimum_count=1)).learn(LEARNED[::2]),
     "words in bytes": Spelled(Bytes()).learn(LEARNED[::2]),
+    "words with shapes": Spelled(Characters(), Symbols(minimum_count=1), shapes=True).learn(LEARNED[::2]),
+    "words in bytes with shapes": Spelled(Bytes(), shapes=True).learn(LEARNED[::2]),
     "words in words": Spelled(Words(), Symbols(lowercase=True)).learn(LEARNED[::2]),
 }
 
@@ -139,7 +141,11 @@ def reading(own: Tokenizer) -> bytes:
 @pytest.mark.parametrize("name", UNITS)
 def test_texts_become_the_ids_of_training(name: str) -> None:
     own, file = UNITS[name], reading(UNITS[name])
-    texts = [*TEXTS, *random_texts(60)]
+    texts = [
+        *TEXTS,
+        *random_texts(60),
+        "Ab AB A aB Ab1 A1 1a a1 \u01c5x A\u01c5 \u00df \u00c9 \u2167 x\u0663 \u00b2 A-B A\u4e00",
+    ]
     if own.columns > 1:
         texts = [f"{features}\t{text}" for text in texts for features in ("N;SG", "", ";;X;e\u0301;", "a+ b c+ N")]
     expected = [tuple(row) for row in own.encode(texts)]
@@ -169,8 +175,6 @@ def test_units_that_need_the_library_inside_are_refused() -> None:
             UserError, match="the source side has features or words of library units: the native engine"
         ):
             tokenizer_notes(own, "source")
-    with pytest.raises(UserError, match="the source side is read by a tokenizer of the kind 'spelled'"):
-        tokenizer_notes(Spelled(Characters(), shapes=True).learn(["Ab"]), "source")
     inner = {"type": "tagger", "encoder": spelled(LSTM | {"cell": "mut1"})}
     with pytest.raises(UserError, match=r"model\.encoder\.embedding\.encoder\.cell = 'mut1': the native engine runs"):
         check(config.resolve(inner, Model, PLAIN, "model"))

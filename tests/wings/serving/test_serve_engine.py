@@ -59,8 +59,11 @@ def unneeded() -> set[str]:
     return others - {"transduce", "transduce_engine"}
 
 
-(SHIPPED,) = re.findall(r"^set\(WINGS (.*)\)$", (ROOT / "engine" / "CMakeLists.txt").read_text(), re.MULTILINE)
-"""The wings that the distribution transduce-engine has."""
+((_, SHIPPED), (_, NEEDS_TORCH)) = re.findall(
+    r"^set\((WINGS|NEEDS_TORCH) (.*)\)$", (ROOT / "engine" / "CMakeLists.txt").read_text(), re.MULTILINE
+)
+"""The wings that the distribution transduce-engine has, and the folders that it lacks."""
+PHRASES = "constraints/phrases.py"  # the only file of the folder search that it has
 WINGS = {path.name for path in (ROOT / "src" / "transduce" / "wings").iterdir() if path.is_dir()}
 
 
@@ -68,6 +71,10 @@ WINGS = {path.name for path in (ROOT / "src" / "transduce" / "wings").iterdir() 
 def engine_alone() -> str:
     """A program: ``transduce`` where only the distribution transduce-engine with its server is installed."""
     missing = unneeded() | {f"transduce.wings.{wing}" for wing in WINGS - set(SHIPPED.split())}
+    missing |= {f"transduce.{folder.replace('/', '.')}" for folder in NEEDS_TORCH.split()}
+    search = ROOT / "src" / "transduce" / "search"
+    files = {path.relative_to(search).as_posix() for path in search.rglob("*.py") if path.name != "__init__.py"}
+    missing |= {f"transduce.search.{file.removesuffix('.py').replace('/', '.')}" for file in files - {PHRASES}}
     return f"""
 import sys
 sys.modules |= dict.fromkeys({missing})  # None: not installed

@@ -12,6 +12,7 @@ from transduce.data.tokenizers.base import shifted
 
 SPACE = "▁"  # in the name of a token
 JOINERS = "\u200c\u200d"
+SHAPES = ("x", "Xx", "XX", "9")  # of words
 PIECES = {
     "characters": r"[\s\S]",
     "bytes": r"[\s\S]",
@@ -32,7 +33,6 @@ class EngineTokens:
     """
 
     factors = 1
-    shapes = 0
 
     def __init__(self, described: TableView, encode: Encode, decode: Decode) -> None:
         self.unit, self._encode, self._decode = str(described["unit"]), encode, decode
@@ -43,6 +43,7 @@ class EngineTokens:
         self.inverted = bool(read.get("invert"))
         self.spelled, self.features = described.get("spelled"), described.get("features")
         self.columns, self.words = 1 if self.features is None else 2, 0
+        self.shapes = len(SHAPES) if self.spelled is not None and self.spelled.get("shapes") else 0
         self.entries: tuple[Hashable, ...] = SPECIALS
         if self.labels:
             (column,) = described["record"]["labels"]
@@ -53,6 +54,7 @@ class EngineTokens:
             self._pieces = len(self.entries)
         if self.features is not None:
             self.entries += tuple(("feature", str(name)) for name in self.features["names"])
+        self.entries += tuple(("shape", name) for name in SHAPES[: self.shapes])
         if self.spelled is not None and "known" in self.spelled:
             known = self.spelled["known"]["record"]["model"]["vocab"]
             wholes = sorted(known, key=known.__getitem__)[len(SPECIALS) :]
@@ -81,7 +83,7 @@ class EngineTokens:
     def length(self, ids: Sequence[int]) -> int:
         """The number of ids without EOS and without features; of words in pieces, the number of words."""
         if self.spelled is not None:
-            return sum(i == BOS or i >= self._pieces for i in ids)
+            return sum(i == BOS or i >= self._pieces + self.shapes for i in ids)
         return sum(i < self._pieces for i in ids) - 1 if self.features is not None else len(ids) - 1
 
     def spans(self, text: str) -> list[tuple[int, int]]:
@@ -95,7 +97,8 @@ class EngineTokens:
         if self.spelled is not None:
             found = []
             for word in re.finditer(r"\S+", text):
-                found += [(word.start(),) * 2, *shifted(self._spans_of_text(word.group())[:-1], word.start())]
+                marks = [(word.start(),) * 2] * (2 if self.shapes else 1)
+                found += [*marks, *shifted(self._spans_of_text(word.group())[:-1], word.start())]
             return [*found, (len(text), len(text))]
         return self._spans_of_text(text)
 
@@ -106,6 +109,6 @@ class EngineTokens:
         if self.unit == "words":  # a space comes before the first word: one more token if there is one already
             return [*[(0, 0)] * text.startswith((" ", SPACE)), *(piece.span() for piece in found), end]
         before = "" if self.features is None else "\t"
-        above = 0 if self.spelled is None else 1
+        above = 0 if self.spelled is None else 2 if self.shapes else 1
         counts = [len(row) - 1 - above for row in self._encode([before + piece.group() for piece in found])]
         return [*(piece.span() for piece, count in zip(found, counts, strict=True) for _ in range(count)), end]

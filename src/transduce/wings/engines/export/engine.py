@@ -38,7 +38,7 @@ from transduce.wings.engines.export.parity import Parity, Quality, check
 from transduce.wings.engines.native.content import model_content
 from transduce.wings.engines.native.conversion.converting import check as check_model
 from transduce.wings.engines.native.conversion.models import ENGINE
-from transduce.wings.engines.native.searches import check_search
+from transduce.wings.engines.native.searches import check_search, penalties
 
 UNITS = {"characters": Characters, "words": Words, "symbols": Symbols, "bytes": Bytes}
 FORMS = ("none", "NFC", "NFD", "NFKC")
@@ -77,6 +77,7 @@ def compared_content(
     if the engine does not have a part of the run, or if the outputs differ in float32.
     """
     transducer = run.transducer(checkpoint)
+    transducer = transducer.with_search(transducer.search)
     texts, lists = described(run, transducer), dict[str, Tensor]()
     if shortlist:
         search = registry.find("Search", "shortlist")(run.path / SHORTLIST, transducer.search)
@@ -115,7 +116,7 @@ def described(run: Run, transducer: Transducer) -> dict[str, str]:
     return {
         "source": json.dumps(source, ensure_ascii=False),
         "target": json.dumps(tokenizer_notes(tokenizers.target, "target"), ensure_ascii=False),
-        "search": json.dumps(search),
+        "search": json.dumps({**search, **penalties(transducer.search)}),
         "limits": json.dumps(limits),
         "settings": json.dumps(run.settings, default=str, ensure_ascii=False),
         "card": card(run.path.name, run.settings),
@@ -134,9 +135,10 @@ def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
     if side == "source" and tokenizer.kind == FEATURES:
         own = {"names": list(record["features"]), "separator": record["separator"]}
         return _own_notes(record["text"], side) | {"size": len(tokenizer), "features": own}
-    if side == "source" and tokenizer.kind == SPELLED and not tokenizer.shapes:
-        known = {"known": _own_notes(record["known"], side)} if "known" in record else {}
-        return _own_notes(record["words"], side) | {"size": len(tokenizer), "spelled": known}
+    if side == "source" and tokenizer.kind == SPELLED:
+        own = {"known": _own_notes(record["known"], side)} if "known" in record else {}
+        own |= {"shapes": True} if tokenizer.shapes else {}
+        return _own_notes(record["words"], side) | {"size": len(tokenizer), "spelled": own}
     if side == "target" and tokenizer.kind == PAGE_ORDER:
         return tokenizer_notes(_in_reading_order(tokenizer), side)
     if side == "target" and tokenizer.kind == LABELS and tokenizer.columns == 1:

@@ -54,7 +54,7 @@ def check_search(search: config.TableView, model: str = "encoder-decoder") -> No
         refuse("ranking", kind(search["ranking"]), ", ".join(RANKINGS))
     if not -LARGEST_SEED <= search.get("seed", 0) <= LARGEST_SEED:
         refuse("seed", search["seed"], "seeds of at most 53 bits")
-    for key in ("observer", "penalties", "language_model"):
+    for key in ("observer", "language_model"):
         if search.get(key):
             refuse(key, search[key], "none")
 
@@ -98,7 +98,15 @@ def search_table(search: AnySearch) -> config.Table:
     """The table ``search`` of a configuration that describes a search, with all options. A part that no configuration
     can name, such as a user's own ranking, has the name of its class.
     """
-    return _described(search, "Search")
+    return _described(search, "Search") | penalties(search)
+
+
+def penalties(search: AnySearch) -> config.Table:
+    """What the table of Viterbi's search with penalties has more: the ids of labels, and their penalties."""
+    pairs = getattr(search, "penalty_of", ())
+    return (
+        {"type": "viterbi", "penalised": [i for i, _ in pairs], "penalised_by": [x for _, x in pairs]} if pairs else {}
+    )
 
 
 def _described(part: Any, protocol: str) -> config.Table:
