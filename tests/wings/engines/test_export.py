@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from transduce.wings.ctc.search.best_path import BestPath
 from transduce.wings.ctc.search.prefix_beam import PrefixBeam
 from transduce.wings.engines import light
 from transduce.wings.engines.ctranslate2 import CTranslate2Model, open_ctranslate2
+from transduce.wings.engines.export import onnx
 from transduce.wings.engines.export.checked_export import export_run
 from transduce.wings.engines.export.ctranslate2 import write_ctranslate2
 from transduce.wings.engines.export.onnx import write_onnx
@@ -95,6 +97,24 @@ def operators_are_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("graphs")
+
+
+@pytest.fixture
+def graphs_are_written_once(family: str, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies the graphs of a family that another test has written. PyTorch takes seconds for each."""
+
+    def write(graph: Any, path: Path, own: Callable[[Any, Path], None] = onnx._write) -> None:
+        copy = kept / f"{family}, {path.name}"
+        if not copy.exists():
+            own(graph, copy)
+        shutil.copy(copy, path)
+
+    monkeypatch.setattr(onnx, "_write", write)
+
+
 def shallow(table: Any) -> Any:
     """Settings of a model with one layer in each stack."""
     if isinstance(table, dict):
@@ -102,6 +122,7 @@ def shallow(table: Any) -> Any:
     return [shallow(each) for each in table] if isinstance(table, list) else table
 
 
+@pytest.mark.usefixtures("graphs_are_written_once")
 @pytest.mark.parametrize("family", mostly_slow(EXPORTED, fast=[]))
 def test_an_exported_model_finds_and_scores_what_pytorch_does(family: str, tmp_path: Path) -> None:
     model: Any = build(EVERY[family] if family in DEEP else shallow(EVERY[family]), dtype=torch.float32)
@@ -163,9 +184,10 @@ def test_integers_are_within_half_a_scale() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("graphs_are_written_once")
 @pytest.mark.parametrize("family", ["luong, ssru, residual", "transformer, rotary, gated, rms", "crf, lstm"])
 def test_int8_is_near_pytorch(family: str, tmp_path: Path) -> None:
-    model: Any = build(shallow(EVERY[family]), dtype=torch.float32)
+    model: Any = build(EVERY[family] if family in DEEP else shallow(EVERY[family]), dtype=torch.float32)
     notes = write_onnx(model, sources([11, 3, 4, 7, 5], width=11), tmp_path, "int8")
     assert sum(each["quantised"] for each in notes.values() if isinstance(each, dict)) > 0
     exported: Any = open_onnx(tmp_path, Manifest("onnx", "int8", "", "", notes))
