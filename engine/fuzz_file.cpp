@@ -34,6 +34,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     const int64_t ends[] = {3, 3, 5};
     const TransduceAnswers* answers = transduce_engine_answer(engine, text, ends, 3, {2, 2, 2}, message, sizeof message);
     if (answers != nullptr) transduce_engine_free(answers);
+    // Forbidden and required phrases of one token, and a list, which go one without the other.
+    const int64_t ids[] = {4, 5, 4, 2}, id_ends[] = {4}, listed[] = {0, 1, 2, 3, 4, 6}, listed_ends[] = {6},
+                  phrase_ends[] = {17};
+    const int64_t forbidden[] = {3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 1, 0, 5, 2, 1};
+    const int64_t required[] = {3, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2, 1, 0, 6, 2, 1};
+    const TransduceWanted wanted[] = {
+        {nullptr, nullptr, nullptr, nullptr, forbidden, phrase_ends, required, phrase_ends, nullptr},
+        {nullptr, nullptr, listed, listed_ends, nullptr, nullptr, nullptr, nullptr, nullptr}};
+    for (const TransduceWanted& each : wanted) {
+        answers = transduce_engine_search_ids(engine, nullptr, 0, ids, id_ends, &each, 1, {3, 2, 1}, message, sizeof message);
+        if (answers != nullptr) transduce_engine_free(answers);
+    }
     static const uint8_t pixels[3 * 50] = {9, 200, 31};
     static const int16_t samples[2 * 900] = {300, -7, 20000};
     static const float steps[8 * 6] = {1, -1, 0.5f};

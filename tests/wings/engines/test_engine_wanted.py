@@ -201,21 +201,33 @@ def test_a_file_has_the_shortlist_of_its_run(trained: Path, tmp_path: Path, call
     assert (code, "--shortlist, --to native: a list is in the file of an engine and in a page" in err) == (2, True)
 
 
-def test_a_file_with_a_wrong_shortlist_is_refused() -> None:
+def shortlisted(**lists: torch.Tensor) -> bytes:
+    """The file of a small model with a shortlist, of which these tensors are others."""
     size = facts(TABLES["convs2s"]).source_vocabulary
+    right = {"best": torch.full((size,), 5).to(torch.uint16), "always": torch.arange(4).to(torch.uint16)}
     search = resolved(SEARCHES["greedy"]) | {"shortlist": 1}
-    best, other = (torch.full((size,), word).to(torch.uint16) for word in (5, 99))
-    always = torch.arange(4).to(torch.uint16)
-    for lists, message in (
-        ({}, "it has no shortlist.best"),
-        ({"shortlist.best": best[1:], "shortlist.always": always}, "shortlist.best has shape"),
-        ({"shortlist.best": other, "shortlist.always": always}, "its shortlist has words of another vocabulary"),
-        ({"shortlist.best": best, "shortlist.always": always[1:]}, "its shortlist lacks the special tokens"),
-    ):
-        with pytest.raises(EngineError, match=message):
-            transduce_engine.load(listed_content(search, lists))
-    engine = transduce_engine.load(listed_content(search, {"shortlist.best": best, "shortlist.always": always}))
+    return listed_content(search, {f"shortlist.{name}": tensor for name, tensor in (right | lists).items()})
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({"best": torch.full((3,), 5).to(torch.uint16)}, "shortlist.best has shape"),
+        ({"best": torch.full((9,), 99).to(torch.uint16)}, "its shortlist has words of another vocabulary"),
+        ({"always": torch.tensor([0, 1, 2, 4]).to(torch.uint16)}, "its shortlist lacks the special tokens"),
+        ({"always": torch.tensor([0.5])}, "shortlist.always has shape"),
+    ],
+)
+def test_a_file_with_a_wrong_shortlist_is_refused(lists: dict[str, torch.Tensor], message: str) -> None:
+    with pytest.raises(EngineError, match=message):
+        transduce_engine.load(shortlisted(**lists))
+
+
+def test_a_file_with_a_shortlist_searches_among_its_words() -> None:
+    engine = transduce_engine.load(shortlisted())
     assert {token for answer in engine.answer_ids([[4, 5, EOS]]) for token in answer.best.ids} <= {2, 5}
+    with pytest.raises(EngineError, match=r"^it has no shortlist\.best"):
+        transduce_engine.load(listed_content(resolved(SEARCHES["greedy"]) | {"shortlist": 1}, {}))
 
 
 def listed_content(search: config.Table, lists: dict[str, torch.Tensor]) -> bytes:
