@@ -59,22 +59,21 @@ def unneeded() -> set[str]:
     return others - {"transduce", "transduce_engine"}
 
 
-((_, SHIPPED), (_, NEEDS_TORCH)) = re.findall(
-    r"^set\((WINGS|NEEDS_TORCH) (.*)\)$", (ROOT / "engine" / "CMakeLists.txt").read_text(), re.MULTILINE
-)
-"""The wings that the distribution transduce-engine has, and the folders that it lacks."""
-PHRASES = "constraints/phrases.py"  # the only file of the folder search that it has
+LISTS = dict(re.findall(r"^set\((\w+)\s+([^)]*)\)", (ROOT / "engine" / "CMakeLists.txt").read_text(), re.MULTILINE))
+"""What the distribution transduce-engine has of the package: wings, and some files of other folders."""
+PARTS = ("metrics", "search")  # folders of which it has some files
 WINGS = {path.name for path in (ROOT / "src" / "transduce" / "wings").iterdir() if path.is_dir()}
 
 
 @cache
 def engine_alone() -> str:
     """A program: ``transduce`` where only the distribution transduce-engine with its server is installed."""
-    missing = unneeded() | {f"transduce.wings.{wing}" for wing in WINGS - set(SHIPPED.split())}
-    missing |= {f"transduce.{folder.replace('/', '.')}" for folder in NEEDS_TORCH.split()}
-    search = ROOT / "src" / "transduce" / "search"
-    files = {path.relative_to(search).as_posix() for path in search.rglob("*.py") if path.name != "__init__.py"}
-    missing |= {f"transduce.search.{file.removesuffix('.py').replace('/', '.')}" for file in files - {PHRASES}}
+    wings, lacking, files = (set(LISTS[name].split()) for name in ("WINGS", "NEEDS_TORCH", "FILES"))
+    lacking |= {f"wings/{wing}" for wing in WINGS - wings}
+    package = ROOT / "src" / "transduce"
+    every = {path.relative_to(package).as_posix() for folder in PARTS for path in (package / folder).rglob("*.py")}
+    lacking |= {file.removesuffix(".py") for file in every - files if not file.endswith("__init__.py")}
+    missing = unneeded() | {f"transduce.{each.replace('/', '.')}" for each in lacking}
     return f"""
 import sys
 sys.modules |= dict.fromkeys({missing})  # None: not installed
