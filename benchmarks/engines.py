@@ -1,9 +1,5 @@
 """How fast do runs predict with each engine: PyTorch, our own library, onnxruntime and CTranslate2?
 
-    python benchmarks/engines.py RUN [RUN ...] [--rounds 3] [--sentences 500] [--single 40] [--threads 1]
-                                     [--clock processor] [--engines native,onnx,ctranslate2] [--exports DIR] [--files]
-                                     [--out benchmarks/results/engines.md] [--record FILE.json]
-
 RUN is any run that an engine supports, such as a run of the recipe multi30k-de-en-transformer, multi30k-de-en-gru,
 multi30k-de-en-convs2s or g2p-ctc. The engines are PyTorch in float32 and bfloat16, and exports for our own library
 ("native"), onnxruntime and CTranslate2 in float32 and int8. If an engine refuses a run, the table has the reason.
@@ -29,7 +25,6 @@ and the sizes of the files. A language model scores its lines.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,11 +33,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from peers.programs.translator import translate
 from peers.sizes import LONGEST
-from report import Report, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -194,7 +189,20 @@ def measure(
         print(f"round {number + 1} of {rounds} is done, load {os.getloadavg()[0]:.1f}", flush=True)
 
 
-def measured(run: Path, asked: argparse.Namespace) -> Measured:
+@dataclass(frozen=True)
+class Asked:
+    """How runs are measured: ``sentences`` in batches, and ``single`` ones in sequence."""
+
+    rounds: int
+    sentences: int
+    single: int
+    clock: str
+    engines: Sequence[str]
+    exports: Path | None
+    threads: int
+
+
+def measured(run: Path, asked: Asked) -> Measured:
     """Measures all engines of a run."""
     precisions: tuple[Precision, ...] = ("float32", "bfloat16")
     loaded = {f"torch {each}": transduce.load(run, device="cpu", precision=each) for each in precisions}
@@ -202,9 +210,7 @@ def measured(run: Path, asked: argparse.Namespace) -> Measured:
     ways = searches(loaded[TORCH])
     found = Measured([Column(f"{way}, {at}", ways[way], *places[at]) for at in places for way in ways])
     folder = run / "exports" / "benchmark" if asked.exports is None else asked.exports / run.name
-    loaded |= {
-        name: transduce.load(path) for name, path in exports(run, folder, asked.engines.split(","), found).items()
-    }
+    loaded |= {name: transduce.load(path) for name, path in exports(run, folder, asked.engines, found).items()}
     engines = {name: text_to_text(each) for name, each in loaded.items()}
     sources = [each.source for each in Run.open(run).examples("test")][: max(asked.sentences, asked.single)]
     given: dict[str, Sequence[Any]] = dict.fromkeys(loaded, sources)
@@ -214,9 +220,8 @@ def measured(run: Path, asked: argparse.Namespace) -> Measured:
     return found
 
 
-def table(heading: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["", f"## {heading}", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    return [*lines, *(f"| {' | '.join(row)} |" for row in rows)]
+def table(heading: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return ["", f"## {heading}", *columns(row(heads)), *map(row, rows)]
 
 
 def tables(run: str, found: Measured) -> list[str]:
@@ -258,18 +263,18 @@ FILE_COLUMNS = ("run", "model", "search", "float32, beside PyTorch", "int8, besi
 LINES = "lines"  # the only column of the speeds
 
 
-def file_row(run: Path, asked: argparse.Namespace) -> list[str]:
+def file_row(run: Path, asked: Asked) -> list[str]:
     """The row of a run. Its cells after the search are the reason if the engine refuses it."""
     opened = Run.open(run)
     model, search = opened.settings["model"], opened.complete("search", Search)["type"]
     parts = [model[side]["type"] for side in ("encoder", "decoder") if isinstance(model.get(side), dict)]
-    row = [run.name, f"{model['type']}, {'-'.join(dict.fromkeys(parts))}" if parts else model["type"], search]
+    start = [run.name, f"{model['type']}, {'-'.join(dict.fromkeys(parts))}" if parts else model["type"], search]
     sample = opened.examples("test")[: asked.sentences]
     try:
         files = {each: compared_content(opened, "best", sample, each) for each in PRECISIONS}
     except UserError as error:
         return [
-            *row,
+            *start,
             f"refused: {' '.join(str(error).split()).replace('|', '/').split('; predict with')[0]}",
             "–",
             "–",
@@ -278,11 +283,11 @@ def file_row(run: Path, asked: argparse.Namespace) -> list[str]:
     checks = [str(compared) for _, compared in files.values()]
     speeds = [f"{each} {speed}" for each, speed in file_speeds(opened, files, sample, asked).items()]
     sizes = " / ".join(f"{len(content) / 1e6:.1f}" for content, _ in files.values())
-    return [*row, *checks, "; ".join(speeds), sizes]
+    return [*start, *checks, "; ".join(speeds), sizes]
 
 
 def file_speeds(
-    run: Run, files: Mapping[str, tuple[bytes, Any]], sample: Sequence[Example], asked: argparse.Namespace
+    run: Run, files: Mapping[str, tuple[bytes, Any]], sample: Sequence[Example], asked: Asked
 ) -> dict[str, str]:
     """Lines a second of PyTorch and of each file, and how many times as fast as PyTorch the file is."""
     transducer, texts = run.transducer("best"), [each.source for each in sample]
@@ -309,40 +314,35 @@ def answered(answer: Any, lines: Sequence[str], _: Any, batch: int) -> list[str]
     return [each.best.text for each in answer(lines, min(batch, FASTEST))]
 
 
-def show_files(asked: argparse.Namespace, report: Report) -> None:
+def show_files(runs: Sequence[Path], asked: Asked, report: Report) -> None:
     rows = list[list[str]]()
-    for run in asked.runs:
+    for run in runs:
         rows.append(file_row(run, asked))
         head = [*titled("Files of the engine"), f"Medians of {asked.rounds} rounds."]
         lines = [*head, *table("Files of the engine (lines a second: times PyTorch in float32)", FILE_COLUMNS, rows)]
-        report.write(lines, asked.runs[: len(rows)])
-    print("\n".join(lines))
+        report.show(lines, [run])
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sentences", type=int, default=500, help="of the test split, in batches of 64")
-    parser.add_argument("--single", type=int, default=40, help="of the test split, one after the other")
-    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="apart from PyTorch")
-    parser.add_argument("--exports", type=Path, metavar="DIR")
-    parser.add_argument("--files", action="store_true", help="the table of the files of the engine")
-    asked = parse(parser, threads=1)
-    if asked.files:
-        show_files(asked, Report.asked(asked))
+def main(
+    report: Report,
+    runs: Sequence[Path],
+    *,
+    rounds: int = 3,
+    sentences: Annotated[int, "of the test split, in batches of 64"] = 500,
+    single: Annotated[int, "of the test split, one after the other"] = 40,
+    clock: Annotated[str, CLOCKS] = "wall",
+    engines: Annotated[str, "apart from PyTorch"] = ",".join(ENGINES),
+    exports: Annotated[Path | None, "a folder for them"] = None,
+    files: Annotated[bool, "the table of the files of the engine"] = False,
+) -> None:
+    asked = Asked(rounds, sentences, single, clock, engines.split(","), exports, report.threads)
+    if files:
+        show_files(runs, asked, report)
         return
-    report, before, every = Report.asked(asked), os.getloadavg()[0], dict[str, Measured]()
-    for run in asked.runs:
+    before, every = os.getloadavg()[0], dict[str, Measured]()
+    for run in runs:
         every[run.name] = measured(run, asked)
         load = f"Load average {before:.1f} before, {os.getloadavg()[0]:.1f} after; this process alone makes 1."
         parts = [line for name, found in every.items() for line in tables(name, found)]
-        head = [*titled("Engines, the same weights"), f"Medians of {asked.rounds} rounds. {load}"]
-        lines = [*head, *summary(every), *parts]
-        report.write(lines, asked.runs[: len(every)])
-    print("\n".join(lines))
-
-
-if __name__ == "__main__":
-    main()
+        head = [*titled("Engines, the same weights"), f"Medians of {rounds} rounds. {load}"]
+        report.show([*head, *summary(every), *parts], [run])

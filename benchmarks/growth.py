@@ -1,8 +1,5 @@
 """Does a translation model that grows learn another language from few pairs, and what does it forget?
 
-    python benchmarks/growth.py PARENT --runs RUNS [--folder MULTI30K] [--pairs 2000] [--updates 300] [--seed 1]
-                                [--language fr] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 PARENT is a run of ``translation`` from German to English. The first pairs of French and English in Multi30k train four
 systems with equally many updates: the recipe from nothing, with 2,000 pieces of its own; PARENT, whose vocabulary grows
 by the letters and pieces of the new pairs; the same with 30 % of the pairs from PARENT's data; and PARENT
@@ -12,10 +9,10 @@ test_2016_flickr from French, and from German, which PARENT knew. The same comma
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.core.files import write_lines
@@ -37,43 +34,36 @@ SYSTEMS: dict[str, list[str]] = {
 }
 
 
-def prepare(given: argparse.Namespace) -> Path:
-    """Writes the first pairs of the new language, and the other splits, into the folder that it returns."""
-    folder: Path = given.runs / f"{given.language}-{given.pairs}"
-    folder.mkdir(parents=True, exist_ok=True)
-    Multi30k(given.language, "en", given.folder).prepare(given.runs / "multi30k")
-    for side in (given.language, "en"):
-        for split in ("train", "valid"):
-            every = [line.decode() for line in lines(given.runs / "multi30k" / f"{split}.{side}")]
-            write_lines(folder / f"{split}.{side}", every[: given.pairs])
-    return folder
+@dataclass(frozen=True)
+class Data:
+    """Multi30k, from a local ``folder`` if there is one. What is made of it stands below ``runs``."""
 
+    folder: str | None
+    runs: Path
 
-def examples(language: Language, given: argparse.Namespace) -> list[Example]:
-    """The test sentences from this language into English."""
-    Multi30k(language, "en", given.folder).prepare(given.runs / "multi30k")
-    place = given.runs / "multi30k" / "test_2016_flickr"
-    sides = ([line.decode() for line in lines(place.with_suffix(f".{side}"))] for side in (language, "en"))
-    return [Example(source, (target,)) for source, target in zip(*sides, strict=True)]
+    def prepared(self, language: Language) -> Path:
+        Multi30k(language, "en", self.folder).prepare(self.runs / "multi30k")
+        return self.runs / "multi30k"
 
+    def settings(self, language: Language, pairs: int) -> list[str]:
+        """Writes the first pairs of a language, and the validation. Returns the settings that name the files."""
+        folder = self.runs / f"{language}-{pairs}"
+        folder.mkdir(parents=True, exist_ok=True)
+        whole = self.prepared(language)
+        for side in (language, "en"):
+            for split in ("train", "valid"):
+                every = [line.decode() for line in lines(whole / f"{split}.{side}")]
+                write_lines(folder / f"{split}.{side}", every[:pairs])
+        return [
+            f'data.{split}={{source="{folder / split}.{language}", target="{folder / split}.en"}}'
+            for split in ("train", "valid")
+        ]
 
-def trained(system: str, folder: Path, given: argparse.Namespace) -> Path:
-    """The run of a system. Trains it first if it is not finished."""
-    run: Path = given.runs / system.replace(" %", "").replace(", ", "-").replace(" ", "-")
-    settings = [
-        f'data.{split}={{source="{folder / split}.{given.language}", target="{folder / split}.en"}}'
-        for split in ("train", "valid")
-    ]
-    settings += [
-        *SYSTEMS[system],
-        f"training.steps={given.updates}",
-        "training.aligner=false",
-        f"training.seed={given.seed}",
-    ]
-    settings += ["training.validation.times=4", "training.clock=processor"]
-    init = given.parent if SYSTEMS[system] is not FROM_NOTHING else None
-    transduce.train("translation", run, settings, init=init, resume=True, device="cpu", threads=given.threads)
-    return run
+    def tests(self, language: Language) -> list[Example]:
+        """The test sentences from this language into English."""
+        place = self.prepared(language) / "test_2016_flickr"
+        sides = ([line.decode() for line in lines(place.with_suffix(f".{side}"))] for side in (language, "en"))
+        return [Example(source, (target,)) for source, target in zip(*sides, strict=True)]
 
 
 def bleu(run: Path, tests: list[list[Example]]) -> list[str]:
@@ -83,32 +73,31 @@ def bleu(run: Path, tests: list[list[Example]]) -> list[str]:
     return [f"{each.score:.2f}" for each in found]
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("parent", type=Path)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--language", default="fr", choices=["fr", "en", "de"])
-    parser.add_argument("--pairs", type=int, default=2000)
-    parser.add_argument("--updates", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=1)
-    given = parse(parser, threads=1)
-    folder = prepare(given)
-    tests = [examples(language, given) for language in (given.language, "de")]
-    table = [
-        *titled(
-            f"A German-English model learns {given.language}-en from {given.pairs:,} pairs, {given.updates:,} updates"
-        ),
-        *columns(f"| system | BLEU {given.language}-en | BLEU de-en |"),
-    ]
-    report, measured = Report.asked(given), [given.parent]
-    table.append(f"| PARENT | {' | '.join(bleu(given.parent, tests))} |")
-    for system in SYSTEMS:
-        measured.append(trained(system, folder, given))
-        table.append(f"| {system} | {' | '.join(bleu(measured[-1], tests))} |")
-        print("\n".join(table), flush=True)
-        report.write(table, measured)
-
-
-if __name__ == "__main__":
-    main()
+def main(
+    report: Report,
+    parent: Path,
+    *,
+    runs: Path,
+    folder: str | None = None,
+    language: Language = "fr",
+    pairs: int = 2000,
+    updates: int = 300,
+    seed: int = 1,
+) -> None:
+    data = Data(folder, runs)
+    files = data.settings(language, pairs)
+    tests = [data.tests(each) for each in (language, "de")]
+    report.tell(
+        *titled(f"A German-English model learns {language}-en from {pairs:,} pairs, {updates:,} updates"),
+        *columns(f"| system | BLEU {language}-en | BLEU de-en |"),
+        row(["PARENT", *bleu(parent, tests)]),
+        runs=[parent],
+    )
+    common = [f"training.steps={updates}", "training.aligner=false", f"training.seed={seed}"]
+    common += ["training.validation.times=4", "training.clock=processor"]
+    for system, own in SYSTEMS.items():
+        run = runs / system.replace(" %", "").replace(", ", "-").replace(" ", "-")
+        init = None if own is FROM_NOTHING else parent
+        made = [*files, *own, *common]
+        transduce.train("translation", run, made, init=init, resume=True, device="cpu", threads=report.threads)
+        report.tell(row([system, *bleu(run, tests)]), runs=[run])

@@ -1,8 +1,7 @@
 """Reads lines of print in scripts that run from right to left, beside Latin letters, with equal updates.
 
     pip install -e '.[recipes,plots,vision]' wordfreq
-    python benchmarks/lines_of_scripts.py en he ar --runs runs/scripts [--updates 1000] [--set KEY=VALUE]
-                                          [--record FILE.json]
+    python benchmarks lines_of_scripts en he ar --runs runs/scripts
 
 A text has the frequent words of a language (wordfreq), drawn by chance. One word in twenty is a number, some numbers
 have a point, a comma or a sign, and one in ten of all words stands in brackets or has a mark after it. The origin
@@ -17,10 +16,11 @@ from __future__ import annotations
 import random
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import wordfreq
-from report import Report, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.answers.transducer import Transducer
@@ -59,7 +59,7 @@ def _word(word: str, chance: random.Random) -> str:
     return word + chance.choice(".,:;!?") if drawn < 0.1 else word
 
 
-def trained(language: str, runs: Path, updates: int, more: list[str], threads: int) -> Path:
+def trained(language: str, runs: Path, updates: int, more: Sequence[str], threads: int) -> Path:
     """The run of a language, trained now or before, with ``more`` settings."""
     run, drawn, chosen = runs / language, runs / f"{language}.txt", runs / "fonts"
     chosen.mkdir(parents=True, exist_ok=True)
@@ -86,26 +86,14 @@ def measured(run: Path) -> tuple[int, float, float, float]:
     return len(examples), scores["cer"], scores["exact"], 100 * sum(wrong) / len(wrong)
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("languages", nargs="+")
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=1000)
-    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
-    given = parse(parser, threads=1)
-    lines = [*titled("Lines of print in other scripts"), f"| {' | '.join(COLUMNS)} |"]
-    lines += [f"|{'---|' * len(COLUMNS)}"]
-    print("\n".join(lines), flush=True)
-    first, runs, report = None, list[Path](), Report.asked(given)
-    for language in given.languages:
-        runs.append(trained(language, given.runs, given.updates, given.settings, given.threads))
-        count, cer, exact, wrong = measured(runs[-1])
+def main(
+    report: Report, languages: Sequence[str], *, runs: Path, updates: int = 1000, settings: Sequence[str] = ()
+) -> None:
+    report.tell(*titled("Lines of print in other scripts"), *columns(row(COLUMNS)))
+    first = None
+    for language in languages:
+        run = trained(language, runs, updates, settings, report.threads)
+        count, cer, exact, wrong = measured(run)
         first = first or cer
-        cells = [language, f"{count:,}", f"{cer:.2f}", f"{exact:.1f}", f"{wrong:.1f}", f"{given.updates:,}"]
-        lines.append(f"| {' | '.join([*cells, f'{cer / first:.2f}'])} |")
-        print(lines[-1], flush=True)
-        report.write(lines, runs)
-
-
-if __name__ == "__main__":
-    main()
+        cells = [f"{count:,}", f"{cer:.2f}", f"{exact:.1f}", f"{wrong:.1f}", f"{updates:,}", f"{cer / first:.2f}"]
+        report.tell(row([language, *cells]), runs=[run])

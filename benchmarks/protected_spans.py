@@ -1,9 +1,5 @@
 """How many protected spans come back, and in the right place? Spans are put into sentences by this program.
 
-    python benchmarks/protected_spans.py RUN --pairs PAIRS.tsv --train TRAIN.tsv [--count 300] [--aligner RUN]
-        [--aligned-alone] [--learned RUN] [--catalogue FILE.po] [--show N] [--out FILE.md] [--record FILE.json]
-    python benchmarks/protected_spans.py --train TRAIN.tsv --write-marks FILE.tsv
-
 PAIRS has the test sentences (a source, a tab, a reference), TRAIN the pairs of the run's training. A word aligner with
 fertilities learns from all of them, divided into words and signs, in both directions (grow-diag-final-and). Each
 sentence gets spans by random numbers (seed: its number), at places where the alignment of source and reference
@@ -35,9 +31,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from report import Report, machine, parse, parser_of
+from report import Report, columns, machine, row
 from sacrebleu.metrics.bleu import BLEU
 
 import transduce
@@ -439,7 +435,7 @@ def by_marks(model: transduce.Transducer, every: Sequence[Case], demanded: bool)
     return found
 
 
-def write_marks(train: Sequence[tuple[str, str]], path: Path) -> None:
+def write_marked(train: Sequence[tuple[str, str]], path: Path) -> None:
     """Writes the pairs of a training, with marks in 6 of 10."""
     every, lines = Aligner(train)(train), list[str]()
     for number, ((source, target), links) in enumerate(zip(train, every, strict=True)):
@@ -455,7 +451,7 @@ def write_marks(train: Sequence[tuple[str, str]], path: Path) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def catalogue(path: Path, model: transduce.Transducer) -> str:
+def kept_in_catalogue(path: Path, model: transduce.Transducer) -> str:
     """A line about the texts of a PO file that have spans: how many of them an output keeps."""
     import polib  # type: ignore[import-untyped, unused-ignore]
 
@@ -470,80 +466,86 @@ def catalogue(path: Path, model: transduce.Transducer) -> str:
     return f"{path.name}: {len(pairs)} texts with {spans} spans; {100 * kept / spans:.2f} % kept, {lost} told as lost."
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path, nargs="?")
-    parser.add_argument("--pairs", type=Path)
-    parser.add_argument("--train", type=Path, required=True)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--aligner", type=Path)
-    parser.add_argument("--learned", type=Path)
-    parser.add_argument("--write-marks", type=Path)
-    parser.add_argument("--aligned-alone", action="store_true", help="leave out what is required of the search")
-    parser.add_argument("--catalogue", type=Path, nargs="*", default=[])
-    parser.add_argument("--show", type=int, default=0, help="print this many wrong spans of each way")
-    given = parse(parser)
-    train = read(given.train)
-    if given.write_marks is not None:
-        write_marks(train, given.write_marks)
+COLUMNS = (
+    "way",
+    "kept, %",
+    "right in own output, %",
+    "not judged",
+    "right in the reference, %",
+    "BLEU, one mark each",
+    "BLEU, spans removed",
+    "change",
+)
+
+
+def main(
+    report: Report,
+    run: Path | None = None,
+    *,
+    train: Path,
+    pairs: Path | None = None,
+    count: int = 300,
+    aligner: Annotated[Path | None, "another run, whose aligner is measured, too"] = None,
+    learned: Annotated[Path | None, "a run that learned with --write-marks"] = None,
+    write_marks: Annotated[Path | None, "write training pairs with marks, and measure nothing"] = None,
+    aligned_alone: Annotated[bool, "leave out what is required of the search"] = False,
+    catalogue: Annotated[Sequence[Path], "files of gettext"] = (),
+    show: Annotated[int, "print this many wrong spans of each way"] = 0,
+) -> None:
+    known = read(train)
+    if write_marks is not None:
+        write_marked(known, write_marks)
         return
-    pairs = read(given.pairs)[: given.count]
-    model = transduce.load(given.run, device="cpu")
-    plain_outputs = [outputs[0].text for outputs in model.predict([source for source, _ in pairs])]
-    further = [(source, output) for (source, _), output in zip(pairs, plain_outputs, strict=True)]
-    judge = Aligner([*pairs, *train, *further])
-    every = list(cases(pairs, judge(pairs)))
-    there = {source: output for (source, _), output in zip(pairs, plain_outputs, strict=True)}
+    if run is None or pairs is None:
+        raise UserError("give RUN and --pairs PAIRS.tsv, or --write-marks FILE.tsv")
+    asked = read(pairs)[:count]
+    model = transduce.load(run, device="cpu")
+    plain_outputs = [outputs[0].text for outputs in model.predict([source for source, _ in asked])]
+    further = [(source, output) for (source, _), output in zip(asked, plain_outputs, strict=True)]
+    judge = Aligner([*asked, *known, *further])
+    every = list(cases(asked, judge(asked)))
+    there = {source: output for (source, _), output in zip(asked, plain_outputs, strict=True)}
     plain = bleu([there[case.source] for case in every], [case.reference for case in every])
-    lines = [
+    spans = sum(len(put.texts) for case in every for put in case.put)
+    report.tell(
         "# Protected spans",
         "",
-        f"{len(every)} sentences with {sum(len(put.texts) for case in every for put in case.put)} spans. BLEU of the "
-        f"run without spans: {plain:.2f}. {machine()}",
+        f"{len(every)} sentences with {spans} spans. BLEU of the run without spans: {plain:.2f}. {machine()}",
         "",
-        "| way | kept, % | right in own output, % | not judged | right in the reference, % | BLEU, one mark each "
-        "| BLEU, spans removed | change |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    print("\n".join(lines), flush=True)
+        *columns(row(COLUMNS)),
+        runs=[run],
+    )
 
     def tell(name: str, outputs: Sequence[Any], forced: Sequence[Any] = (), before: float = plain) -> None:
-        row, wrong = measure(name, outputs, forced, every, judge, before)
-        lines.append(row)
-        print("\n".join([row, *wrong[: given.show]]), flush=True)
+        line, wrong = measure(name, outputs, forced, every, judge, before)
+        report.tell(line)
+        print("\n".join(wrong[:show]), end="\n" * bool(wrong[:show]), flush=True)
 
     raw = answered(model, [Request(case.marked_source) for case in every])
     tell("none", [searched(case, text) for case, text in zip(every, raw, strict=True)])
-    alone, own = replace(model, folder=None), (given.run / ALIGNER).exists()
+    alone, own = replace(model, folder=None), (run / ALIGNER).exists()
     aligned = {
         **({"aligned by the run's word aligner": (model, Extras(protect=True))} if own else {}),
         "aligned by the model": (alone, Extras(protect=True)),
         "aligned by its attention alone": (alone, Extras(protect=True, head=0)),
     }
-    if given.aligner:
-        other = transduce.load(given.aligner, device="cpu")
+    if aligner:
+        other = transduce.load(aligner, device="cpu")
         aligned["aligned by --aligner"] = (model, Extras(protect=True, aligner=other))
     for name, (by, extras) in aligned.items():
         tell(name, by_alignment(by, every, extras), forced_outputs(by, every, extras))
-    if not given.aligned_alone:
+    if not aligned_alone:
         tell("required of the search", by_constraints(model, every))
-    runs = [given.run]
-    if given.learned:
-        learned = transduce.load(given.learned, device="cpu")
-        own = answered(learned, [Request(case.source) for case in every])
-        before = bleu(own, [case.reference for case in every])
-        tell(f"marks, learned (a run of BLEU {before:.2f})", by_marks(learned, every, False), before=before)
-        tell("marks, learned and required", by_marks(learned, every, True), before=before)
-        runs.append(given.learned)
-    for path in given.catalogue:
-        lines += ["", catalogue(path, model)]
-        print(lines[-1], flush=True)
-    Report.asked(given).write(lines, runs)
+    if learned:
+        marked = transduce.load(learned, device="cpu")
+        texts = answered(marked, [Request(case.source) for case in every])
+        before = bleu(texts, [case.reference for case in every])
+        report.runs.append(learned)
+        tell(f"marks, learned (a run of BLEU {before:.2f})", by_marks(marked, every, False), before=before)
+        tell("marks, learned and required", by_marks(marked, every, True), before=before)
+    for path in catalogue:
+        report.tell("", kept_in_catalogue(path, model))
 
 
 def read(path: Path) -> list[tuple[str, str]]:
     return [(one, other) for one, _, other in (line.partition("\t") for line in text_lines(path))]
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import sys
@@ -15,47 +14,12 @@ from typing import Any
 import torch
 
 from transduce.compute.processor import model_name
-from transduce.core.errors import UserError
 from transduce.metrics.significance import Resampling, middle
 from transduce.metrics.statistics import Statistics, mean_of_seeds
 from transduce.runs import code
 from transduce.wings.records.making import new_record, trained_model
-from transduce.wings.records.provenance import check_committed, command_line, today
+from transduce.wings.records.provenance import command_line, today
 from transduce.wings.records.record import PrintedTable, Record
-
-
-def parser_of(docstring: str | None) -> argparse.ArgumentParser:
-    """A parser whose help begins with the lines of the benchmark's docstring."""
-    return argparse.ArgumentParser(description=docstring, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
-def parse(
-    parser: argparse.ArgumentParser,
-    arguments: Sequence[str] | None = None,
-    command: argparse.ArgumentParser | None = None,
-    threads: int | None = None,
-) -> argparse.Namespace:
-    """Adds --out, --record and --uncommitted, which ``Report.asked`` reads, and returns the parsed arguments. A
-    ``command`` of the parser gets the options if only this one writes a report. ``threads`` adds --threads with this
-    default, and PyTorch then uses this number of threads.
-
-    If the code is not committed, --record alone ends the program with an error, before anything is measured.
-    """
-    own = command or parser
-    if threads is not None:
-        own.add_argument("--threads", type=int, default=threads)
-    own.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
-    own.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
-    own.add_argument("--uncommitted", action="store_true", help="also if the code is not committed; marks the record")
-    given = parser.parse_args(arguments)
-    if threads is not None:
-        torch.set_num_threads(given.threads)
-    if getattr(given, "record", None) is not None:
-        try:
-            check_committed(given.uncommitted)
-        except UserError as error:
-            parser.error(str(error))
-    return given
 
 
 @dataclass
@@ -99,17 +63,6 @@ class Report:
     def _empty_record(self) -> Record:
         return new_record(command(), self.split)
 
-    @classmethod
-    def asked(cls, given: argparse.Namespace, split: str = "test") -> Report:
-        """Reads the options of ``parse``."""
-        return cls(given.out, given.record, split=split)
-
-    def write(self, lines: Sequence[str], runs: Iterable[Path] = ()) -> None:
-        """Writes a whole page, which has been printed already."""
-        self.lines[:] = lines
-        self.runs += [run for run in runs if run not in self.runs]
-        self._write()
-
 
 def cell(value: float, drawn_R: Any, sign: str = "", digits: int = 2) -> str:
     """A score and its 95 % interval by the scores [R] of the resamples. For a difference, ``sign`` is "+"."""
@@ -148,9 +101,7 @@ def _gains(label: str, found: Measured, ways: Sequence[str], seeds: Sequence[int
 
 def command() -> str:
     """The command that is running."""
-    script = Path(sys.argv[0])
-    started = [f"benchmarks/{script.name}" if script.suffix else "benchmarks"]
-    return command_line("python", [*started, *sys.argv[1:]])
+    return command_line("python", ["benchmarks", *sys.argv[1:]])
 
 
 def titled(title: str) -> list[str]:

@@ -1,8 +1,5 @@
 """How much does a translation lose by capitals, missing punctuation and typing errors, and what brings it back?
 
-    python benchmarks/robustness.py --runs RUNS [--folder MULTI30K] [--systems plain robust] [--updates 1300]
-                                    [--seeds 1] [--threads 1] [--out FILE.md] [--record FILE.json]
-
 The recipe ``translation`` learns German to English from Multi30k, once for each system of ``SYSTEMS``, with equally
 many updates. Each system translates test_2016_flickr as it is, and changed in the ways of ``WAYS``; the references do
 not change, so capitals count. BLEU and chrF distinguish capitals and lower case. A share is the score beside the same
@@ -12,12 +9,12 @@ tenth letter. The same command again continues interrupted runs.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, row, titled
 
 import transduce
 from transduce.core.types import Example
@@ -56,17 +53,6 @@ WAYS: dict[str, Callable[[str, np.random.Generator], str]] = {
 }
 
 
-def trained(system: str, seed: int, given: argparse.Namespace) -> Path:
-    """The run of a system. Trains it first if it is not finished."""
-    folder = f', folder="{given.folder}"' if given.folder else ""
-    settings = [f'data.origin={{type="multi30k", source="de", target="en"{folder}}}', "data.group_references=false"]
-    settings += [*SYSTEMS[system], f"training.steps={given.updates}", "training.aligner=false", f"training.seed={seed}"]
-    settings += ["training.clock=processor"]  # of equally many updates, also on a busy machine
-    run: Path = given.runs / f"{system.replace(', ', '-').replace(' ', '-')}-{seed}"
-    transduce.train("translation", run, settings, resume=True, device="cpu", threads=given.threads)
-    return run
-
-
 def scores(run: Path) -> dict[str, tuple[float, float]]:
     """BLEU and chrF of a run for each way to write the sources."""
     transducer, examples, found = transduce.load(run, device="cpu"), Run.open(run).examples("test"), {}
@@ -84,31 +70,28 @@ def over(score: float, clean: float) -> str:
     return f"{score / clean:.0%}" if clean else "–"
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--folder", help="a local copy of Multi30k")
-    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
-    parser.add_argument("--updates", type=int, default=1300)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    given = parse(parser, threads=1)
-    table = [
-        *titled(f"Texts as people write them, Multi30k, German to English, {given.updates:,} updates"),
-        *columns("| system | seed | sources | BLEU | share | chrF | share |"),
-    ]
-    report, measured = Report.asked(given), []
-    for seed in given.seeds:
-        for system in given.systems:
-            measured.append(trained(system, seed, given))
-            found = scores(measured[-1])
+def main(
+    report: Report,
+    *,
+    runs: Path,
+    folder: str | None = None,
+    systems: Annotated[Sequence[str], SYSTEMS] = tuple(SYSTEMS),
+    updates: int = 1300,
+    seeds: Sequence[int] = (1,),
+) -> None:
+    report.tell(*titled(f"Texts as people write them, Multi30k, German to English, {updates:,} updates"))
+    report.tell(*columns("| system | seed | sources | BLEU | share | chrF | share |"))
+    origin = f', folder="{folder}"' if folder else ""
+    common = [f'data.origin={{type="multi30k", source="de", target="en"{origin}}}', "data.group_references=false"]
+    common += [f"training.steps={updates}", "training.aligner=false"]
+    common += ["training.clock=processor"]  # of equally many updates, also on a busy machine
+    for seed in seeds:
+        for system in systems:
+            run = runs / f"{system.replace(', ', '-').replace(' ', '-')}-{seed}"
+            made = [*common, *SYSTEMS[system], f"training.seed={seed}"]
+            transduce.train("translation", run, made, resume=True, device="cpu", threads=report.threads)
+            found = scores(run)
             bleu, chrf = found["as it is"]
-            table += [
-                f"| {system} | {seed} | {way} | {own:.2f} | {over(own, bleu)} | {letters:.2f} | {over(letters, chrf)} |"
-                for way, (own, letters) in found.items()
-            ]
-            print("\n".join(table), flush=True)
-            report.write(table, measured)
-
-
-if __name__ == "__main__":
-    main()
+            for way, (own, letters) in found.items():
+                cells = [f"{own:.2f}", over(own, bleu), f"{letters:.2f}", over(letters, chrf)]
+                report.tell(row([system, seed, way, *cells]), runs=[run])

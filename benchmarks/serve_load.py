@@ -1,8 +1,5 @@
 """How fast is a server under load, compared with ``predict`` with the same engine and sentences?
 
-    python benchmarks/serve_load.py RUN [--engine ctranslate2] [--file FILE.engine] [--clients 64] [--seconds 60]
-                                    [--threads 1] [--requests 100000] [--out FILE.md] [--record FILE.json]
-
 RUN is a run directory or an export. With --file, a file of the engine that was made of RUN answers in its place. The
 server, ``predict`` and the clients are three processes on this machine. All use the sentences of the run's test split.
 Each client sends one sentence, waits for its answer, compares it with the answer of ``predict``, and sends the next.
@@ -20,7 +17,6 @@ The benchmark has five parts:
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -31,12 +27,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from load_clients import Connection, Outcome, Question, load, question
-from report import Report, columns, parse, parser_of, titled
+from report import Report, columns, titled
 
 import transduce
 from transduce.core.protocols import Searching, can
@@ -50,46 +47,57 @@ GREEDY, MANY, OUTPUTS, SHORT = 8, 128, 50, 200  # clients, sentences and outputs
 KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
 
 
-def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("run", type=Path, metavar="RUN")
-    parser.add_argument("--engine")
-    parser.add_argument("--file", type=Path, metavar="FILE.engine")
-    parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--requests", type=int, default=0, help="count of requests for the memory over time")
-    parser.add_argument("--batch-size", type=int, default=64)
-    given = parse(parser, threads=1)
-    sentences = [example.source for example in _examples(given.run)]
-    *before, texts, scores = predicted(given, sentences)
-    with server(given) as (address, pid):
-        same, (loop, model) = asyncio.run(closed_loop(given, address, pid, plain(sentences, texts)))
-        after = predicted(given, sentences)
+def main(
+    report: Report,
+    run: Path,
+    *,
+    engine: str | None = None,
+    file: Annotated[Path | None, "of the engine, in place of the run"] = None,
+    clients: int = 64,
+    seconds: float = 60.0,
+    requests: Annotated[int, "for the memory over time"] = 0,
+    batch_size: int = 64,
+) -> None:
+    served = Served(run, engine, file, report.threads, batch_size)
+    sentences = [example.source for example in _examples(run)]
+    *before, texts, scores = predicted(served, sentences)
+    with server(served) as (address, pid):
+        asked = plain(sentences, texts)
+        same, (loop, model) = asyncio.run(closed_loop(clients, seconds, address, pid, asked))
+        after = predicted(served, sentences)
         rate, cost = (statistics.fmean(pair) for pair in zip(before, after[:2], strict=True))
-        told = [
-            *titled(
-                f"Server under load: {given.run.name}, engine "
-                f"{'in one file' if given.file else given.engine or 'its own'}"
-            ),
-            f"{given.clients} clients, {given.threads} threads, batches of {given.batch_size}, {len(sentences):,} "
+        report.tell(
+            *titled(f"Server under load: {run.name}, engine {'in one file' if file else engine or 'its own'}"),
+            f"{clients} clients, {report.threads} threads, batches of {batch_size}, {len(sentences):,} "
             f"sentences; predict: {before[0]:.1f} and {after[0]:.1f} sentences a second",
             "",
-        ]
-        mixed_questions = mixed(sentences, texts, scores, given)
-        different, _ = asyncio.run(closed_loop(given, address, pid, mixed_questions))
-        told += throughput([("predict only", same), ("mixed", different)], rate)
-        told += [
+            runs=[run] if find_export(run, None) is None else [],
+        )
+        mixed_questions = mixed(sentences, texts, scores, _streams(served))
+        different, _ = asyncio.run(closed_loop(clients, seconds, address, pid, mixed_questions))
+        report.tell(
+            *throughput([("predict only", same), ("mixed", different)], rate),
             f"Milliseconds of the processor for a sentence: `predict` {1000 * cost:.2f}; the server's model "
             f"{model:.2f}, its event loop {loop:.2f}.",
             "",
-        ]
-        if given.requests:
-            told += asyncio.run(memory(given, address, pid, plain(sentences, texts)))
-    with server(given) as (address, _):
-        told += asyncio.run(overload(address, sentences))
-    with server(given) as (address, _):
-        told += asyncio.run(fairness(address, sentences, texts))
-    Report.asked(given).show(told, [given.run] if find_export(given.run, None) is None else [])
+        )
+        if requests:
+            report.tell(*asyncio.run(memory(clients, requests, address, pid, plain(sentences, texts))))
+    with server(served) as (address, _):
+        report.tell(*asyncio.run(overload(address, sentences)))
+    with server(served) as (address, _):
+        report.tell(*asyncio.run(fairness(address, sentences, texts)))
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the server and ``predict`` answer with: a run by an engine, or a file of the engine."""
+
+    run: Path
+    engine: str | None
+    file: Path | None
+    threads: int
+    batch_size: int
 
 
 def _examples(run: Path) -> Any:
@@ -97,7 +105,7 @@ def _examples(run: Path) -> Any:
     return examples(opened.data, "test", opened.cache)
 
 
-def predicted(given: argparse.Namespace, sentences: list[str]) -> tuple[float, float, list[str], list[float]]:
+def predicted(given: Served, sentences: list[str]) -> tuple[float, float, list[str], list[float]]:
     """Runs predict in its own process. Returns sentences per second, seconds of the processor for a sentence, the
     texts, and their log-probabilities.
     """
@@ -138,7 +146,7 @@ json.dump([rate, cost, texts, score(texts)], sys.stdout)
 
 
 @contextmanager
-def server(given: argparse.Namespace) -> Iterator[tuple[str, int]]:
+def server(given: Served) -> Iterator[tuple[str, int]]:
     """A context with the address and the process id of a new server. Raises SystemExit if the server fails."""
     options = ["--port", "0", "--threads", str(given.threads), "--batch-size", str(given.batch_size)]
     options += [] if given.file else ["--device", "cpu"]
@@ -164,9 +172,9 @@ def plain(sentences: list[str], texts: list[str]) -> Iterator[Question]:
     return itertools.cycle([_predict([source], [text]) for source, text in zip(sentences, texts, strict=True)])
 
 
-def mixed(sentences: list[str], texts: list[str], scores: list[float], given: argparse.Namespace) -> Iterator[Question]:
+def mixed(sentences: list[str], texts: list[str], scores: list[float], streams: bool) -> Iterator[Question]:
     """Requests of several kinds, in an endless cycle. An engine that searches by itself has no streams."""
-    kinds = [kind for kind in KINDS if kind != "stream" or _streams(given)]
+    kinds = [kind for kind in KINDS if kind != "stream" or streams]
     every = []
     for number, (source, text, score) in enumerate(zip(sentences, texts, scores, strict=True)):
         kind = kinds[number % len(kinds)]
@@ -184,7 +192,7 @@ def mixed(sentences: list[str], texts: list[str], scores: list[float], given: ar
     return itertools.cycle(every)
 
 
-def _streams(given: argparse.Namespace) -> bool:
+def _streams(given: Served) -> bool:
     return bool(given.file) or not can(
         type(transduce.load(given.run, device="cpu", engine=given.engine).model), Searching
     )
@@ -222,14 +230,14 @@ def spent(pid: int) -> tuple[float, float]:
 
 
 async def closed_loop(
-    given: argparse.Namespace, address: str, pid: int, questions: Iterator[Question]
+    clients: int, seconds: float, address: str, pid: int, questions: Iterator[Question]
 ) -> tuple[Outcome, list[float]]:
     """The results of the clients for ``--seconds``, after a warm-up, and the milliseconds of the processor that each
     sentence takes: of the server's event loop, and of its other threads.
     """
-    await load(address, questions, given.clients, lambda count: count < 2 * given.clients)  # the first batches
-    end, before = time.perf_counter() + given.seconds, spent(pid)
-    outcome = await load(address, questions, given.clients, lambda _: time.perf_counter() < end)
+    await load(address, questions, clients, lambda count: count < 2 * clients)  # the first batches
+    end, before = time.perf_counter() + seconds, spent(pid)
+    outcome = await load(address, questions, clients, lambda _: time.perf_counter() < end)
     pairs = zip(before, spent(pid), strict=True)
     return outcome, [1000 * (two - one) / max(1, outcome.sentences) for one, two in pairs]
 
@@ -258,10 +266,10 @@ def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:
     return [*lines, ""]
 
 
-async def memory(given: argparse.Namespace, address: str, pid: int, questions: Iterator[Question]) -> list[str]:
+async def memory(clients: int, requests: int, address: str, pid: int, questions: Iterator[Question]) -> list[str]:
     """The resident memory of the server after each tenth of ``--requests``."""
     lines = ["## Memory", "", *columns("| requests | resident memory (MB) |")]
-    places = {given.requests * tenth // 10 for tenth in range(1, 11)}
+    places = {requests * tenth // 10 for tenth in range(1, 11)}
 
     async def measure(count: int) -> None:
         if count in places:
@@ -269,7 +277,7 @@ async def memory(given: argparse.Namespace, address: str, pid: int, questions: I
             lines.append(f"| {count:,} | {resident(pid):,.0f} |")
 
     lines.append(f"| 0 | {resident(pid):,.0f} |")
-    outcome = await load(address, questions, given.clients, lambda count: count < given.requests, measure)
+    outcome = await load(address, questions, clients, lambda count: count < requests, measure)
     answered = outcome.statuses[200]
     lines.append(
         f"| {answered:,} answered, {outcome.lost} lost, {outcome.different} different | {resident(pid):,.0f} |"
@@ -362,7 +370,3 @@ async def _crowd(address: str, questions: Iterator[Question], end: float) -> Out
 
 def _path_and_body(asked: Question) -> tuple[str, bytes]:
     return asked.path, asked.body
-
-
-if __name__ == "__main__":
-    main()
