@@ -21,6 +21,10 @@ from transduce.wings.records.making import new_record, trained_model
 from transduce.wings.records.provenance import command_line, today
 from transduce.wings.records.record import PrintedTable, Record
 
+script = Path(sys.argv[0])
+if script.suffix and script.resolve().parent == Path(__file__).resolve().parent:  # a module would measure nothing
+    sys.exit(f"write: python benchmarks {script.stem} …")
+
 
 @dataclass
 class Report:

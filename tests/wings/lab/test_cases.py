@@ -69,6 +69,12 @@ def test_the_table_has_every_benchmark(capsys: pytest.CaptureFixture[str]) -> No
         cases.main(["pruned"])
 
 
+def test_a_module_of_its_own_says_how_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(BENCHMARKS / "pruning.py"), "RUN"])
+    with pytest.raises(SystemExit, match="write: python benchmarks pruning …"):
+        exec((BENCHMARKS / "report.py").read_text("utf-8"), {"__file__": str(BENCHMARKS / "report.py")})
+
+
 @pytest.mark.parametrize("name", mostly_slow(NAMES, ["pruning", "simple", "kalman"]))
 def test_its_function_has_a_command_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     import cases
