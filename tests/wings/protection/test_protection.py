@@ -97,6 +97,7 @@ def put_back(source: str, target: str, links: str, **options: Any) -> str:
           "$x$", "&lt;b&gt;", "&lt;/b&gt;"]),
         ("写信给 支持@例子.中国。 https://x.kr/a?b=2에서, localhost:80/a doi:10.1000/x git@x.org:a/b.git",
          ["支持@例子.中国", "https://x.kr/a?b=2", "localhost:80/a", "doi:10.1000/x", "git@x.org:a/b.git"]),
+        ("0 %(count)s 7%(n)03d 50%(etwa) 5 %", ["0", "%(count)s", "7", "%(n)03d", "50%", "5 %"]),
         ("&Datei, AT&T, Müller & Co, &amp;", ["&", "&amp;"]),
         ("_Datei", ["_"]),
         ("_zwei Wörter_ a_b", []),

@@ -58,6 +58,8 @@ _PICTURE = (
     "[\u00a9\u00ae\u2020-\u2022\u203b\u2122\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\U0001f000-\U0001faff]"
 )
+_FORMAT = r"[#0+\-]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcCsSrpn@]"
+_NAMED = rf"%\(\w+\){_FORMAT}"  # a placeholder of Python, also after a figure: "0 %(count)s"
 _JOINER = "[\u200d\ufe0e\ufe0f\u20e3\U000e0020-\U000e007f]"  # colours of skin are pictures themselves
 
 KINDS: Mapping[str, re.Pattern[str]] = {
@@ -113,7 +115,8 @@ KINDS: Mapping[str, re.Pattern[str]] = {
             r"(?<![#%@\d])(##|%%|@@)[A-Za-z_][\w.\-]{0,63}\1(?![#%@])|%[A-Z_][A-Z0-9_]+%|(?<!\d)%%|(?<![\w$])\$[A-Za-z_]\w*(?:\$(?!\w))?|\*\|[A-Z0-9:_]{1,99}\|\*",
             r"(?<![\w@.])@(?:[A-Za-z0-9_\-]{1,64}/)?[A-Za-z0-9_](?:[A-Za-z0-9_.\-]{0,62}[A-Za-z0-9_])?(?!@)",
             rf"(?<![\d_])(?<!{_LETTER})__\w+?__(?!_|\d|{_LETTER})",
-            r"(?<!\d)%(?:\(\w+\)|\d+\$)?[#0+\-]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcCsSrpn@]",
+            _NAMED,
+            rf"(?<!\d)%(?:\d+\$)?{_FORMAT}",
             r"(?<!\d)%L?\d{1,2}(?![\d%$])|\\\([^()\s]{1,99}\)|\\[nrt](?![a-z])",  # of Qt, Swift and strings of programs
             r"\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}",
             r"(?<![\w&])&(?=[^\W\d_])(?!\w{1,31};)|(?<!\w)_(?=[^\W\d_])(?=[^_]*\Z)",  # a menu's key
@@ -123,7 +126,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
         "symbol": [rf"[0-9#*]\ufe0f?\u20e3|{_PICTURE}(?:{_PICTURE}|{_JOINER})*"],
         "number": [
             rf"(?<![\d_])(?<!{_LETTER})(?<!{_LETTER}[\-–])(?<!\d[.,:/])(?:(?:{_COUNTRY}?[{_MONEY}]|EUR|USD|GBP|CHF){_SPACE}?|[%٪])?"
-            rf"(?:(?<![\d_\-\u0590-\u08ff\uac00-\ud7a3])(?<!{_LETTER})[+\-−±])?{_FIGURE}(?:{_SPACE}?{_UNIT}(?!{_LETTER}|\d)|{_CLOSED})"
+            rf"(?:(?<![\d_\-\u0590-\u08ff\uac00-\ud7a3])(?<!{_LETTER})[+\-−±])?{_FIGURE}(?:{_SPACE}?(?!{_NAMED}){_UNIT}(?!{_LETTER}|\d)|{_CLOSED})"
         ],
     }.items()
 }
