@@ -43,8 +43,10 @@ def test_where_it_was_little_it_is_not(seconds: float, validating: float) -> Non
 )
 def test_the_first_line_says_when_training_ends(budget: Budget | None, told: str) -> None:
     said = io.StringIO()
-    ProgressBar(Console(file=said)).on_start(Started(Path("run"), 0, 3, "cpu", "float32", budget=budget))
-    assert said.getvalue() == f"training run: counted, cpu, float32, from update 3{told}\n"
+    bar = ProgressBar(Console(file=said))
+    bar.on_start(Started(Path("run"), 0, 3, "cpu", "float32", budget=budget))
+    bar.on_finish(Finished(Path("run"), "budget", 90, 80, 600, 0))
+    assert said.getvalue().splitlines()[0] == f"training run: counted, cpu, float32, from update 3{told}"
 
 
 def test_a_notice_is_printed_and_a_validation_without_metrics_too() -> None:

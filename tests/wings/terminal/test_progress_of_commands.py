@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -103,6 +104,7 @@ def test_a_terminal_is_clean_afterwards(monkeypatch: pytest.MonkeyPatch) -> None
         assert sys.stderr is terminal
         written = ""
         while not written.endswith("\x1b[K") or "%" not in written:  # a read may end early
+            assert select.select([ours], [], [], 10.0)[0], f"nothing more is written after {written!r}"
             written += os.read(ours, 10_000).decode()
     assert "50 %  0:00  evaluate: 2 of 4 examples" in written
     os.close(ours)
