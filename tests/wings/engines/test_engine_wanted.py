@@ -51,9 +51,13 @@ def tokenized(lexicon: Lexicon, search: str) -> list[Tokenized]:
     return [each.tokenized(lexicon) if each else Tokenized() for each in some]
 
 
+UNTIED = [name for name in TABLES if name != "joint n-grams, the probable ones"]
+"""Pruned readings have no phrase that is forced: then all tokens are equally probable, and rounding chooses."""
+
+
 @pytest.mark.parametrize(
     ("name", "search"),
-    mostly_slow(list(product(TABLES, SOME)), fast=list(product(["transformer, pre-norm", "edits with counts"], SOME))),
+    mostly_slow(list(product(UNTIED, SOME)), fast=list(product(["transformer, pre-norm", "edits with counts"], SOME))),
 )
 @pytest.mark.parametrize("begun", [None, BEGUN], ids=["free", "begun"])
 def test_the_engine_obeys_the_phrases_that_pytorch_obeys(name: str, search: str, begun: list[list[int]] | None) -> None:

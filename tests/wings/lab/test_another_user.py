@@ -1,7 +1,7 @@
 """One user's run, plain or packed, is used by another user of the machine. The outputs have the same bytes, even if
 nothing may be written.
 
-Only root can start processes of other users. The other user gets a copy of the package, as in another installation."""
+Only root can start processes of other users. The other user gets a copy of both packages, as in another place."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ class Machine:
 def machine() -> Iterator[Machine]:
     with tempfile.TemporaryDirectory(prefix="transduce-") as name:  # pytest's own folders are closed to other users
         place = Path(name)
-        shutil.copytree(ROOT / "src/transduce", place / "src/transduce", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in ("transduce", "transduce_engine"):
+            shutil.copytree(
+                ROOT / "src" / package, place / "src" / package, ignore=shutil.ignore_patterns("__pycache__")
+            )
         interpreter, environment = _interpreter(place)
         paths = os.pathsep.join([str(place / "src"), sysconfig.get_path("purelib")])
         environment |= {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PATH": os.defpath}
