@@ -81,6 +81,7 @@ TRACKS = {
             "training.steps=1100",
             'training.optimizer={type="adam",rate=1.5e-3}',
             'training.schedule={type="linear",warmup=400}',
+            *dropout(0.2, "model"),
         ),
     ),
     "translation": Track(

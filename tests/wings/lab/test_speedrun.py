@@ -35,7 +35,12 @@ def test_all_ways_of_each_track_are_settings_of_its_recipe() -> None:
 
 @pytest.mark.parametrize(
     ("track", "model", "rate"),
-    [("pronunciation", "model", 0.1), ("pronunciation-with-counts", "model.model", 0.1), ("translation", "model", 0.2)],
+    [
+        ("pronunciation", "model", 0.1),
+        ("pronunciation-with-counts", "model.model", 0.1),
+        ("translation", "model", 0.2),
+        ("translation-transformer", "model", 0.2),
+    ],
 )
 def test_what_a_recipe_has_lost_is_there_before(track: str, model: str, rate: float) -> None:
     from speedrun import TRACKS, settings_of
