@@ -93,8 +93,8 @@ def main(
     teacher: str,
     folder: Path,
     *,
-    listed: Annotated[int, "at most so many that the lists have"] = 1_000_000,
-    invented: Annotated[int, "so many that nobody has"] = 0,
+    listed: Annotated[int, "words of the lists, at most"] = 1_000_000,
+    invented: Annotated[int, "words that are invented"] = 0,
     beam: int = 3,
     precision: Literal["float32", "bfloat16"] = "float32",
     workers: Annotated[int, "processes, each with a thread"] = 1,
@@ -123,4 +123,4 @@ def main(
             written += len(lines)
             print(f"{place + len(asked):,} of {len(words):,} words", flush=True)
     new.rename(pairs)
-    report.tell(f"{pairs}: {written:,} words that {run} has not seen")
+    report.tell(f"{pairs}: {written:,} words, all new to {run}")

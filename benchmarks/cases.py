@@ -91,13 +91,13 @@ CASES = {  # the first line of a module says what it measures
     ),
     "Data": ("beyond_dictionary",),
 }
-# What a parameter means if the benchmark says no more.
+# The meanings of parameters, for benchmarks that do not tell their own.
 MEANINGS = {
     "batch_size": "lines in a batch",
     "checkpoint": "of the run",
     "clock": "seconds of the wall, or of the processor, which other programs change less",
     "folder": "a local copy of the data",
-    "limit": "only the first so many",
+    "limit": "the first lines only, this number of them",
     "minutes": "of training each model",
     "picture": "draw a picture, too",
     "plot": "draw a picture, too",
@@ -107,7 +107,7 @@ MEANINGS = {
     "seeds": "of the trainings",
     "settings": "a setting of the recipe; may be given several times",
     "updates": "of training each model",
-    "work": "a folder for what is made",
+    "work": "a folder for files that are made on the way",
 }
 
 
@@ -162,7 +162,7 @@ def parser_of(name: str, function: Callable[..., None]) -> argparse.ArgumentPars
     for parameter in [*inspect.signature(function).parameters.values()][1:]:
         _add(parser, parameter, kinds[parameter.name])
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
-    parser.add_argument("--out", type=Path, metavar="FILE.md", help="write what is printed")
+    parser.add_argument("--out", type=Path, metavar="FILE.md", help="write the printed lines")
     parser.add_argument("--record", type=Path, metavar="FILE.json", help="keep the tables with all that made them")
     parser.add_argument(
         "--uncommitted", action="store_true", help="also if the code is not committed; marks the record"

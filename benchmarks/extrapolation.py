@@ -81,7 +81,7 @@ def main(
         groups = {bounds: sample(within(test, bounds)) for bounds in bins(longest)}
         report.tell(
             *titled(f"Positions on longer inputs: words of at most {longest} letters in training"),
-            f"Phoneme error rate on (at most {MOST}) test words of so many letters, greedy; {steps:,} updates on "
+            f"Phoneme error rate on (at most {MOST}) test words of each length, greedy; {steps:,} updates on "
             f"{len(pairs):,} pairs; mean of seeds {[*seeds]}, and each of them.",
             "",
             *columns(row(["positions", *(f"{a} to {b}" if b < 99 else f"{a} or more" for a, b in groups)])),

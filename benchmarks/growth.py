@@ -36,7 +36,7 @@ SYSTEMS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class Data:
-    """Multi30k, from a local ``folder`` if there is one. What is made of it stands below ``runs``."""
+    """Multi30k, from a local ``folder`` if there is one. Its changed files stand below ``runs``."""
 
     folder: str | None
     runs: Path

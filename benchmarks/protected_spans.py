@@ -488,7 +488,7 @@ def main(
     aligner: Annotated[Path | None, "another run, whose aligner is measured, too"] = None,
     learned: Annotated[Path | None, "a run that learned with --write-marks"] = None,
     write_marks: Annotated[Path | None, "write training pairs with marks, and measure nothing"] = None,
-    aligned_alone: Annotated[bool, "leave out what is required of the search"] = False,
+    aligned_alone: Annotated[bool, "without the search that must write the spans"] = False,
     catalogue: Annotated[Sequence[Path], "files of gettext"] = (),
     show: Annotated[int, "print this many wrong spans of each way"] = 0,
 ) -> None:

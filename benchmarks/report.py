@@ -28,7 +28,7 @@ if script.suffix and script.resolve().parent == Path(__file__).resolve().parent:
 
 @dataclass
 class Report:
-    """What a benchmark tells: printed, and in the page ``out`` and the ``record`` if the user wants them.
+    """The lines of a benchmark. They are printed, and written into the page ``out`` and the ``record``; None is none.
 
     All is written again after each line, because a benchmark may take hours. The record is made once, and its tables
     grow. ``threads`` are those of PyTorch, and ``split`` is what was measured.

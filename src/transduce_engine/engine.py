@@ -199,8 +199,12 @@ class Engine:
         ``batch`` sources are searched together. Each output has all ``required`` phrases (or one of a list of
         alternatives), and none of the ``forbidden`` ones; if no output is found that does, the best one is returned,
         which does not. Raises EngineError for a source that cannot be read, for a beam that is smaller than ``nbest``,
-        for phrases if the model does not write token by token, and for a required one that it cannot write.
+        for phrases if the model does not write token by token, for one text in place of a list of phrases, and for a
+        required one that it cannot write.
         """
+        for name, phrases in (("required", required), ("forbidden", forbidden)):
+            if isinstance(phrases, str):  # its letters would be phrases
+                raise EngineError(f"{name} = {phrases!r}: a list of phrases was expected")
         if required or forbidden:
             alternatives = [(each,) if isinstance(each, str) else tuple(each) for each in required]
             return self._phrased(_texts(sources), alternatives, forbidden, beam, nbest, batch)

@@ -17,10 +17,10 @@ UNK, SPECIALS = 3, 4  # the id of unknown text, and the number of ids that are n
 ENDS, OPEN = 1, 2  # bits of a token: it ends the word before it; no word continues after it
 ANYWHERE, BORDER, DONE, OWN = 0, 1, 2, 3  # three states that every pattern has, and the first of its own states
 BREAK, NONE = -2, -1  # tokens of edges: any that ends the word before it, and none
-UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Letters of scripts that put no spaces between words, for a regular expression: Thai, Lao, Burmese, Khmer, Japanese,
+Chinese."""
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 Edge = tuple[int, int, int]  # state, token, next state
 Spans = list[tuple[int, int, int]]  # start, token, end: a spelling, by positions in a text
@@ -74,12 +74,8 @@ class Lexicon:
         self._continued = any(self._joins(piece[0]) for piece in texts)  # whether a token can continue a word
         self._patterns: dict[str, Pattern] = {}
         self._parts: dict[str, list[tuple[int, bool, bool]]] = defaultdict(list)
-        for (
-            token,
-            piece,
-        ) in (
-            self._known()
-        ):  # parts of tokens that end at word borders, and whether the token has text before or after them
+        # parts of tokens that end at word borders, and whether the token has text before or after them
+        for token, piece in self._known():
             cuts = [0, *(cut for cut in range(1, len(piece)) if self._border(piece, cut)), len(piece)]
             for start, end in combinations(cuts, 2):
                 self._parts[piece[start:end]].append((token, start > 0, end < len(piece)))
@@ -279,4 +275,4 @@ def alternatives_text(some: Sequence[str]) -> str:
 @cache
 def _of_a_word(character: str) -> bool:
     """True for a letter, a mark, a digit or an underscore of a script that separates words by spaces."""
-    return (unicodedata.category(character)[0] in "LMN" or character == "_") and not UNSPACED.match(character)
+    return (unicodedata.category(character)[0] in "LMN" or character == "_") and not _UNSPACED.match(character)

@@ -108,8 +108,8 @@ def begin(
 
 def _start(model: Autoregressive[S], source: Padded) -> S:
     """The model's state. On the CPU, an encoder reads many sources in parts of similar length: it computes the padding
-    too, which may be as much as the sources that a server gets. A model that ``knows_its_batch``, such as the lists of
-    its sources, reads the whole.
+    too, which may be as much as the sources that a server gets. A model that ``knows_its_batch`` reads all together: it
+    has something for each row, such as a list of words.
     """
     known = isinstance(source, Padded) and source.lengths.device.type == "cpu"  # other sources have no lengths
     parts = _similar(source.lengths.tolist()) if known and not getattr(model, "knows_its_batch", False) else []

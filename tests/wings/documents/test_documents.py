@@ -372,6 +372,7 @@ def test_signs_around_a_line_are_not_asked_for(line: str, asked: list[str]) -> N
 
 def test_soft_hyphens_are_not_asked_for() -> None:
     assert Translation(read("<p>Do&shy;nau \u200bHund</p>", ".html")).texts == ["Donau Hund"]
+    assert Translation(read("<p>ភាសា\u200bខ្មែរ</p>", ".html")).texts == ["ភាសា\u200bខ្មែរ"]
 
 
 def test_a_sentence_is_asked_again_with_those_before_it() -> None:

@@ -102,6 +102,13 @@ def test_texts_have_the_phrases_or_not(unit: str) -> None:
     assert [answer.best.text for answer in engine.answer(["ab", "cab"], beam=8)] == free[:2]
 
 
+def test_one_text_is_no_list_of_phrases() -> None:
+    engine = engine_of("characters")
+    for name in ("required", "forbidden"):
+        with pytest.raises(EngineError, match=f"{name} = 'dab': a list of phrases was expected"):
+            engine.answer(["ab"], **{name: "dab"})  # type: ignore[arg-type]
+
+
 def words(text: str, unit: str) -> Any:
     return text.split() if unit == "words" else text
 

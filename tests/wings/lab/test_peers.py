@@ -195,6 +195,13 @@ def test_the_plain_loop_reads_shifted_targets_and_learns(main: ModuleType) -> No
     assert losses[0] > losses[2]
 
 
+def test_the_rate_of_the_plain_loop_rises_and_falls(main: ModuleType) -> None:
+    from peers.programs.marian import Plan
+
+    assert [Plan(2.0, 2, 6).at(step) for step in range(1, 7)] == pytest.approx([1.0, 2.0, 1.5, 1.0, 0.5, 0.0])
+    assert [Plan(2.0, 4).at(step) for step in (2, 4, 16)] == pytest.approx([1.0, 2.0, 1.0])
+
+
 def test_answers_are_read_from_the_last_line_of_a_program(main: ModuleType) -> None:
     from peers.base import Finished
 

@@ -13,8 +13,9 @@ from transduce.core.errors import DataError
 from transduce.core.text_files import read_text
 from transduce.search.constraints.phrases import Constraints
 from transduce.wings.documents.csv_tables import records
+from transduce_engine.phrases import UNSPACED
 
-UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # scripts without spaces
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 NAMES = {"source": 0, "src": 0, "term": 0, "target": 1, "tgt": 1, "translation": 1, "case": 2}  # of columns
 CASES = {"": None, "exact": False, "any": True}
 LONGEST = 10_000  # characters of a cell
@@ -84,7 +85,7 @@ class Glossary:
         cls, rows: Iterable[tuple[str, Sequence[str]]], name: str, places: Mapping[int, int] | None = None
     ) -> Glossary:
         terms: dict[Units, list[Term]] = {}
-        for where, row in list(rows)[places is not None :]:
+        for where, row in list(rows)[0 if places is None else 1 :]:  # after the row with the names
             try:
                 term = Term.of(row) if places is None else _named(row, places)
             except DataError as error:
@@ -120,7 +121,7 @@ def units_of(text: str) -> Units:
     """The words of a text. A sign is a unit of its own, and so is each letter of a script that writes no spaces."""
     found, word = list[str](), ""
     for letter in unicodedata.normalize("NFC", text) + " ":
-        if not UNSPACED.match(letter) and (letter.isalnum() or unicodedata.category(letter).startswith("M")):
+        if not _UNSPACED.match(letter) and (letter.isalnum() or unicodedata.category(letter).startswith("M")):
             word += letter
             continue
         found += [each for each in (word, letter.strip()) if each]

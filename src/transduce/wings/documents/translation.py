@@ -19,6 +19,7 @@ from transduce.wings.documents.document import Document, Parts, Unit, has_words,
 from transduce.wings.documents.formats import is_document, open_document
 from transduce.wings.documents.markup import Marked, Protecting, has_spans, places_spans
 from transduce.wings.documents.sentences import Sentences
+from transduce_engine.phrases import UNSPACED
 
 if TYPE_CHECKING:  # it imports PyTorch
     from transduce.answers.transducer import Transducer
@@ -30,7 +31,8 @@ _SIGNS = "•‣⁃◦▪▫●○■□◆◇►▶▸➤→⇒✓✔✗✘☐�
 _OPENING = re.compile(
     rf"\s*(?:{_NAMES}(?:[{_SIGNS}]\s*|[\-–—*+]\s+|[\-–—](?=[^\W\d_])|\(?(?:\d{{1,3}}|[A-Za-z])\)\s+))*"
 )
-_INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")  # soft hyphens and the like: to a model they are other words
+# Soft hyphens and the like: a model would read other words. Between words of scripts without spaces, U+200B is a space.
+_INVISIBLE = re.compile(rf"[\u00ad\u2060\ufeff]|(?<![{UNSPACED}])\u200b")
 _CLOSING = re.compile(rf"(?:\s*{_NAMES}[{_SIGNS}]{_NAMES})+\s*\Z")
 
 Answering = Callable[[Iterable[Request]], Iterable[Answer]]

@@ -7,7 +7,8 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 
-UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+from transduce_engine.phrases import UNSPACED
+
 WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+|[^\w\s]")
 JAPANESE = {"HIRAGANA", "KATAKANA", "CJK"}  # scripts of one language
 

@@ -11,9 +11,7 @@ from unicodedata import category
 from transduce.core.errors import UserError
 from transduce.core.registry import alternatives
 from transduce.data.corpora import text_lines
-
-UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Letters of scripts that put no space between words."""
+from transduce_engine.phrases import UNSPACED
 
 _LETTER = rf"[^\W\d_{UNSPACED}\u0590-\u08ff\uac00-\ud7a3]"
 """A letter that makes a word of the figure beside it. In Hebrew, Arabic and Korean short words touch a figure."""

@@ -7,9 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce.wings.protection.kinds import UNSPACED
 from transduce.wings.protection.projection import Element, Range
 from transduce.wings.protection.text import CLOSING, OPENING, Piece
+from transduce_engine.phrases import UNSPACED
 
 _DENSE = re.compile(f"[{UNSPACED}\u3000-\u303f\uff00-\uffef]")
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from transduce.wings.protection.kinds import UNSPACED, Span
+from transduce.wings.protection.kinds import Span
+from transduce_engine.phrases import UNSPACED
 
 OPENING, CLOSING = "([{<«„“‚‘¿¡", ")]}>»“”‘’.,;:!?…%。，、！？；：）」』"
 QUOTED = {

@@ -77,7 +77,7 @@ def compared_content(
     if the engine does not have a part of the run, or if the outputs differ in float32.
     """
     transducer = run.transducer(checkpoint)
-    transducer = transducer.with_search(transducer.search)
+    transducer = transducer.with_search(transducer.search)  # which gets the vocabularies, for names of labels
     texts, lists = described(run, transducer), dict[str, Tensor]()
     if shortlist:
         search = registry.find("Search", "shortlist")(run.path / SHORTLIST, transducer.search)
