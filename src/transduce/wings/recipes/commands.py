@@ -68,12 +68,13 @@ def print_list(names: list[str]) -> None:
     from transduce.wings.recipes.tasks import TASKS, task_of
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    longest = max(map(len, names))
     for task in TASKS:
         lines = [line_of(name) for name in names if task_of(name) == task]
         if lines:
             typer.secho(f"\n{task}", bold=True)
         for line in lines:
-            facts = f"  {line.name:<28}{line.score:<25}{line.minutes:<9}"
+            facts = f"  {line.name:<{longest + 2}}{line.score:<25}{line.minutes:<9}"
             if width is None or width >= WIDE:
                 typer.echo(f"{facts}{line.headline}"[:width].rstrip())
             else:
