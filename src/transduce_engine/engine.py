@@ -128,33 +128,23 @@ class Engine:
     use it at once.
     """
 
-    def __init__(self, content: bytes | bytearray | mmap.mmap) -> None:
-        """``content`` has the bytes of a file. Raises EngineError for another file, and
-        MissingLibraryError if the library was not built.
+    def __init__(self, file: Path | bytes | bytearray) -> None:
+        """``file`` is a path, or the bytes of a file. Raises EngineError for another file, OSError for one that cannot
+        be read, and MissingLibraryError if the library was not built.
         """
         self._functions = library()
-        with memoryview(content) as view:
-            size = view.nbytes
-            writable = content if not view.readonly else bytearray(view)
-        memory = (c_char * size).from_buffer(writable) if size else None
-        wrong = ""
-        try:
-            self._engine = told(self._functions.transduce_engine_open, memory, size)
-        except EngineError as error:
-            wrong = str(error)
-        del memory  # nothing may refer to a file's memory when the file is closed, and an error would
-        if wrong:
-            raise EngineError(wrong)
+        self._engine = _opened(file) if isinstance(file, bytes | bytearray) else _opened_file(file)
         weakref.finalize(self, self._functions.transduce_engine_close, self._engine)
         source, target = self.description("source"), self.description("target")
         self.signal = dict(source["record"]["signal"]) if source["unit"] == "signal" else None
         self.reads_text = source["unit"] not in ("library", "signal")
         self.generates = source["unit"] == "nothing"
-        self._encode = _subwords(source) if source["unit"] == "library" else None
         self._size = target.get("size", 0)
-        subwords = target["unit"] == "library"
-        self._encode_target = _subwords(target) if subwords else None
-        self._decode = _decoder(target) if subwords else None
+        reads = _library_tokenizer(source)
+        writes = reads if source == target else _library_tokenizer(target)  # each takes megabytes
+        self._encode = None if reads is None else _subwords(reads)
+        self._encode_target = None if writes is None else _subwords(writes)
+        self._decode = None if writes is None else _decoder(writes)
 
     def note(self, name: str) -> str:
         """A text of the file, such as "card" or "settings"; empty if it has none of this name."""
@@ -472,14 +462,35 @@ def load(file: str | Path | bytes, threads: int = 1) -> Engine:
         raise EngineError(f"{path} is a folder: name a file of `transduce export RUN --to engine --out FILE`")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: name a file of `transduce export RUN --to engine --out FILE`")
+    try:
+        return Engine(path)
+    except EngineError as error:
+        raise EngineError(f"{path}: {error}") from None
+
+
+def _opened(content: bytes | bytearray | mmap.mmap) -> Any:
+    """The library's model of a file's bytes."""
+    with memoryview(content) as view:
+        size = view.nbytes
+        writable = content if not view.readonly else bytearray(view)
+    memory = (c_char * size).from_buffer(writable) if size else None
+    wrong = ""
+    try:
+        return told(library().transduce_engine_open, memory, size)
+    except EngineError as error:
+        wrong = str(error)
+    finally:
+        del memory  # nothing may refer to a file's memory when the file is closed, and an error would
+    raise EngineError(wrong)
+
+
+def _opened_file(path: Path) -> Any:
+    """The same for a path. The file's memory is free when it returns."""
     with path.open("rb") as opened:
         if not path.stat().st_size:
-            raise EngineError(f"{path}: it is no file of an engine: it is empty")
+            raise EngineError("it is no file of an engine: it is empty")
         with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY) as content:
-            try:
-                return Engine(content)
-            except EngineError as error:
-                raise EngineError(f"{path}: {error}") from None
+            return _opened(content)
 
 
 # ---------------------------------------------------------------- phrases
@@ -579,25 +590,26 @@ def _is_whole(text: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _subwords(described: Description) -> Callable[[str], list[int]]:
+def _subwords(tokenizer: tokenizers.Tokenizer) -> Callable[[str], list[int]]:
     """How a tokenizer of the library ``tokenizers`` makes ids, with the end."""
-    encode = _library_tokenizer(described).encode
 
     def ids(text: str) -> list[int]:
         try:
-            return [*encode(text, add_special_tokens=False).ids, EOS]
+            return [*tokenizer.encode(text, add_special_tokens=False).ids, EOS]
         except Exception as error:  # the library raises bare Exception
             raise EngineError(f"{text[:60]!r} cannot be read: {error}") from error
 
     return ids
 
 
-def _decoder(described: Description) -> Callable[[Ids], str]:
-    decode = _library_tokenizer(described).decode
-    return lambda ids: str(decode([i for i in ids if i not in HIDDEN], skip_special_tokens=False))
+def _decoder(tokenizer: tokenizers.Tokenizer) -> Callable[[Ids], str]:
+    return lambda ids: str(tokenizer.decode([i for i in ids if i not in HIDDEN], skip_special_tokens=False))
 
 
-def _library_tokenizer(described: Description) -> tokenizers.Tokenizer:
+def _library_tokenizer(described: Description) -> tokenizers.Tokenizer | None:
+    """None if the engine itself reads such tokens."""
+    if described["unit"] != "library":
+        return None
     try:
         import tokenizers
     except ImportError as error:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 from test_engine_file import SEARCHES, TABLES, content, needs_engine
 
 import transduce_engine
+import transduce_engine.engine
 from selection import mostly_slow
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols, TextTokenizer, Words
 from transduce.data.unknown import unknown_in
+from transduce.wings.engines.engine_files import open_file
 from transduce.wings.engines.engine_tokens import EngineTokens
 from transduce.wings.engines.export.engine import tokenizer_notes
 from transduce.wings.labels.tokenizer import Labels
@@ -72,6 +75,7 @@ def _file(size: int, notes: str, table: Any) -> bytes:
         "target": notes,
         "search": json.dumps(resolved(SEARCHES["greedy"])),
         "limits": json.dumps({"max_source_length": 1000, "keeps_empty": True}),
+        "settings": "{}",
     }
     return model_content(model, config.resolve(table, Model, known, "model"), "float32", texts)
 
@@ -155,6 +159,28 @@ def test_subwords_are_read_in_python() -> None:
     assert engine.answer(texts) == engine.answer_ids(tokenizer.encode(texts))
     written = engine.score_ids(tokenizer.encode(["low"]), tokenizer.encode(["newer"]))
     assert written[0].best.text == "newer"
+
+
+def test_equal_sides_share_a_tokenizer_and_the_file_is_free_when_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a process never has the file, the packed weights and several tokenizers in memory at once."""
+    path = tmp_path / "some.engine"
+    path.write_bytes(file_with(Bpe(size=60, minimum_count=1).learn(["low lower lowest"])))
+    made, make = [], transduce_engine.engine._library_tokenizer
+
+    def noted(described: Any) -> Any:
+        maps = Path("/proc/self/maps")
+        assert not maps.exists() or str(path) not in maps.read_text()
+        made.append(described)
+        return make(described)
+
+    monkeypatch.setattr("transduce_engine.engine._library_tokenizer", noted)
+    engine = transduce_engine.load(path)
+    assert len(made) == 1
+    assert engine.target_ids(["low"]) == engine.source_ids(["low"])
+    model = open_file(path)
+    assert model.source_tokenizer is model.target_tokenizer
 
 
 @pytest.mark.parametrize("form", mostly_slow(["NFC", "NFD", "NFKC"], fast=["NFKC"]))

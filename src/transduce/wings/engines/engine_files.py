@@ -217,8 +217,10 @@ def open_file(file: Path | bytes, threads: int = 1) -> EngineModel:
     engine = told(lambda: transduce_engine.load(file, threads))
     settings = told(lambda: engine.description("settings"))
     try:
-        source = _tokenizer(engine.description("source"), engine.source_ids, engine)
-        target = _tokenizer(engine.description("target"), engine.target_ids, engine)
+        reads, writes = engine.description("source"), engine.description("target")
+        source = _tokenizer(reads, engine.source_ids, engine)
+        shared = reads == writes and reads["unit"] == "library"  # each takes megabytes
+        target = source if shared else _tokenizer(writes, engine.target_ids, engine)
         limit = int(engine.description("limits")["max_source_length"])
         if not isinstance(settings.get("data", {}), dict):
             raise TypeError("settings.data is no table")
