@@ -148,6 +148,51 @@ def test_subwords_are_read_in_javascript(unit: Any, tmp_path: Path) -> None:
         same(given, engine.score_ids([[4, 2]] * len(rows), rows))
 
 
+PHRASES = {  # required and forbidden ones, by unit
+    "characters": (["dab", ["é", "ca"]], ["c d", "ba"]),
+    "words": ([["dab", "x"]], ["ab", "cab dab"]),
+    "symbols": (["dab cab"], ["a", "cab cab"]),
+    "bpe": (["new lowest", ["low;", "über"]], ["er", "lower", "est,", "don't", "東"]),
+    "unigram": ([["straße", "x_1"], "newer;"], ["wide", "wider", "low low", "ü"]),
+}
+
+
+@pytest.mark.parametrize("unit", PHRASES)
+def test_outputs_have_the_phrases_that_the_library_gives_them(unit: str, tmp_path: Path) -> None:
+    subwords = {"bpe": Bpe, "unigram": Unigram}
+    if unit in subwords:
+        tokenizer = subwords[unit](80, normalisation="NFC").learn(LEARNED)
+    else:
+        tokenizer = UNITS[unit](normalisation="NFC").learn(["ab cab dab", "dab cab é"] * 3)
+    engine, texts = engine_with(tokenizer), ["ab", "cab dab", ""]
+    required, forbidden = PHRASES[unit]
+    given = [
+        {"beam": 8, "nbest": 3, "required": required, "forbidden": forbidden},
+        {"beam": 6, "required": required[:1]},
+        {"forbidden": forbidden},
+    ]
+    found = in_node(tmp_path, file_with(tokenizer), *(["answer", texts, how] for how in given))
+    for theirs, how in zip(found, given, strict=True):
+        ours = engine.answer(texts, **how)  # type: ignore[arg-type]
+        same(theirs, ours)
+        assert [each["broken"] for each in theirs] == [each.broken for each in ours]
+    assert {"required": required, "forbidden": forbidden} == dict(list(given[0].items())[2:])
+    wrong = [
+        ({"required": "dab"}, 'required = "dab": a list of phrases was expected'),
+        ({"required": [""]}, "a phrase is '': some text was expected, and the tokenizer finds none in it"),
+        (
+            {"required": ["☃"], "beam": 2},
+            "the required '☃' cannot be written: the model's vocabulary lacks a part of it",
+        ),
+        ({"required": [texts[0]], "forbidden": [texts[0]]}, None),
+    ]
+    told = in_node(tmp_path, file_with(tokenizer), *(["answer", texts, how] for how, _ in wrong))
+    for line, (how, expected) in zip(told, wrong, strict=True):
+        with pytest.raises(transduce_engine.EngineError) as refused:
+            engine.answer(texts, **how)  # type: ignore[arg-type]
+        assert line == f"EngineError: {expected or refused.value}"
+
+
 def test_a_language_model_scores_texts_and_goes_on(tmp_path: Path) -> None:
     _, file = language_model(NAMES[0])
     engine, how = transduce_engine.load(file), {"samples": 3, "length": 6, "temperature": 0.5, "seed": 9}

@@ -24,6 +24,8 @@ export interface Answer {
   readTokens: number;
   /** How many of the tokens that were read are not in the model's vocabulary. */
   unknown: number;
+  /** True if no output that fits the phrases was found; then `outputs` has the best one, which does not. */
+  broken: boolean;
 }
 
 /** `beam` and `nbest` replace those of the run's own search. `batch` sources are searched together; it changes no result. */
@@ -31,6 +33,14 @@ export interface Options {
   beam?: number;
   nbest?: number;
   batch?: number;
+}
+
+/** Phrases of the outputs of a model of texts that writes token by token. */
+export interface Phrases {
+  /** Each output has all of them; of a list of alternatives, one is enough. They need a beam. */
+  required?: (string | string[])[];
+  /** No output has one of them. */
+  forbidden?: string[];
 }
 
 /** How a language model draws its samples; 0 stands for all tokens. A seed gives the same samples again. */
@@ -68,7 +78,7 @@ export interface Model {
   /** The best output. */
   (source: Source): string;
   (sources: Source[]): string[];
-  answer(sources: Iterable<Source>, options?: Options): Answer[];
+  answer(sources: Iterable<Source>, options?: Options & Phrases): Answer[];
   /** The same for rows of ids, which end with the end (2). */
   answerIds(rows: number[][], options?: Options): Answer[];
   /** The given outputs with the log-probabilities of their tokens. Rows and outputs end with the end (2). */

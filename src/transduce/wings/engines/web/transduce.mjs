@@ -5,7 +5,7 @@
 //     const model = await load("model.engine");
 //     model("knowledge");
 //
-// The search runs in C++, compiled to engine.wasm. Here are its memory and its errors.
+// The search runs in C++, compiled to engine.wasm. Here are its memory, its errors, and the spelling of phrases.
 
 const VERSION = 6;  // of engine/src/engine.h
 const EOS = 2, UNK = 3;
@@ -178,7 +178,10 @@ class Engine {
     return Array.isArray(source) ? texts : texts[0];
   }
 
-  answer(sources, { beam = 0, nbest = 0, batch = 0 } = {}) {
+  answer(sources, { beam = 0, nbest = 0, batch = 0, required = [], forbidden = [] } = {}) {
+    for (const [name, phrases] of Object.entries({ required, forbidden }))
+      if (!Array.isArray(phrases)) throw new EngineError(`${name} = ${JSON.stringify(phrases)}: a list of phrases was expected`);
+    if (required.length || forbidden.length) return this.phrased(textsOf(sources), required, forbidden, { beam, nbest, batch });
     if (this.signal) {
       const some = [...sources].map((each, n) => signalOf(each, this.signal, n + 1));
       return this.found("search_signals", 0, 0n, this.signals(some), 0, BigInt(some.length), this.options(beam, nbest, batch));
@@ -190,6 +193,31 @@ class Engine {
     const full = rows.filter((_, n) => keeps || texts[n].trim()), empty = rows.filter((_, n) => !keeps && !texts[n].trim());
     const answers = this.answerIds(full, { beam, nbest, batch }), blank = this.scoreIds(empty, empty.map(() => [EOS]), { batch });
     return texts.map((text) => (keeps || text.trim() ? answers : blank).shift());
+  }
+
+  // The answers to texts, whose outputs have phrases or not.
+  phrased(texts, required, forbidden, { beam, nbest, batch }) {
+    this.lexicon ??= new Lexicon(this);
+    const alternatives = required.map((each) => textsOf(Array.isArray(each) ? each : [each]));
+    const spelled = this.lexicon.spelled(alternatives, textsOf(forbidden));
+    const found = this.found("search_ids", 0, 0n, ...this.rows(this.sourceIds(texts)), this.wanted(texts.length, spelled),
+      BigInt(texts.length), this.options(beam, nbest, batch));
+    const has = (phrase, { ids }) => this.lexicon.written(phrase, ids);
+    const fits = (output) => alternatives.every((some) => some.some((phrase) => has(phrase, output))) && !forbidden.some((phrase) => has(phrase, output));
+    return found.map((answer) => {
+      const right = answer.outputs.filter(fits);
+      return { ...answer, outputs: right.length ? right : answer.outputs.slice(0, 1), broken: !right.length };
+    });
+  }
+
+  // The structure TransduceWanted of engine.h, with the same phrases for each of `count` sources.
+  wanted(count, { required, forbidden }) {
+    const borders = this.lexicon.borders();
+    const rows = [forbidden, required].flatMap((numbers) => this.rows(Array(count).fill(numbers)));
+    const addresses = [0, 0, 0, 0, ...rows, borders ? this.memory.copy(borders) : 0];
+    const at = this.memory.room(4 * addresses.length);
+    new Uint32Array(this.library.memory.buffer, at, addresses.length).set(addresses);
+    return at;
   }
 
   answerIds(rows, { beam = 0, nbest = 0, batch = 0 } = {}) {
@@ -206,7 +234,7 @@ class Engine {
     const targets = this.targetIds(textsOf(texts));
     const found = this.scoreIds(targets.map(() => [EOS]), targets, { batch });
     return found.map(({ outputs }, b) => ({
-      outputs, sourceTokens: targets[b].length, readTokens: targets[b].length, unknown: targets[b].filter((id) => id === UNK).length,
+      outputs, sourceTokens: targets[b].length, readTokens: targets[b].length, unknown: targets[b].filter((id) => id === UNK).length, broken: false,
     }));
   }
 
@@ -222,6 +250,11 @@ class Engine {
     const [answer] = this.found("generate_ids", row, BigInt(ids.length), how);
     const text = this.subwords.target?.text;
     return text ? answer.outputs.map((each) => ({ ...each, text: text([...ids, ...each.ids]) })) : answer.outputs;
+  }
+
+  sourceIds(texts) {
+    if (this.subwords.source) return texts.map(this.subwords.source.ids);
+    return this.found("encode_sources", ...this.joined(texts), BigInt(texts.length)).map((each) => each.outputs[0].ids);
   }
 
   targetIds(texts) {
@@ -295,10 +328,192 @@ class Engine {
     const ends = [0, ...memory.whole(outputEnds, sources)];
     const lengths = [sourceTokens, readTokens, unknown].map((at) => memory.whole(at, sources));
     return Array.from({ length: sources }, (_, b) => ({
-      outputs: all.slice(ends[b], ends[b + 1]), sourceTokens: lengths[0][b], readTokens: lengths[1][b], unknown: lengths[2][b],
+      outputs: all.slice(ends[b], ends[b + 1]), sourceTokens: lengths[0][b], readTokens: lengths[1][b], unknown: lengths[2][b], broken: false,
     }));
   }
 }
+
+// ---------------------------------------------------------------- phrases
+
+const SPECIALS = 4;  // ids that are no text
+const ENDS = 1, OPEN = 2;  // bits of a token: it ends the word before it; no word continues after it
+const ANYWHERE = 0, BORDER = 1, DONE = 2, OWN = 3;  // three states that every pattern has, and the first of its own states
+const BREAK = -2, NONE = -1;  // tokens of edges: any that ends the word before it, and none
+const LETTER = /^[\p{L}\p{M}\p{N}_]/u;
+const UNSPACED = /^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u{20000}-\u{3ffff}]/u;
+
+// Spells and finds phrases in the tokens of a model's outputs, as the class Lexicon of transduce_engine/phrases.py does, which
+// explains the words. A text is a list of its characters here.
+class Lexicon {
+  constructor(engine) {
+    this.encode = (text) => engine.targetIds([text])[0].slice(0, -1);
+    this.described = engine.description("target");
+    this.pieces = piecesOf(this.described.record).map((piece) => [...piece]);
+    const known = [...this.pieces.entries()].filter(([token, piece]) => token >= SPECIALS && piece.length);
+    const first = engine.targetIds(known.map(([, piece]) => piece.join("").trim())).map((ids) => this.pieces[ids[0]][0]);
+    this.words = first.includes(" ");
+    this.symbols = known.every(([, piece]) => piece[0] === " ");
+    this.continued = known.some(([, piece]) => this.joins(piece[0]));
+    this.parts = new Map();
+    this.longest = 0;
+    for (const [token, piece] of known) {
+      const cuts = [...piece.keys(), piece.length].filter((cut) => this.border(piece, cut));
+      cuts.forEach((start, n) => cuts.slice(n + 1).forEach((end) => {
+        const part = piece.slice(start, end).join("");
+        if (!this.parts.has(part)) this.parts.set(part, []);
+        this.parts.get(part).push([token, start > 0, end < piece.length]);
+        this.longest = Math.max(this.longest, end - start);
+      }));
+    }
+    this.patterns = new Map();
+  }
+
+  borders() {
+    if (!this.words) return null;
+    return Uint8Array.from(this.pieces, (piece, token) => {
+      if (token < SPECIALS || !piece.length) return ENDS | OPEN;
+      return (this.joins(piece[0]) ? 0 : ENDS) | (this.joins(piece.at(-1)) ? 0 : OPEN);
+    });
+  }
+
+  // The numbers of the automata for required and forbidden phrases. Throws an EngineError for a phrase that cannot be written.
+  spelled(required, forbidden) {
+    const one = required.map((some) => {
+      const known = some.filter((phrase) => this.pattern(phrase).own.length);
+      const shown = (phrase) => `'${phrase}'`;
+      if (!known.length) throw new EngineError(`the required ${some.map(shown).join(" or ")} cannot be written: the model's vocabulary lacks a part of it`);
+      const inside = known.map((phrase) => forbidden.filter((unwanted) => this.found(this.text(unwanted), this.text(phrase))));
+      const free = known.filter((_, n) => !inside[n].length);
+      if (!free.length) throw new EngineError(`the required ${shown(known[0])} has the forbidden ${shown(inside[0][0])} in it: leave one of them out`);
+      return free.map((phrase) => this.pattern(phrase));
+    });
+    const other = forbidden.map((phrase) => this.pattern(phrase)).filter((pattern) => pattern.edges.length);
+    return { required: one.length ? automaton(one) : [], forbidden: other.length ? automaton([other]) : [] };
+  }
+
+  // Whether the text of ids has the phrase, as whole words if the vocabulary marks words.
+  written(phrase, ids) {
+    return this.found(this.text(phrase), ids.flatMap((token) => this.pieces[token]));
+  }
+
+  // The phrase in the form that outputs have.
+  text(phrase) {
+    const ids = this.encode(phrase), { form, lowercase } = this.described;
+    const normal = form === "none" ? phrase : phrase.normalize(form);
+    const spelled = ids.includes(UNK) ? (lowercase ? normal.toLowerCase() : normal) : ids.map((token) => this.pieces[token].join("")).join("");
+    const text = [...(this.words ? spelled.replace(/^ +| +$/g, "") : spelled)];
+    if (!text.length) throw new EngineError(`a phrase is '${phrase}': some text was expected, and the tokenizer finds none in it`);
+    return text;
+  }
+
+  pattern(phrase) {
+    if (!this.patterns.has(phrase)) this.patterns.set(phrase, this.made(this.text(phrase)));
+    return this.patterns.get(phrase);
+  }
+
+  joins(character) {
+    if (this.symbols || !this.words) return this.words && character !== " ";
+    return LETTER.test(character) && !UNSPACED.test(character);
+  }
+
+  border(text, cut) {
+    return !(0 < cut && cut < text.length && this.joins(text[cut - 1]) && this.joins(text[cut]));
+  }
+
+  found(text, longer) {
+    return longer.some((_, at) => text.every((character, n) => longer[at + n] === character) && this.border(longer, at) && this.border(longer, at + text.length));
+  }
+
+  spellings(text) {
+    const size = (this.words ? 1 : 0) + text.length;
+    const spans = (written) => {
+      let end = size;
+      return this.encode(written).reverse().map((token) => {
+        const span = [end - this.pieces[token].length, token, end];
+        [end] = span;
+        return span;
+      }).reverse();
+    };
+    const ways = [spans(text.join(""))];
+    if (this.words && !this.joins(text[0])) {
+      const behind = spans(`x${text.join("")}`).filter(([start]) => start >= 1);
+      if (behind.length && behind[0][0] === 1) ways.push(behind);
+    }
+    return ways.filter((way) => way.every(([, token]) => token !== UNK));
+  }
+
+  made(text) {
+    const first = this.words ? 1 : 0;
+    const whole = [...Array(first).fill(" "), ...text], ways = this.spellings(text);
+    const begins = this.joins(text[0]) ? BORDER : ANYWHERE, waits = this.continued && this.joins(text.at(-1));
+    const spaced = ways.some((way) => way.some(([, , end]) => end === first));
+    const states = new Map(), edges = new Edges(), own = new Edges();
+    const goal = (end) => {
+      if (end >= whole.length && !waits) return DONE;
+      if (!states.has(end)) states.set(end, OWN + states.size);
+      return states.get(end);
+    };
+    for (let start = 0; start < whole.length; ++start)
+      for (let end = start + 1; end <= Math.min(whole.length, start + this.longest); ++end) {
+        if (end === first && !spaced) continue;
+        for (const [token, before, behind] of this.parts.get(whole.slice(start, end).join("")) ?? []) {
+          if ((before && start > first) || (behind && end < whole.length)) continue;
+          const origins = new Set(before || start === 0 ? [ANYWHERE] : states.has(start) ? [states.get(start)] : []);
+          if (start === first && !before) origins.add(begins);
+          for (const origin of origins) edges.add(origin, token, behind ? DONE : goal(end));
+        }
+      }
+    for (const way of ways)
+      for (const [start, token, end] of way) own.add(start === 0 || start === way[0][0] ? ANYWHERE : states.get(start), token, goal(end));
+    if (states.has(whole.length)) edges.add(states.get(whole.length), BREAK, DONE);
+    const covered = [...states.keys()].map((place) => Math.max(0, ...ways.map((way) => way.filter(([, , end]) => end <= place).length)));
+    const length = Math.max(0, ...ways.map((way) => way.length));
+    return { edges: edges.sorted(), own: own.sorted(), covered, length, waiting: states.get(whole.length) ?? null };
+  }
+}
+
+// A set of edges, each of three numbers.
+class Edges {
+  every = new Map();
+
+  add(...edge) {
+    this.every.set(edge.join(), edge);
+  }
+
+  sorted() {
+    return [...this.every.values()].sort((one, two) => one[0] - two[0] || one[1] - two[1] || one[2] - two[2]);
+  }
+}
+
+// The text that each id adds to an output.
+function piecesOf(record) {
+  const { vocab } = record.model;
+  const entries = Array.isArray(vocab) ? vocab.map(([piece]) => piece) : Object.entries(vocab).sort((one, two) => one[1] - two[1]).map(([piece]) => piece);
+  const spoken = entries.slice(UNK);
+  const spaced = JSON.stringify(record.normalizer ?? null).includes("Prepend");  // a space comes before the first word
+  const text = record.decoder === null ? (entry) => ` ${entry}` : spaced ? (entry) => entry.replaceAll("\u2581", " ") : (entry) => entry;
+  return [...Array(UNK).fill(""), ...spoken.map(text)];
+}
+
+// The phrases of a source, each a list of patterns of which one is enough, as the numbers of one automaton (engine.h).
+function automaton(phrases) {
+  const states = [0, 0, ANYWHERE, 0, 0, 0, ANYWHERE, 0], edges = [ANYWHERE, NONE, ANYWHERE, 0];
+  for (const alternatives of phrases) {
+    const finish = states.length / 4, longest = Math.max(...alternatives.map(({ length }) => length));
+    states.push(1, 0, finish, longest);
+    for (const { edges: every, own, covered, length, waiting } of alternatives) {
+      const number = [ANYWHERE, BORDER, finish], spelled = new Set(own.map(String));
+      covered.forEach((some, n) => {
+        number.push(states.length / 4);
+        states.push(0, OWN + n === waiting ? 1 : 0, finish, some ? longest - length + some : 0);
+      });
+      for (const edge of every) edges.push(number[edge[0]], edge[1], number[edge[2]], spelled.has(String(edge)) ? 1 : 0);
+    }
+  }
+  return [states.length / 4, ...states, ...edges];
+}
+
+// ---------------------------------------------------------------- memory
 
 // The memory of the library. `room` and `copy` take some of it, and `free` gives all that they took back.
 class Memory {
