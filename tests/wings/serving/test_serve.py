@@ -384,6 +384,43 @@ def test_a_mistake_has_the_line_of_the_command_line(client: TestClient, path: st
     assert line in answer.json()["error"]
 
 
+@pytest.mark.parametrize("value", ["yes", "true", 1, ["x", 1]])
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        *(("/predict", key) for key in ("alignments", "frames", "replace_unknowns", "protect", "pieces")),
+        ("/align", "after"),
+        *(("/v1/completions", key) for key in ("stream", "echo")),
+        *(("/v1/chat/completions", key) for key in ("stream", "logprobs")),
+    ],
+)
+def test_only_true_and_false_are_a_yes_and_a_no(client: TestClient, path: str, key: str, value: object) -> None:
+    asked: dict[str, Any] = {"source": "a", "target": "a"} if path == "/align" else {"source": "a"}
+    if path.startswith("/v1"):
+        asked = {"messages": [{"role": "user", "content": "a"}]} if "chat" in path else {"prompt": "a"}
+    answer = client.post(path, json={**asked, key: value})
+    assert answer.status_code == 400
+    assert f"{key} = " in answer.text
+    assert "boolean" in answer.text
+
+
+def test_protect_is_true_or_a_list(client: TestClient) -> None:
+    answer = client.post("/predict", json={"source": "a", "protect": "markup"})
+    assert answer.json() == {"error": "protect = 'markup': input should be a valid boolean or a valid list"}
+    asked = {"prompt": "a", "stream": True, "stream_options": {"include_usage": "no"}}
+    answer = client.post("/v1/completions", json=asked)
+    assert (answer.status_code, "stream_options = 'no'" in answer.text) == (400, True)
+
+
+def test_a_form_has_texts_for_a_yes_and_a_no(client: TestClient) -> None:
+    for protect in ({"protect": "true"}, {"protect": "markup"}, {"protect": ["markup", "url"]}):
+        answer = client.post("/predict", data={"source": "<b>abc</b>", **protect})
+        assert answer.json()["answers"][0]["text"].startswith("<b>"), protect
+    assert client.post("/predict", data={"source": "abc", "protect": "false"}).status_code == 200
+    answer = client.post("/predict", data={"source": "abc", "alignments": "on"})
+    assert answer.json() == {"error": "alignments = 'on': input should be a valid boolean"}
+
+
 @pytest.mark.parametrize(
     ("content", "kind", "status", "line"),
     [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 from fastapi import Request as HttpRequest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 from starlette.datastructures import UploadFile
 
 from transduce.core.errors import RequestError
@@ -17,6 +17,7 @@ from transduce.wings.serving.problems import RefusalError, first_mistake
 
 FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 FIELDS = 50  # largest number of fields in a form
+YES = {"true": True, "false": False}  # in a form, which has texts alone
 
 
 # Every number of a request has a range here. The limits of the server are often narrower.
@@ -70,13 +71,13 @@ class Predict(Source, WithTerms):
     required: list[str | list[str]] = []
     forbidden: list[str] = []
     nbest: Count | None = None
-    alignments: bool = False
-    frames: bool = False
-    replace_unknowns: bool = False
-    protect: bool | list[str] = False
+    alignments: StrictBool = False
+    frames: StrictBool = False
+    replace_unknowns: StrictBool = False
+    protect: StrictBool | list[str] = False
     phrases: list[str] = []
     figures: str | None = None
-    pieces: bool = False
+    pieces: StrictBool = False
 
 
 class Pair(Source):
@@ -95,7 +96,7 @@ class Align(Pair):
     direction: str | None = None
     attention: str | None = None
     head: Index | None = None
-    after: bool = False
+    after: StrictBool = False
 
 
 class Complete(Body):
@@ -195,7 +196,9 @@ def _json(text: bytes) -> dict[str, object]:
 
 
 async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, object], list[Uploaded]]:
-    """The fields of a form, and its files. A field becomes a list if it occurs twice, or if its type is a list."""
+    """The fields of a form, and its files. A field becomes a list if it occurs twice, or if no text is
+    expected but a list. The words true and false become these values where they are expected.
+    """
     values: dict[str, object] = {}
     files = []
     async with request.form(max_files=FIELDS, max_fields=FIELDS, max_part_size=10**9) as form:
@@ -210,8 +213,13 @@ async def _form(request: HttpRequest, kind: type[BaseModel]) -> tuple[dict[str, 
             else:
                 values[key] = value
     for name, field in kind.model_fields.items():
-        if str(field.annotation).startswith("list[") and isinstance(values.get(name), str):
-            values[name] = [values[name]]
+        text, expected = values.get(name), str(field.annotation)
+        if not isinstance(text, str):
+            continue
+        if "bool" in expected and text in YES:
+            values[name] = YES[text]
+        elif "list[" in expected and not expected.startswith("str"):
+            values[name] = [text]
     return values, files
 
 

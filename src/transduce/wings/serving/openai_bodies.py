@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from transduce.core.errors import RequestError
 from transduce.wings.serving import bodies
@@ -23,6 +23,13 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
 }  # keys that the server knows and does not support, with the values that change nothing
 
 
+class StreamOptions(BaseModel):
+    """The options of a stream; others than this one change nothing."""
+
+    model_config = ConfigDict(extra="ignore")
+    include_usage: StrictBool | None = False
+
+
 class Writing(bodies.Body):
     """The keys of both: how the run writes, and how the answer is sent. OpenAI does not have ``top_k``."""
 
@@ -33,8 +40,8 @@ class Writing(bodies.Body):
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     max_tokens: Count | None = None
     stop: str | list[str] | None = None
-    stream: bool | None = False
-    stream_options: dict[str, object] | None = None
+    stream: StrictBool | None = False
+    stream_options: StreamOptions | None = None
     user: str | None = None
     logit_bias: dict[str, Annotated[float, Field(ge=-100, le=100)]] | None = None
     presence_penalty: Penalty | None = 0.0
@@ -64,7 +71,7 @@ class Writing(bodies.Body):
     @property
     def tells_usage(self) -> bool:
         """True if a stream ends with the number of its tokens."""
-        return bool((self.stream_options or {}).get("include_usage"))
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def check(self, limits: Limits) -> None:
         """Raises RequestError if a key has a value that the server does not support, or that exceeds its limits."""
@@ -86,7 +93,7 @@ class Completion(Writing):
     prompt: str | list[str] = ""
     max_tokens: Count | None = 16
     best_of: Count | None = None
-    echo: bool | None = False
+    echo: StrictBool | None = False
     suffix: str | None = None
     logprobs: Index | None = None
 
@@ -155,7 +162,7 @@ class Chat(Writing):
 
     messages: list[Message]
     max_completion_tokens: Count | None = None
-    logprobs: bool | None = False
+    logprobs: StrictBool | None = False
     top_logprobs: Index | None = None
     labels: list[str] = Field(default_factory=list)
     named_best: ClassVar[str] = "top_logprobs"

@@ -75,10 +75,14 @@ def problem_body(line: str, path: str) -> bytes:
 
 def first_mistake(error: ValidationError, known: Iterable[str]) -> RequestError:
     """The first mistake of a body as RequestError. ``known`` are the keys that the body may have."""
-    mistake = error.errors()[0]
+    mistake, *others = error.errors()
     key = ".".join(str(part) for part in mistake["loc"][:1]) or "the body"
     if mistake["type"] == "extra_forbidden":
         return RequestError(f"{key[:60]!r} is not a key of this request{alternatives(key[:60], known)}")
     if mistake["type"] == "missing":
         return RequestError(f"there is no {key}: this request needs it")
-    return RequestError(f"{key} = {str(mistake['input'])[:60]!r}: {mistake['msg'][:1].lower()}{mistake['msg'][1:]}")
+    expected = [mistake["msg"][:1].lower() + mistake["msg"][1:]]
+    for other in others:  # of the same value, where there is a choice of kinds
+        if other["loc"][:1] == mistake["loc"][:1] and other["input"] == mistake["input"]:
+            expected.append(other["msg"].removeprefix("Input should be "))
+    return RequestError(f"{key} = {str(mistake['input'])[:60]!r}: {' or '.join(dict.fromkeys(expected))}")
