@@ -18,7 +18,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,18 +64,26 @@ def dropout(rate: float, model: str) -> tuple[str, str]:
     return f"{model}.encoder.dropout={rate}", f"{model}.decoder.dropout={rate}"
 
 
-CAPTIONS = {
-    key: value
-    for side, end in (("source", "de"), ("target", "en"))
-    for key, value in files(
-        f"multi30k/{{split}}.{end}.gz", side, train="train", valid="valid", test="test_2016_flickr"
-    ).items()
-}
-GERMAN = "inflection_conll2018/german.{split}.tsv.gz"
+def captions(source: str, target: str) -> dict[str, str]:
+    """The files of Multi30k that translate ``source`` into ``target``."""
+    return {
+        key: value
+        for side, end in (("source", source), ("target", target))
+        for key, value in files(
+            f"multi30k/{{split}}.{end}.gz", side, train="train", valid="valid", test="test_2016_flickr"
+        ).items()
+    }
+
+
+def medium(language: str) -> dict[str, str]:
+    """The files of CoNLL 2018 with 1,000 pairs of a language."""
+    return files(f"inflection_conll2018/{language}.{{split}}.tsv.gz", train="train-medium", valid="valid", test="test")
+
+
 TRACKS = {
     "translation-transformer": Track(
         "translation-transformer",
-        CAPTIONS,
+        captions("de", "en"),
         "bleu",
         (
             "training.steps=1100",
@@ -86,7 +94,7 @@ TRACKS = {
     ),
     "translation": Track(
         "translation",
-        CAPTIONS,
+        captions("de", "en"),
         "bleu",
         (
             "training.steps=2600",
@@ -127,16 +135,26 @@ TRACKS = {
     ),
     "inflection-1,000": Track(
         "inflection-medium",
-        files(GERMAN, train="train-medium", valid="valid", test="test"),
+        medium("german"),
         "exact",
         ("training.steps=2600", 'training.optimizer={type="adam",rate=2e-3}', "training.schedule.warmup=100"),
     ),
     "inflection-10,000": Track(
         "inflection",
-        files(GERMAN, train="train-high", valid="valid", test="test"),
+        files("inflection_conll2018/german.{split}.tsv.gz", train="train-high", valid="valid", test="test"),
         "exact",
         ("training.steps=12000", 'training.optimizer={type="adam",rate=2e-3}', "training.schedule.warmup=200"),
     ),
+}
+WIKTIONARY = files("g2p_wikipron_eng/{split}.tsv.gz", train="train", valid="valid", test="test")
+TRACKS |= {  # the same settings on data that no step was chosen by
+    "translation-en-fr": replace(TRACKS["translation"], data=captions("en", "fr")),
+    "pronunciation-wiktionary": replace(TRACKS["pronunciation"], data=WIKTIONARY, steps={}),
+    "pronunciation-with-counts-wiktionary": replace(TRACKS["pronunciation-with-counts"], data=WIKTIONARY),
+    **{
+        f"inflection-1,000-{language}": replace(TRACKS["inflection-1,000"], data=medium(language))
+        for language in ("arabic", "finnish", "russian", "turkish")
+    },
 }
 
 
@@ -269,7 +287,7 @@ def main(
             way: {
                 seed: trained(
                     track,
-                    runs / track.recipe / f"{way}-{seed}",
+                    runs / name / f"{way}-{seed}",
                     [*made[name, way], f"training.seed={seed}"],
                     report.threads,
                 )
