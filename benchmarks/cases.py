@@ -48,6 +48,7 @@ CASES = {  # the first line of a module says what it measures
         "running_text",
         "scheduled_sampling",
         "simple",
+        "speakers",
         "speedrun",
         "spelling",
         "summaries",

@@ -8,6 +8,10 @@ compression` reads these files.
 
 The second system drops a word if it was dropped in most of the training pairs that have it. The smallest share that
 counts as "most" and the smallest number of times are the best ones on the validation pairs.
+
+The last table tells how far two editors agree, which no model can be expected to pass. It has all sentences of the
+files that have several easier versions. The words that one version keeps are the output, and those of another version
+the reference. The versions of OneStopEnglish are not independent: the easiest one was often made from the middle one.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Annotated
 
@@ -26,10 +30,11 @@ from transduce.data.corpora import lines
 from transduce.metrics.base import metric
 from transduce.metrics.significance import Resampling
 from transduce.metrics.statistics import statistics
-from transduce.wings.labels.spans import KEPT, word_marks
+from transduce.wings.labels.spans import KEPT, kept, word_marks
 
 METRICS = ("kept_f1", "sari", "exact")
 WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+HEAD = "| split | system | F1 of kept words | SARI | exact | words | pairs |"
 SHARES, TIMES = (0.5, 0.6, 0.7, 0.8, 0.9), (2, 3, 5, 10)
 
 Pair = tuple[str, str]
@@ -78,6 +83,18 @@ def shortened(text: str, dropped: dict[str, tuple[int, int]], share: float, time
     )
 
 
+def editors(pairs: Iterable[Pair]) -> list[tuple[str, str, str]]:
+    """Each sentence with what two easier versions keep of it, in both orders. Versions that keep all or none of its
+    words are left out.
+    """
+    versions: dict[str, dict[str, None]] = {}  # in their order
+    for harder, easier in pairs:
+        words = harder.split()
+        if (short := kept(words, word_marks(words, easier.split()))) and short != harder:
+            versions.setdefault(harder, {})[short] = None
+    return [(harder, *two) for harder, some in versions.items() for two in permutations(some, 2)]
+
+
 def f1(outputs: Sequence[str], pairs: Sequence[Pair]) -> float:
     (found,) = statistics([metric("kept_f1")], [Prediction(each) for each in outputs], examples(pairs))
     return found.score
@@ -104,22 +121,28 @@ def main(
     pairs: Annotated[Path | None, "a folder for the compressions"] = None,
 ) -> None:
     files: dict[str, Sequence[Path]] = {"train": train, "valid": valid, "test": test}
-    found, kept = {split: read(paths) for split, paths in files.items()}, compressions(files)
+    found, short = {split: read(paths) for split, paths in files.items()}, compressions(files)
     if pairs:
         pairs.mkdir(parents=True, exist_ok=True)
-        for split, some in kept.items():
+        for split, some in short.items():
             (pairs / f"{split}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in some), encoding="utf-8")
-    dropped = dropped_shares(kept["train"])
+    dropped = dropped_shares(short["train"])
 
     def drop(split: str, share: float, times: int) -> list[str]:
-        return [shortened(text, dropped, share, times) for text, _ in kept[split]]
+        return [shortened(text, dropped, share, times) for text, _ in short[split]]
 
-    share, times = max(product(SHARES, TIMES), key=lambda each: f1(drop("valid", *each), kept["valid"]))
-    counts = ", ".join(f"{len(kept[split]):,} of {len(found[split]):,} for {split}" for split in kept)
+    share, times = max(product(SHARES, TIMES), key=lambda each: f1(drop("valid", *each), short["valid"]))
+    counts = ", ".join(f"{len(short[split]):,} of {len(found[split]):,} for {split}" for split in short)
     report.split = "valid and test"
     report.tell(*titled("Compression without a model"), f"Pairs that are compressions: {counts}.", "")
-    report.tell(*columns("| split | system | F1 of kept words | SARI | exact | words | pairs |"))
+    report.tell(*columns(HEAD))
     for split in ("valid", "test"):
-        report.tell(row(split, "all words kept", [text for text, _ in kept[split]], kept[split]))
+        report.tell(row(split, "all words kept", [text for text, _ in short[split]], short[split]))
         name = f"words dropped in at least {share:.0%} of at least {times} cases"
-        report.tell(row(split, name, drop(split, share, times), kept[split]))
+        report.tell(row(split, name, drop(split, share, times), short[split]))
+    agreement = editors(pair for some in found.values() for pair in some)
+    if agreement:
+        sources, outputs, references = zip(*agreement, strict=True)
+        report.tell("", "## Two editors of a sentence", "", *columns(HEAD))
+        for system, texts in (("all words kept", sources), ("the other editor", outputs)):
+            report.tell(row("all", system, texts, [*zip(sources, references, strict=True)]))

@@ -177,9 +177,54 @@ def test_sentences_become_pairs(tmp_path: Path) -> None:
     assert any(source != target for source, target in noise)
 
 
+def pairs_of(path: Path, **settings: Any) -> list[tuple[str, str]]:
+    """The pairs of a text in all splits, in the order of the splits."""
+    splits = Sentences(str(path), **settings).prepare(path.parent / "-".join(map(str, settings.values())))
+    files = [each for each in (splits.train, splits.valid, splits.test) if each is not None]
+    lines = [line for each in files for line in Path(each.paths[0]).read_text(encoding="utf-8").splitlines()]
+    return [(source, target) for source, target in (line.split("\t") for line in lines)]
+
+
+def test_a_sentence_has_both_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("\n".join(f"line {n}" for n in range(100)) + "\n\nalone\n", encoding="utf-8")
+    after = [(f"line {n}", f"» line {n + 1}") for n in range(99)]
+    before = [(f"line {n + 1}", f"« line {n}") for n in range(99)]
+    assert sorted(pairs_of(tmp_path / "x.txt", target="neighbours")) == sorted(after + before)
+    made = pairs_of(tmp_path / "x.txt", target="all", remove=0.4)
+    assert sorted(each for each in made if each[1][0] != "=") == sorted(after + before)
+    same = [(source, target) for source, target in made if target[0] == "="]
+    assert {target for _, target in same} == {"= alone", *(f"= line {n}" for n in range(100))}
+    assert any(source != target[2:] for source, target in same)
+
+
+def test_all_pairs_of_a_sentence_are_in_one_split(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("\n".join(f"line {n}" for n in range(300)), encoding="utf-8")
+    splits = Sentences(str(tmp_path / "x.txt"), "all", remove=0.0, swap=0.0).prepare(tmp_path / "made")
+    found = []
+    for files in (splits.train, splits.valid, splits.test):
+        assert files is not None
+        found.append({line.split("\t")[0] for line in Path(files.paths[0]).read_text("utf-8").splitlines()})
+    assert not found[0] & found[1]
+    assert not (found[0] | found[1]) & found[2]
+
+
+def test_a_share_of_the_words_is_misspelled(tmp_path: Path) -> None:
+    text = [f"receive separate necessary definitely {n}" for n in range(200)]
+    (tmp_path / "x.txt").write_text("\n".join(text), encoding="utf-8")
+    made = pairs_of(tmp_path / "x.txt", remove=0.0, swap=0.0, misspell=0.3)
+    words = [(one, two) for source, target in made for one, two in zip(source.split(), target.split(), strict=True)]
+    assert 0.15 < np.mean([one != two for one, two in words]) < 0.32  # some misspellings undo themselves
+    assert pairs_of(tmp_path / "x.txt", remove=0.0, swap=0.0) == [(target, target) for _, target in made]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"remove": 1.0}, "remove = 1.0: a probability"), ({"swap": -0.1}, "swap = -0.1"), ({"words": 0}, "words = 0")],
+    [
+        ({"misspell": 1.0}, "misspell = 1.0: a probability"),
+        ({"remove": 1.0}, "remove = 1.0: a probability"),
+        ({"swap": -0.1}, "swap = -0.1"),
+        ({"words": 0}, "words = 0"),
+    ],
 )
 def test_settings_of_noise_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
