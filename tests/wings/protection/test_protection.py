@@ -98,6 +98,19 @@ def put_back(source: str, target: str, links: str, **options: Any) -> str:
         ("写信给 支持@例子.中国。 https://x.kr/a?b=2에서, localhost:80/a doi:10.1000/x git@x.org:a/b.git",
          ["支持@例子.中国", "https://x.kr/a?b=2", "localhost:80/a", "doi:10.1000/x", "git@x.org:a/b.git"]),
         ("0 %(count)s 7%(n)03d 50%(etwa) 5 %", ["0", "%(count)s", "7", "%(n)03d", "50%", "5 %"]),
+        (r"値は%name%です、0xDEADBEEFと:smile:、MACは00:1B:44:11:3A:B7、~/x/y.txt、%TEMP%\x、@User.Nameです",
+         ["%name%", "0xDEADBEEF", ":smile:", "00:1B:44:11:3A:B7", "~/x/y.txt", r"%TEMP%\x", "@User.Name"]),
+        (r"{@link A#b} { NUMBER($n) } {{! x }} $(date) @a@x.social #Berlin |version| \1",
+         ["{@link A#b}", "{ NUMBER($n) }", "{{! x }}", "$(date)", "@a@x.social", "#Berlin", "|version|", r"\1"]),
+        ("<@123> <:hi:12> </#if> <!DOCTYPE html>", ["<@123>", "<:hi:12>", "</#if>", "<!DOCTYPE html>"]),
+        ("[Seite](/a) ![x](b.png) [^2] [[Haus|das]] (siehe [Hier](/b \"T\")) [nur] (so)",
+         ["[", "](/a)", "![x](b.png)", "[^2]", "[[Haus|das]]", "[", '](/b "T")']),
+        ("Student_innen, bloc_littéral, --force, --out=a.txt, foo_bar(), max_len, x.load(), um 12h30",
+         ["--force", "--out=a.txt", "foo_bar()", "max_len", "x.load()", "12h30"]),
+        ("[::1]:80, v1.2.3-beta+4, *.pdf", ["[::1]:80", "v1.2.3-beta+4", "*.pdf"]),
+        ("a|b|c, |a|b|, x--y, C#, 100%a%b, Preis:hoch", []),
+        ("auf münchen.de; data:image/png;base64,iVBORw0= 値はa+b@mail.example.ukです",
+         ["münchen.de", "data:image/png;base64,iVBORw0=", "a+b@mail.example.uk"]),
         ("&Datei, AT&T, Müller & Co, &amp;", ["&", "&amp;"]),
         ("_Datei", ["_"]),
         ("_zwei Wörter_ a_b", []),
@@ -298,3 +311,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(RequestError, match="a Protection was expected"):
         Extras(protect="markup")
     assert Extras(protect=False).protect is None
+
+
+def test_a_link_of_markdown_encloses_its_words() -> None:
+    found = put_back('Hier ist [die Seite](/a "Titel").', "The page is here.", "0-3 1-2 2-0 3-1 4-4")
+    assert found == '[The page](/a "Titel") is here.'

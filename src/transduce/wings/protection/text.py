@@ -194,6 +194,8 @@ def _join(text: str, following: str, piece: Piece | None) -> str:
 
 def _tag(span: Span) -> tuple[str, str]:
     """The name of a tag, and whether it opens or closes something; "" and alone for anything else."""
+    if span.kind == "markup" and (span.text == "[" or span.text.startswith("](")):  # a link of Markdown
+        return "](", "open" if span.text == "[" else "close"
     found = _TAG.fullmatch(span.text) if span.kind == "markup" else None
     if found is None:
         return "", "alone"
