@@ -90,7 +90,10 @@ CASES = {  # the first line of a module says what it measures
         "search_errors",
         "unit_tracking",
     ),
-    "Data": ("beyond_dictionary",),
+    "Data": (
+        "beyond_dictionary",
+        "name_lists",
+    ),
 }
 # The meanings of parameters, for benchmarks that do not tell their own.
 MEANINGS = {

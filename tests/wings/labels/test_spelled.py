@@ -19,6 +19,7 @@ from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols
 from transduce.models.compatibility import check_words
+from transduce.wings.labels.phrase_lists import PhraseLists
 from transduce.wings.labels.spelled import Spelled
 from transduce.wings.labels.spelling import KnownWords, pieces, words
 from transduce.wings.syntax.tokenizers.features import Features
@@ -65,6 +66,55 @@ def test_shapes_follow_the_marks(tmp_path: Path) -> None:
     assert grown.tokens(grown.encode(["Dog owl"])[0])[-5:-1] == ["<x>", "o", "w", "l"]
     with pytest.raises(DataError, match="words in pieces can be extended by their like alone"):
         tokenizer.extended(Spelled(Characters(), Symbols(lowercase=True)).learn(["owl"]))
+
+
+def test_lists_of_phrases_follow_the_shapes(tmp_path: Path) -> None:
+    """<s> <Xx> <city> <+city> Y o r k: the lists see the words around, and are no text."""
+    for name, phrases in (("city", "New York\nYork\n\nParis"), ("name", "paris hilton\n")):
+        (tmp_path / f"{name}.txt").write_text(phrases, encoding="utf-8")
+    unit = Spelled(
+        Characters(), Symbols(), shapes=True, lists={name: str(tmp_path / f"{name}.txt") for name in ("city", "name")}
+    )
+    tokenizer = unit.learn(["new York Paris Hilton in"])
+    line = "in #New York Paris hilton Hilton"
+    shown = tokenizer.tokens(tokenizer.encode([line])[0])
+    named = {"<city>", "<+city>", "<name>", "<+name>"}
+    listed, opening = list[set[str]](), {"<s>", *(f"<{word}>" for word in ("new", "York", "Paris", "Hilton", "in"))}
+    for piece in shown:
+        if piece in opening:
+            listed.append(set())
+        elif piece in named:
+            listed[-1].add(piece)
+    assert listed == [set(), {"<city>"}, {"<city>"}, {"<city>", "<name>"}, {"<+name>"}, set()]
+    assert shown[shown.index("<York>") : shown.index("<Paris>")] == ["<York>", "<Xx>", "<city>", *"York"]
+    (ids,) = tokenizer.encode([line])
+    assert tokenizer.decode(ids) == "in <unk><unk>ew York Paris <unk>ilton Hilton"
+    assert len(tokenizer.spans(line)) == len(ids)
+    assert [line[start:end] for start, end in tokenizer.spans(line) if end > start] == [*line.replace(" ", "")]
+    assert (tokenizer.length(ids), tokenizer.shapes, tokenizer.words) == (6, 4, 5)
+    assert len(set(tokenizer.entries)) == len(tokenizer) == len(tokenizer.pieces)
+    tokenizer.save(tmp_path / "source.json")
+    for name in ("city", "name"):
+        (tmp_path / f"{name}.txt").unlink()  # the run keeps the lists
+    again = load(tmp_path / "source.json")
+    assert (again.fingerprint, again.encode([line])) == (tokenizer.fingerprint, [ids])
+    grown = tokenizer.extended(again)
+    assert grown.encode([line]) == [ids]
+    with pytest.raises(DataError, match="words in pieces can be extended by their like alone"):
+        tokenizer.extended(Spelled(Characters(), Symbols(), shapes=True).learn([line]))
+
+
+def test_a_word_of_two_places_of_a_phrase_begins_it() -> None:
+    assert PhraseLists({"x": ["a b", "b c"]}).found(["a", "b", "c"]) == [[0], [0], [1]]
+    assert PhraseLists({"x": ["a"], "y": ["@A"]}).found(["a", "c"]) == [[0, 2], []]
+
+
+def test_a_list_is_a_file_with_phrases(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n#\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"lists.city = .*empty.txt': there is no phrase in it"):
+        Spelled(Characters(), lists={"city": str(tmp_path / "empty.txt")}).learn(["a"])
+    with pytest.raises(DataError, match="no such file"):
+        Spelled(Characters(), lists={"city": str(tmp_path / "none.txt")}).learn(["a"])
 
 
 @pytest.mark.parametrize("unit", [Characters(minimum_count=2), Bpe(size=40), Bytes()])

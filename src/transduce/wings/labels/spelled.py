@@ -3,13 +3,14 @@
 White space separates words. The mark "<s>", which no other unit writes into a source, stands before each word. The
 word's pieces may have any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A
 word that is also known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k. With shapes, the shape
-of the word follows the mark: <s> <Xx> D o g s.
+of the word follows the mark: <s> <Xx> D o g s. With lists of phrases, the lists that have the word come next: <s> <Xx>
+<city> P a r i s.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from transduce.core.config.errors import Table
@@ -18,6 +19,7 @@ from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.json_records import Recorded
 from transduce.data.tokenizers.storage import from_record, record_of
+from transduce.wings.labels.phrase_lists import PhraseLists, read
 from transduce.wings.labels.spans import Span, sentence_spans, word_spans
 
 SHAPES = ("x", "Xx", "XX", "9")
@@ -36,9 +38,9 @@ class SpelledTokenizer(Recorded):
     """Converts lines of words to ids and back: the ids of the pieces' tokenizer, with a mark before each word.
 
     The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own instead, whose id follows
-    the pieces' ids. If ``shaped`` is True, the id of the word's shape follows the mark. The ids of shapes come after
-    the ids of pieces and before the ids of words. Raises DataError if one of the two tokenizers has numbers, labels,
-    factors or whole words.
+    the pieces' ids. If ``shaped`` is True, the id of the word's shape follows the mark. Then come the marks of the
+    ``lists`` that have the word. The ids of lists come after the ids of pieces, then those of shapes and of words.
+    Raises DataError if one of the two tokenizers has numbers, labels, factors or whole words.
     """
 
     kind = "spelled"
@@ -48,7 +50,13 @@ class SpelledTokenizer(Recorded):
     labels = 0
     factors = 1
 
-    def __init__(self, pieces: Tokenizer, known: Tokenizer | None = None, shaped: bool = False) -> None:
+    def __init__(
+        self,
+        pieces: Tokenizer,
+        known: Tokenizer | None = None,
+        shaped: bool = False,
+        lists: PhraseLists | None = None,
+    ) -> None:
         for of_text in filter(None, (pieces, known)):
             if of_text.numeric or of_text.labels or of_text.factors > 1 or of_text.words:
                 raise DataError(
@@ -59,6 +67,8 @@ class SpelledTokenizer(Recorded):
         self._known = known
         self._wholes = known.entries[len(SPECIALS) :] if known else ()
         self._shapes = SHAPES if shaped else ()
+        self._lists = lists or PhraseLists({})
+        self._listed = self._lists.marks
 
     def __len__(self) -> int:
         return self._first + self.words
@@ -66,7 +76,7 @@ class SpelledTokenizer(Recorded):
     @property
     def _first(self) -> int:
         """The id of the first known word."""
-        return len(self._pieces) + self.shapes
+        return len(self._pieces) + len(self._listed) + self.shapes
 
     @property
     def words(self) -> int:
@@ -77,14 +87,22 @@ class SpelledTokenizer(Recorded):
         return len(self._shapes)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, ending with EOS: for each word its mark, the id of its shape if there are shapes, and
-        its pieces.
+        """The ids of each text, ending with EOS: for each word its mark, the id of its shape if there are shapes, the
+        marks of its lists, and its pieces.
         """
         lines = [self._divided(text) for text in texts]
         words = list(dict.fromkeys(word for line in lines for word in line))
         cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
-        spelled = {word: [mark, *self._shape(word), *ids[:-1]] for word, mark, ids in cut}
-        return [[*(i for word in line for i in spelled[word]), EOS] for line in lines]
+        spelled = {word: ([mark, *self._shape(word)], ids[:-1]) for word, mark, ids in cut}
+        return [[*self._spelled(line, spelled), EOS] for line in lines]
+
+    def _spelled(self, line: Sequence[str], spelled: Mapping[str, tuple[list[int], list[int]]]) -> Iterator[int]:
+        """Yields the ids of a line, between whose two parts for each word the marks of lists stand."""
+        for word, listed in zip(line, self._lists.found(line), strict=True):
+            before, after = spelled[word]
+            yield from before
+            yield from (len(self._pieces) + mark for mark in listed)
+            yield from after
 
     def _divided(self, text: str) -> list[str]:
         return [text[start:end] for start, end in self.spans_of(text)]
@@ -98,7 +116,7 @@ class SpelledTokenizer(Recorded):
 
     def _shape(self, word: str) -> list[int]:
         """The id of the word's shape, in a list that is empty without shapes."""
-        return [len(self._pieces) + shape(word)] if self._shapes else []
+        return [self._first - self.shapes + shape(word)] if self._shapes else []
 
     def _is_mark(self, i: int) -> bool:
         return i == BOS or i >= self._first
@@ -116,8 +134,10 @@ class SpelledTokenizer(Recorded):
         return " ".join(filter(None, map(self._pieces.decode, words)))
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The pieces for people to read, one per id. The mark of a known word is "<word>", a shape is "<Xx>"."""
-        first, named = len(self._pieces), (*self._shapes, *self._wholes)
+        """The pieces for people to read, one per id. The mark of a known word is "<word>", a shape is "<Xx>", and
+        a list is "<name>".
+        """
+        first, named = len(self._pieces), (*self._listed, *self._shapes, *self._wholes)
         return [self._pieces.tokens([i])[0] if i < first else f"<{named[i - first]}>" for i in checked(ids, len(self))]
 
     def length(self, ids: Sequence[int]) -> int:
@@ -125,12 +145,13 @@ class SpelledTokenizer(Recorded):
         return sum(map(self._is_mark, ids))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """The span of each id in the text. Marks and shapes have an empty span at the beginning of their word, and EOS
-        one at the end of the text.
+        """The span of each id in the text. Marks, shapes and lists have an empty span at the beginning of their word,
+        and EOS one at the end of the text.
         """
         found: list[tuple[int, int]] = []
-        for start, end in self.spans_of(text):
-            marks = [(start, start)] * (2 if self._shapes else 1)
+        places = self.spans_of(text)
+        for (start, end), listed in zip(places, self._lists.found(self._divided(text)), strict=True):
+            marks = [(start, start)] * ((2 if self._shapes else 1) + len(listed))
             found += [*marks, *shifted(self._pieces.spans(text[start:end])[:-1], start)]
         return [*found, (len(text), len(text))]
 
@@ -139,40 +160,43 @@ class SpelledTokenizer(Recorded):
 
     @property
     def entries(self) -> tuple[Hashable, ...]:
-        """The entries of the pieces, then the shapes and each whole word, in forms that differ from a piece with the
-        same spelling.
+        """The entries of the pieces, then the lists, the shapes and each whole word, in forms that differ from a piece
+        with the same spelling.
         """
+        lists = (("list", each) for each in self._listed)
         shapes = (("shape", each) for each in self._shapes)
-        return (*self._pieces.entries, *shapes, *(("word", word) for word in self._wholes))
+        return (*self._pieces.entries, *lists, *shapes, *(("word", word) for word in self._wholes))
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        return (*self._pieces.pieces, *("" for _ in (*self._shapes, *self._wholes)))
+        return (*self._pieces.pieces, *("" for _ in (*self._listed, *self._shapes, *self._wholes)))
 
     def extended(self, other: Tokenizer) -> SpelledTokenizer:
-        """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of shapes and of
-        whole words may change, because they follow the pieces'.
+        """Returns a new tokenizer that also has the pieces and the whole words of ``other``. The ids of lists, shapes
+        and whole words may change, because they follow the pieces'.
 
-        Raises DataError if ``other`` is of another kind, if only one of the two knows words or has shapes, or if a
-        vocabulary cannot grow.
+        Raises DataError if ``other`` is of another kind, if only one of the two knows words or has shapes, if their
+        lists differ, or if a vocabulary cannot grow.
         """
         if (
             type(other) is not type(self)
             or (self._known is None) != (other._known is None)
             or self._shapes != other._shapes
+            or self._lists.as_json() != other._lists.as_json()
         ):
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         known = self._known and other._known and self._known.extended(other._known)
-        return type(self)(self._pieces.extended(other._pieces), known, bool(self._shapes))
+        return type(self)(self._pieces.extended(other._pieces), known, bool(self._shapes), self._lists)
 
     def as_json(self) -> Table:
         known = {"known": record_of(self._known)} if self._known else {}
-        return {"words": record_of(self._pieces), **known, **({"shapes": True} if self._shapes else {})}
+        shapes, lists = {"shapes": True} if self._shapes else {}, self._lists.as_json()
+        return {"words": record_of(self._pieces), **known, **shapes, **({"lists": lists} if lists else {})}
 
     @classmethod
     def from_json(cls, record: Table) -> SpelledTokenizer:
-        known = record.get("known")
-        return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False))
+        known, lists = record.get("known"), PhraseLists(record.get("lists", {}))
+        return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False), lists)
 
 
 @dataclass(frozen=True)
@@ -184,11 +208,17 @@ class Spelled:
     <s>. Without it there are none. If ``shapes`` is True, a further piece after the mark says whether the word is
     capitalised, all in capitals, or has digits. Encoders that return one state per word read this unit: ``embedding =
     {type = "spelled"}``, or ``first-piece``.
+
+    ``lists`` has files of phrases (gazetteers) by their names: {city = "cities.txt"}. A file is plain or gzipped, and
+    has a phrase on each line. A word of such a phrase has one more piece: one for the first word of the phrase, and
+    another for the others. Case does not matter, nor do "#" and "@" before a word. The run keeps the lists. ``learn``
+    raises DataError for a file that is missing or empty.
     """
 
     pieces: Unit
     words: Unit | None = None
     shapes: bool = False
+    lists: Mapping[str, str] | None = None
 
     signal = False
     tokenizer = SpelledTokenizer
@@ -196,7 +226,7 @@ class Spelled:
     def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
         counts = Counter(word for text in texts for word in text.split())
         known = None if self.words is None else self.words.learn(counts.elements())
-        return SpelledTokenizer(self.pieces.learn(counts.elements()), known, self.shapes)
+        return SpelledTokenizer(self.pieces.learn(counts.elements()), known, self.shapes, read(self.lists or {}))
 
 
 class SentencesTokenizer(SpelledTokenizer):

@@ -136,6 +136,10 @@ def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
         own = {"names": list(record["features"]), "separator": record["separator"]}
         return _own_notes(record["text"], side) | {"size": len(tokenizer), "features": own}
     if side == "source" and tokenizer.kind == SPELLED:
+        if "lists" in record:
+            raise UserError(
+                f"the source's words have lists of phrases: {ENGINE} reads none; predict with the run itself"
+            )
         own = {"known": _own_notes(record["known"], side)} if "known" in record else {}
         own |= {"shapes": True} if tokenizer.shapes else {}
         return _own_notes(record["words"], side) | {"size": len(tokenizer), "spelled": own}
