@@ -24,7 +24,8 @@ from transduce.wings.engines.engine_files import open_file
 from transduce.wings.engines.export.engine import tokenizer_notes
 from transduce.wings.engines.native.content import model_content
 from transduce.wings.engines.native.conversion.converting import check
-from transduce.wings.labels.spelled import Spelled
+from transduce.wings.labels.phrase_lists import PhraseLists
+from transduce.wings.labels.spelled import Spelled, SpelledTokenizer
 from transduce.wings.syntax.tokenizers.features import Features
 
 pytestmark = needs_engine
@@ -175,6 +176,9 @@ def test_units_that_need_the_library_inside_are_refused() -> None:
             UserError, match="the source side has features or words of library units: the native engine"
         ):
             tokenizer_notes(own, "source")
+    listed = SpelledTokenizer(Characters().learn(["a"]), lists=PhraseLists({"city": ["New York"]}))
+    with pytest.raises(UserError, match="the source's words have lists of phrases: the native engine reads none"):
+        tokenizer_notes(listed, "source")
     inner = {"type": "tagger", "encoder": spelled(LSTM | {"cell": "mut1"})}
     with pytest.raises(UserError, match=r"model\.encoder\.embedding\.encoder\.cell = 'mut1': the native engine runs"):
         check(config.resolve(inner, Model, PLAIN, "model"))
