@@ -115,11 +115,12 @@ TRACKS = {
         ),
         {
             "shorter": (
+                "training.steps=1850",
                 'training.optimizer={type="adam",rate=4e-3}',
                 'training.schedule={type="linear",warmup=100}',
                 *dropout(0.1, "model"),
             ),
-            "muon": dropout(0.1, "model"),
+            "muon": ("training.steps=1850", *dropout(0.1, "model")),
         },
     ),
     "pronunciation-with-counts": Track(

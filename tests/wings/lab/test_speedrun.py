@@ -21,7 +21,7 @@ def test_all_ways_of_each_track_are_settings_of_its_recipe() -> None:
 
     for track in TRACKS.values():
         every = [
-            read_settings(config.change(recipes.read(track.recipe), settings_of(track, way, Path("data"), []))).training
+            read_settings(recipes.change(recipes.read(track.recipe), settings_of(track, way, Path("data"), []))).training
             for way in track.ways
         ]
         before, *later = every
@@ -47,7 +47,7 @@ def test_what_a_recipe_has_lost_is_there_before(track: str, model: str, rate: fl
 
     made = {
         way: config.flatten(
-            config.change(recipes.read(TRACKS[track].recipe), settings_of(TRACKS[track], way, Path("data"), []))
+            recipes.change(recipes.read(TRACKS[track].recipe), settings_of(TRACKS[track], way, Path("data"), []))
         )
         for way in ("before", "now")
     }
