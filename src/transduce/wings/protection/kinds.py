@@ -53,6 +53,7 @@ _PART = rf"\.?(?:{_WORD}|[_\-]){{1,64}}(?:\.(?:{_WORD}|[_\-]){{1,64}}){{0,9}}"  
 _ALONE = rf"(?<!{_WORD})(?<![_\-])"  # what begins no word and goes on in none
 _OVER = r"(?![A-Za-z0-9_]|[\-:][A-Za-z0-9])"
 _HEX = "[0-9A-Fa-f]"
+_CLOCK = "YYYY|yyyy|YY|yy|MM|DD|dd|HH|hh|mm|SS|ss"  # as in "YYYY-MM-DD HH:MM[:ss]"
 _PICTURE = (
     "[\u00a9\u00ae\u2020-\u2022\u203b\u2122\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
     "\U0001f000-\U0001faff]"
@@ -90,6 +91,8 @@ KINDS: Mapping[str, re.Pattern[str]] = {
             rf"{_ALONE}[A-Za-z_][A-Za-z0-9_]{{0,63}}(?:\.[A-Za-z0-9_]{{1,64}}){{0,9}}\(\)",
             rf"{_ALONE}--[A-Za-z][A-Za-z0-9\-]{{1,40}}(?:=[A-Za-z0-9_./:@%+\-]{{1,99}})?{_OVER}|{_ALONE}(?<!\*)\*\.[A-Za-z0-9]{{1,8}}{_OVER}",
             rf"{_ALONE}\d{{4}}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{{1,9}})?)?(?:Z|[+\-]\d\d:?\d\d)?{_OVER}",
+            rf"{_ALONE}(?:{_CLOCK})"
+            rf"(?:[ T]?[\-/.:]?\[?[.:]?(?:{_CLOCK}|[uf]{{1,6}}|TZ|Z{{1,3}})\]{{0,3}}){{1,9}}{_OVER}",
             rf"(?<![\w+])\+\d{{1,4}}(?:[ \-./]?\(\d{{1,5}}\))?[ \-./]?\d{{2,14}}(?:[ \-./]\d{{2,8}}){{1,6}}{_OVER}",
         ],
         "markup": [
