@@ -21,7 +21,9 @@ def test_all_ways_of_each_track_are_settings_of_its_recipe() -> None:
 
     for track in TRACKS.values():
         every = [
-            read_settings(recipes.change(recipes.read(track.recipe), settings_of(track, way, Path("data"), []))).training
+            read_settings(
+                recipes.change(recipes.read(track.recipe), settings_of(track, way, Path("data"), []))
+            ).training
             for way in track.ways
         ]
         before, *later = every
