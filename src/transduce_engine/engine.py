@@ -385,6 +385,8 @@ class Engine:
             self._functions.transduce_engine_free(found)
 
     def _read(self, found: Answers, scored: bool) -> list[Answer]:
+        if not found.sources:  # as after most steps of a search that sources leave
+            return []
         text_ends, token_ends = [0, *found.text_ends[: found.outputs]], [0, *found.token_ends[: found.outputs]]
         texts = ctypes.string_at(found.texts, text_ends[-1])
         tokens, log_probs = found.tokens[: token_ends[-1]], found.token_log_probs[: token_ends[-1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from transduce.core.errors import BusyError, RequestError, StoppedError, UserErr
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
 from transduce.wings.serving.lanes import TURN, FairQueue, Lane, Turns, Waiting
+from transduce.wings.serving.request_queue import RequestQueue
 from transduce.wings.serving.scheduler import Scheduler
 
 PATIENCE = 60  # seconds, for a machine that is busy
@@ -95,6 +97,61 @@ def test_a_late_request_is_given_up(alone: Transducer, gate: Gate) -> None:
             with pytest.raises(TimeoutError, match="was not answered before its deadline"):
                 late.result(PATIENCE)
         assert patient.result(PATIENCE).request.source == "cab"
+
+
+class Endless:
+    """A running batch, and the work and the batches around it, whose searches end only when they are dropped."""
+
+    size = free = has_room = 1
+
+    def __init__(self) -> None:
+        self.batches, self.dropped, self.left = self, list[str](), threading.Event()
+        self.sources, self.broken = dict[int, str](), False
+
+    def read(self, request: Request) -> str:
+        return str(request.source)
+
+    def shared_by(self, request: Request) -> bool:
+        return True
+
+    def running_batch(self, nbest: int | None, batch_size: int) -> Endless:
+        return self
+
+    def enter(self, keys: Any, requests: Any, sources: Any) -> tuple[()]:
+        self.sources |= dict(zip(keys, sources, strict=True))
+        return ()
+
+    def step(self) -> tuple[()]:
+        time.sleep(0.001)
+        if self.broken:
+            raise ZeroDivisionError("a bug")
+        return ()
+
+    def drop(self, keys: Any) -> None:
+        self.dropped += map(self.sources.pop, keys)
+        self.left.set()
+
+
+def test_requests_that_nobody_waits_for_leave_the_running_batch() -> None:
+    """A cancelled one at the next step, and a late one; then the next late one."""
+    work, now = Endless(), [0.0]
+    held: Any = work
+    with RequestQueue[str](held, clock=lambda: now[0]) as queue:
+        late, last, gone = (queue.submit(Request(name), seconds) for name, seconds in (("a", 5), ("b", 9), ("c", None)))
+        try:
+            while len(work.sources) < 3:
+                time.sleep(0.001)
+            assert gone.cancel()
+            assert work.left.wait(PATIENCE)
+            assert (work.dropped, late.done(), last.done()) == (["c"], False, False)
+            for future in (late, last):
+                assert not last.done()
+                now[0] += 5.5
+                with pytest.raises(TimeoutError, match="not answered before its deadline"):
+                    future.result(PATIENCE)
+        finally:
+            work.broken = True  # or the queue would not close
+    assert work.dropped == ["c", "a", "b"]
 
 
 def test_a_full_queue_and_a_cancelled_request(alone: Transducer, gate: Gate) -> None:

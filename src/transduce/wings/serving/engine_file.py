@@ -23,7 +23,7 @@ from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
 from transduce.wings.serving.work import Finished
 
-RUNNING = 16  # sources of a running batch: it computes as fast as fixed batches, and larger ones are no faster
+RUNNING = 24  # sources of a running batch: larger ones are no faster, and smaller ones have more steps in Python
 HAS = ("prefix", "required", "forbidden", "terms", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"

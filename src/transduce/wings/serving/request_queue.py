@@ -47,7 +47,8 @@ class RequestQueue(Generic[R]):
         self._lanes: dict[tuple[bool, bool, int | None], Lane[R]] = {}
         self._turns, self._work_of = Turns(), Counter[Hashable]()
         self._next_key = 0
-        self._soonest = math.inf  # no request that waits has an earlier deadline
+        self._soonest = math.inf  # no request has an earlier deadline
+        self._cancelled = False  # whether a request was, since the last look at all
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._answer_all, name="transduce scheduler", daemon=True)
@@ -150,8 +151,9 @@ class RequestQueue(Generic[R]):
     def _busy(self) -> list[Lane[R]]:
         return [lane for lane in self._lanes.values() if lane.busy]
 
-    def _answered(self, each: Waiting[R], _: Future[Answer]) -> None:
+    def _answered(self, each: Waiting[R], future: Future[Answer]) -> None:
         with self._changed:
+            self._cancelled = self._cancelled or future.cancelled()
             self._work_of[each.client] -= self._work_in(each.request)
             if not self._work_of[each.client]:
                 del self._work_of[each.client]
@@ -183,21 +185,25 @@ class RequestQueue(Generic[R]):
             return self._turns.next(busy) if busy else None
 
     def _give_up(self) -> None:
-        """Drops requests that are late, and active ones that were cancelled, in all lanes. A late request waits in vain
-        even while a batch has no room for it.
+        """Drops requests that are late or were cancelled, in all lanes. A late request waits in vain even while a batch
+        has no room for it.
         """
         with self._changed:
-            if self._clock() >= self._soonest:
-                for lane in self._lanes.values():
-                    lane.waiting.forget(self._is_over)
-                left = (each.deadline for lane in self._lanes.values() for each in lane.waiting)
-                self._soonest = min((deadline for deadline in left if deadline is not None), default=math.inf)
+            if not self._cancelled and self._clock() < self._soonest:
+                return  # each step comes here, so it must not look at each request
+            self._cancelled = False
+            for lane in self._lanes.values():
+                lane.waiting.forget(self._is_over)
         for lane in list(self._lanes.values()):
             dropped = [key for key, each in lane.active.items() if self._is_over(each)]
             if dropped and lane.batch is not None:
                 lane.batch.drop(dropped)
             for key in dropped:
                 del lane.active[key]
+        with self._changed:
+            lanes = self._lanes.values()
+            left = (each.deadline for lane in lanes for each in (*lane.waiting, *lane.active.values()))
+            self._soonest = min((deadline for deadline in left if deadline is not None), default=math.inf)
 
     def _is_over(self, each: Waiting[R]) -> bool:
         """True if nobody waits for the answer any more. A late future gets its TimeoutError here."""
