@@ -207,6 +207,12 @@ def test_pages() -> None:
     assert [unit.text for unit in document.units][2] == "Zwei  da"
 
 
+def test_marks_of_notes_and_powers_stay_whole() -> None:
+    page = read("<p>Der Hund<sup><a href='#n'>1</a></sup> auf 5 m<sup>2</sup> ist der <sup>dritte</sup>.</p>", ".html")
+    assert texts(page) == ["Der Hund auf 5 m ist der dritte."]
+    assert b"HUND<sup><a href='#n'>1</a></sup> AUF 5 M<sup>2</sup> IST DER <sup>DRITTE</sup>." in shouted(page)
+
+
 @pytest.mark.parametrize("section", ["<![if IE]>", "<![[", "<![ >", "<![ab[x>", "<![CDATA[<p>nein</p>]]>"])
 def test_a_section_of_a_page_is_kept_as_a_comment_is(section: str) -> None:
     page = f"<p>eins</p>{section}<i></i><p>zwei</p>"
@@ -265,6 +271,14 @@ def test_lines_of_captions() -> None:
     assert divided("a bb ccc dd e", 2) == ["a bb ccc", "dd e"]
     assert divided("one", 3) == ["one"]
     assert divided('a <font color="x y">b</font>', 2) == ["a", '<font color="x y">b</font>']
+
+
+def test_speakers_of_captions() -> None:
+    caption = "00:01.000 --> 00:02.000\n<v Anna>Ein Mann\ngeht.\n<v.laut Bob>Ja!</v>\n- Nein,\ndoch.\n- Gut.\n"
+    document = read("WEBVTT\n\n" + caption, ".vtt")
+    assert texts(document) == ["Ein Mann geht.", "Ja!", "- Nein, doch.", "- Gut."]
+    whole = shouted(document).decode()
+    assert whole.endswith("<v Anna>EIN MANN\nGEHT.\n<v.laut Bob>JA!</v>\n- NEIN,\nDOCH.\n- GUT.\n")
 
 
 def bomb() -> bytes:
@@ -361,6 +375,10 @@ def test_markup_on_its_way_through_a_model() -> None:
         ("-5 Grad, a - b", ["-5 Grad, a - b"]),
         ("♪ ♪", []),
         (" (a) 5", []),
+        ("3,5 kg", []),
+        ("info@x.org, https://x.org/a", []),
+        ("v1.2.3-rc1 (src/main.cpp)", []),
+        ("3 Hunde", ["3 Hunde"]),
     ],
 )
 def test_signs_around_a_line_are_not_asked_for(line: str, asked: list[str]) -> None:

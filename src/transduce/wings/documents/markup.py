@@ -26,9 +26,19 @@ def has_spans(text: str) -> bool:
     return bool(_protection().read(text).pieces)
 
 
+def without_spans(text: str) -> str:
+    """The text without what stands for itself in any language: tags, addresses, figures, names in programs."""
+    return str(_every().read(text).text)
+
+
 @cache
 def _protection() -> Any:
     return service("protection")(PROTECTED)
+
+
+@cache
+def _every() -> Any:
+    return service("protection")()
 
 
 def places_spans(transducer: Transducer) -> bool:

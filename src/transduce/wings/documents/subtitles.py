@@ -11,7 +11,8 @@ from transduce.wings.documents.encoded import decoded
 
 TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
 TAG = re.compile(r"<(/?)([A-Za-z]\w*)[^<>\n]*>|\{\\[^}\n]*\}|<[\d:.]+>")
-SPEAKER = re.compile(r"\s*(?:<[^>]*>)*[-–—]\s*\S")  # each line is of another speaker
+SPEAKER = re.compile(r"\s*(?:(?:<[^>]*>)*[-–—]\s*\S|<v[ .\t])")  # a line of another speaker begins
+VOICE = re.compile(r"\s*<v(?:\.[\w.]+)?(?:\s[^<>]*)?>(?!.*</v>)", re.DOTALL)  # with no end
 
 
 def parse(content: bytes, name: str) -> Document:
@@ -41,14 +42,20 @@ def _captions(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _edits(start: int, lines: Sequence[str]) -> Iterator[Edit]:
-    whole = not any(SPEAKER.match(line) for line in lines[1:])
-    for group in [lines] if whole else [[line] for line in lines]:
+    groups = list[list[str]]()
+    for line in lines:
+        if not groups or SPEAKER.match(line):
+            groups.append([])
+        groups[-1].append(line)
+    for group in groups:
         raw = "".join(group)
+        voice = VOICE.match(raw)
+        named = 0 if voice is None else voice.end()
         body = raw.rstrip("\r\n")
-        parts = _parts(body)
+        parts = _parts(body[named:])
         if has_words(parts):
             newline = "\r\n" if "\r\n" in raw else "\n"
-            yield Edit(start, start + len(body), [_unit(parts, len(group), newline)])
+            yield Edit(start + named, start + len(body), [_unit(parts, len(group), newline)])
         start += len(raw)
 
 

@@ -17,7 +17,7 @@ from transduce.core.files import write_file
 from transduce.wings.documents.context import Context
 from transduce.wings.documents.document import Document, Parts, Unit, has_words, margins
 from transduce.wings.documents.formats import is_document, open_document
-from transduce.wings.documents.markup import Marked, Protecting, has_spans, places_spans
+from transduce.wings.documents.markup import Marked, Protecting, has_spans, places_spans, without_spans
 from transduce.wings.documents.sentences import Sentences
 from transduce_engine.phrases import UNSPACED
 
@@ -52,7 +52,7 @@ class Counts:
     def __str__(self) -> str:
         told = {
             "already translated": self.kept,
-            "without a letter": self.wordless,
+            "without a word": self.wordless,
             "not answered": self.unanswered,
             "with their markup after the text, because its place is not known": self.unplaced,
         }
@@ -133,6 +133,9 @@ def _tasks(document: Document, sentences: Sentences | None, markup: bool, counts
             continue
         marked = Marked(unit.parts, markup and bool(unit.tags))
         lines = [_line(line, sentences) for line in re.split(r"(?<=\n)", marked.text)]
+        if not any(line.sentences for line in lines):
+            counts.wordless += 1
+            continue
         yield _Task(unit, marked, lines)
 
 
@@ -140,7 +143,7 @@ def _line(text: str, sentences: Sentences | None) -> _Line:
     before, after = _ends(text)
     body = _INVISIBLE.sub("", text[before : len(text) - after])
     found = list[tuple[str, str]]()
-    for sentence in [] if not has_words([body]) else [body] if sentences is None else sentences(body):
+    for sentence in [] if not has_words([without_spans(body)]) else [body] if sentences is None else sentences(body):
         space = margins(sentence)[1] if sentence.strip() else 0
         found.append((sentence[: len(sentence) - space], sentence[len(sentence) - space :]))
     if not found:

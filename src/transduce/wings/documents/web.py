@@ -24,6 +24,7 @@ VOID = {
     *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"),
 }
 ATTRIBUTES = ("alt", "title", "placeholder", "aria-label", "summary")
+TAG = re.compile("<[^<>]*>")
 VALUE = re.compile(r"""([^\s"'<>/=]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
 DESCRIBED = re.compile(r"description|keywords|(og|twitter):(title|description|site_name)", re.I)
 
@@ -99,7 +100,7 @@ def parse(content: bytes, name: str) -> Spliced:
     every = [_Token(kind, start, end, name, given) for (start, kind, name, given), (end, *_) in events]
     edits = [edit for stretch in _stretches(text, every) if (edit := edit_of(stretch, escape)) is not None]
     inside = [(edit.start, edit.end) for edit in edits]
-    for token in _translated(every):
+    for token in _translated(text, every):
         if token.kind == "open" or token.kind == "empty":
             edits += [each for each in _attributes(text, token) if not _within(each.start, inside)]
     return Spliced(text, edits, encode)
@@ -114,7 +115,7 @@ def _within(place: int, ranges: Sequence[tuple[int, int]]) -> bool:
     return any(start <= place < end for start, end in ranges)
 
 
-def _translated(every: Sequence[_Token]) -> Iterator[_Token]:
+def _translated(text: str, every: Sequence[_Token]) -> Iterator[_Token]:
     """Yields the tokens, without elements that stay as they are: their opening tag is followed by one token of the
     kind "kept", which has their content.
     """
@@ -123,11 +124,15 @@ def _translated(every: Sequence[_Token]) -> Iterator[_Token]:
         token = every[place]
         yield token
         place += 1
-        if token.kind == "open" and token.name not in VOID and (token.name in KEPT | CODE or _is_kept(token)):
+        if token.kind != "open" or token.name in VOID:
+            continue
+        if token.name in KEPT | CODE or token.name == "sup" or _is_kept(token):
             end = _close(every, place, token.name)
             if end == len(every) and token.name in INLINE | CODE:  # nothing closes it
                 continue
             last = every[end - 1].end if end > place else token.end
+            if token.name == "sup" and not _is_kept(token) and has_words([TAG.sub("", text[token.end : last])]):
+                continue  # other than the mark of a note, or a power
             yield _Token("kept", token.end, last, token.name)
             place = end
 
@@ -151,7 +156,7 @@ def _close(every: Sequence[_Token], place: int, name: str) -> int:
 def _stretches(text: str, every: Sequence[_Token]) -> Iterator[list[Run]]:
     """Yields the texts and inline tags between two block elements."""
     found = list[Run]()
-    for token in _translated(every):
+    for token in _translated(text, every):
         raw = text[token.start : token.end]
         if token.kind == "text":
             plain = html.unescape(raw)
