@@ -227,6 +227,21 @@ def test_paragraphs_of_markdown() -> None:
     )
 
 
+def test_boxes_notes_and_line_ends_of_markdown() -> None:
+    page = (
+        "# Titel *da* {#a .b}\nEins  \nzwei\\\n  drei[^1]\nvier\n\n[^1]: Note hier.\n[a]: https://x.org\n\n"
+        "> [!NOTE]\n> Hinweis\n> zwei\n\nWort\n: Erklärung\n\n::: warn\nAchtung!\n:::\n{{< video a >}}\n"
+    )
+    document = read(page, ".md")
+    assert texts(document) == [
+        *("Titel da", "Eins", "zwei", "drei vier", "Note hier.", "Hinweis zwei", "Wort", "Erklärung", "Achtung!"),
+    ]
+    expected = page.upper().replace("[A]: HTTPS://X.ORG", "[a]: https://x.org").replace("{#A .B}", "{#a .b}")
+    expected = expected.replace("VIDEO A", "video a").replace(":: WARN", ":: warn").replace("SS\n", "ss\n")
+    expected = expected.replace("]\nVIER", "] VIER").replace("HINWEIS\n> ", "HINWEIS ")
+    assert shouted(document).decode() == expected
+
+
 def test_word() -> None:
     made = docx.Document()
     paragraph = made.add_paragraph("Ein ")

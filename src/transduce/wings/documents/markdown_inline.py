@@ -14,7 +14,8 @@ MARKUP = re.compile(
     (?P<text>\\[^\w\s])
     | (?P<alone>(?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)  # code
         | <(?:https?|ftp|mailto):[^<>\s]*> | <!--.*?-->
-        | \[\^[^\]\s]+\])  # a note
+        | \[\^[^\]\s]+\]  # a note
+        | \{[\#.:][^{}\n]*\})  # a name and classes
     | (?P<html></?[A-Za-z][^<>]*>)
     | (?P<bracket>!?\[)
     | (?P<end>\](?:\((?:[^()\n]|\([^()\n]*\))*\)|\[[^\[\]]*\])?)

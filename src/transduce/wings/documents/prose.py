@@ -12,9 +12,15 @@ from transduce.wings.documents.inline import edit_of
 from transduce.wings.documents.markdown_inline import inline
 
 FENCE = re.compile(r"\s*(```+|~~~+)")
-MARK = re.compile(r"(?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+)?")
+MARK = re.compile(  # of a quotation, an item, a heading, an explanation, a note
+    r"(?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\d+[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|#{1,6}[ \t]+|(?::|\[\^[^\]\s]+\]:)[ \t]+)?"
+)
 RULE = re.compile(r"[\s\-=*_|:+]*")
-APART = re.compile(r"\s*(?:<[/!?A-Za-z]|\[[^\]]+\]:|\$\$)|    |\t")  # HTML, addresses of links, formulas, code
+# HTML, addresses of links, formulas, code, signs around boxes, what a program fills in
+APART = re.compile(
+    r"\s*(?:<[/!?A-Za-z]|\[(?!\^)[^\]]+\]:|\$\$|:::|\{\{[<%].*[>%]\}\}\s*\Z|\{%.*%\}\s*\Z)|    |\t|"
+    r"(?:[ \t]*>)+[ \t]*\[!\w+\][+\-]?\s*\Z"
+)
 
 
 def parse_text(content: bytes, name: str) -> Document:
@@ -58,8 +64,14 @@ def _blocks(text: str) -> Iterator[Edit]:
         if line.lstrip().startswith("|"):
             for cell in re.finditer(r"(?:\\.|[^|\\])+", line):
                 yield from _paragraph(text, begin + cell.start(), begin + cell.end())
+        elif mark.endswith("#"):  # a heading is one line
+            yield from _paragraph(text, body, place - 1)
+            start = -1
         elif start < 0:
             start, end, quoted = body, place - 1, ">" in mark
+        elif text[start:end].endswith(("  ", "\\")):  # the author wants a new line here
+            yield from _paragraph(text, start, end - text[start:end].endswith("\\"))
+            start, end = body, place - 1
         else:
             end = place - 1
     if start >= 0:
