@@ -18,6 +18,7 @@ from test_constraints import stands
 import transduce
 from families import FAMILIES
 from selection import mostly_slow
+from transduce import Constraints, Extras, Request
 from transduce.answers.transducer import Transducer
 from transduce.core import config
 from transduce.core.protocols import Model
@@ -25,6 +26,7 @@ from transduce.core.types import Facts
 from transduce.data.preparation import Tokenizers
 from transduce.data.tokenizers.text import Bpe, Unigram, Words
 from transduce.search.beam import Beam
+from transduce.search.sampling import Sampling
 
 Call = Callable[..., tuple[int, str, str]]
 TEXTS = ["a black cat sat on a mat, the cat sat", "the catalogue was black (on the mat)", "cats sat at that mat."]
@@ -268,3 +270,31 @@ def test_what_a_search_refuses_is_the_requests_mistake(model: Transducer) -> Non
     short = dataclasses.replace(model, search=Beam(4, 2, 3))
     with pytest.raises(transduce.RequestError, match="do not fit max_length = 3"):
         next(short.answer([transduce.Request("the cat", prefix="a black cat sat on a mat")]))
+
+
+SOURCES = ["".join("abc"[(row + place) % 3] for place in range(1 + 3 * row % 11)) for row in range(48)]
+OF_ROWS = {  # what belongs to one row of a batch
+    "nothing": lambda row: {},
+    "prefixes": lambda row: {"prefix": "cba"[: row % 4]},
+    "phrases": lambda row: {"constraints": Constraints([["ab", "c", "bb"][row % 3]], ["cba"[row % 3]])},
+    "alignments": lambda row: {"extras": Extras(alignments=True), "nbest": 2},
+    "given outputs": lambda row: {"target": "abc"[: row % 4]},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "search"), [*((kind, None) for kind in OF_ROWS), ("prefixes", Sampling(2, seed=3, max_length=12))]
+)
+def test_a_large_batch_of_different_lengths_has_the_answers_of_single_requests(
+    kind: str, search: Any, trained: Path
+) -> None:
+    """An encoder reads such a batch in parts, so its rows change their places."""
+    model = transduce.load(trained, device="cpu")
+    requests = [Request(source, **OF_ROWS[kind](row)) for row, source in enumerate(SOURCES)]
+    together = list(model.answer(requests, search, batch_size=64))
+    for request, answer in zip(requests, together, strict=True):
+        (alone,) = model.answer([request], search)
+        assert [(each.text, each.alignment) for each in answer.outputs] == [
+            (each.text, each.alignment) for each in alone.outputs
+        ]
+        assert answer.best.log_prob == pytest.approx(alone.best.log_prob, abs=1e-4)
