@@ -71,6 +71,13 @@ def test_a_translation_memory_gets_the_other_language() -> None:
     assert document.written({}) != TMX.encode(), "a unit without translation has its source"
 
 
+def test_a_language_is_written_as_in_the_file() -> None:
+    content = TMX.replace('xml:lang="en"', 'xml:lang="en-GB"').encode()
+    assert b'<tuv xml:lang="en-GB"><seg>EIN' in shouted(parse(content, ".tmx", "f.tmx"))
+    unsaid = content.replace(b'srclang="de-DE"', b'srclang="*all*"')
+    assert texts(parse(unsaid, ".tmx", "f.tmx", "EN-gb")) == ["Ein Mann & Frau.", "leer"]
+
+
 def test_the_languages_of_a_translation_memory() -> None:
     alone = TMX.replace('<tuv xml:lang="en"><seg>there</seg></tuv>', "").replace('<tuv xml:lang="en"><seg/></tuv>', "")
     assert b'<tuv xml:lang="pt-BR"><seg>DA</seg></tuv>' in shouted(parse(alone.encode(), ".tmx", "x.tmx", "pt-BR"))

@@ -16,9 +16,12 @@ from transduce.wings.documents.xml_tokens import DECLARED, Token, end_of, escape
 
 @dataclass(frozen=True)
 class _Variant:
-    """The text of a unit in a language, in lower case: the tokens of its <tuv>, and those of its <seg>."""
+    """The text of a unit in a language: the tokens of its <tuv>, and those of its <seg>. ``language`` is in lower case,
+    and ``spelled`` as in the file.
+    """
 
     language: str
+    spelled: str
     every: Sequence[Token]
     segment: Sequence[Token]
 
@@ -66,17 +69,17 @@ def _variants(every: Sequence[Token], place: int) -> list[_Variant]:
             start = next((n for n, token in enumerate(inner) if token.name == "seg"), None)
             if start is not None:
                 last = start if inner[start].kind == "empty" else end_of(inner, start)
-                language = inner[0].attributes.get("lang", "").lower()
-                found.append(_Variant(language, inner, inner[start : last + 1]))
+                language = inner[0].attributes.get("lang", "")
+                found.append(_Variant(language.lower(), language, inner, inner[start : last + 1]))
     return found
 
 
 def _languages(units: Sequence[tuple[str, Sequence[_Variant]]], column: str | None, name: str) -> tuple[str, str]:
-    """The source language and the other one."""
+    """The source language in lower case, and the other one as it is written."""
     every = sorted({each.language for _, variants in units for each in variants})
     known = ", ".join(every) or "none"
     sources = sorted({own for own, _ in units if own}) or (
-        [each for each in every if each != column] * (len(every) < 3)
+        [each for each in every if each != (column or "").lower()] * (len(every) < 3)
     )
     if len(sources) != 1:
         raise DataError(
@@ -87,7 +90,8 @@ def _languages(units: Sequence[tuple[str, Sequence[_Variant]]], column: str | No
         raise DataError(
             f"{name}: the language to translate into is not known (languages: {known}): name it with --column LANGUAGE"
         )
-    target = others[0] if column is None else column
+    spelled = (each.spelled for _, variants in units for each in variants if each.language == others[0])
+    target = next(spelled) if column is None else column
     if target.lower() == sources[0] or not re.fullmatch(r"[A-Za-z]{1,8}([-_][A-Za-z0-9]{1,8})*", target):
         raise DataError(f"{name}: --column {target} is no language other than its source language, {sources[0]}")
     return sources[0], target
