@@ -24,7 +24,7 @@ from transduce.wings.recipes.origins.multi30k import Language, Multi30k
 SHORT = "training.schedule.warmup=50"  # of all systems, because the budget is short
 UNITS = 'data.units={joint={type="bpe", size=2000}}'
 FROM_NOTHING = [UNITS, "model.encoder.dropout=0.4", "model.decoder.dropout=0.4", SHORT]
-GROWN = ["init.vocabulary=extend", "training.optimizer.rate=1e-3", SHORT]
+GROWN = ["init.vocabulary=extend", SHORT]
 LOW_RANK = 'training.adapter={type="low-rank", rank=16, whole=["encoder.embedding", "decoder.embedding"]}'
 SYSTEMS: dict[str, list[str]] = {
     "from nothing": FROM_NOTHING,
