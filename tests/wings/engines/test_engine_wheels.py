@@ -19,6 +19,11 @@ def test_an_unknown_machine_is_named_with_those_that_exist() -> None:
     assert done.stderr.startswith("no such machine: amiga; there are: linux-x86_64 linux-aarch64 macos-arm64")
 
 
+def test_each_cpp_test_runs_on_the_simulated_processor() -> None:
+    (listed,) = re.findall(r"for test in (.*); do", (ROOT / "engine/wheels").read_text(encoding="utf-8"))
+    assert set(listed.split()) == {path.stem for path in Path(__file__).parent.glob("*.cpp")}
+
+
 @pytest.mark.parametrize("build", BUILDS)
 def test_no_build_changes_numbers(build: str) -> None:
     text = (ROOT / build).read_text(encoding="utf-8")
