@@ -20,7 +20,8 @@ The second command writes the pairs of a training with marks put into 6 of 10, b
 letter of the private area of Unicode for each span, by its number in the sentence, so that any tokenizer has it as a
 unit. A run that has learned from them (--learned) reads a mark in the place of each span, and a mark of its output
 becomes the span. "Required" also demands every mark, or every span that the vocabulary can spell, of the search
-(``Constraints``). The option --catalogue translates the texts of a PO file, too, and counts the spans.
+(``Constraints``). The option --catalogue translates the texts of PO files, which have names such as
+PACKAGE/locale/de/LC_MESSAGES/django.po, and counts the spans; without --pairs nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from report import Report, columns, machine, row
+from report import Report, columns, machine, row, titled
 from sacrebleu.metrics.bleu import BLEU
 
 import transduce
@@ -452,7 +453,7 @@ def write_marked(train: Sequence[tuple[str, str]], path: Path) -> None:
 
 
 def kept_in_catalogue(path: Path, model: transduce.Transducer) -> str:
-    """A line about the texts of a PO file that have spans: how many of them an output keeps."""
+    """A row about the texts of a PO file that have spans: how many of them an output keeps."""
     import polib  # type: ignore[import-untyped, unused-ignore]
 
     entries = [entry for entry in polib.pofile(str(path)) if entry.msgid and entry.msgstr and not entry.obsolete]
@@ -463,7 +464,14 @@ def kept_in_catalogue(path: Path, model: transduce.Transducer) -> str:
     found = [answer.best for answer in model.answer(requests)]
     kept, spans = kept_share([source for source, _ in pairs], [output.text for output in found])
     lost = sum(len(output.lost) for output in found)
-    return f"{path.name}: {len(pairs)} texts with {spans} spans; {100 * kept / spans:.2f} % kept, {lost} told as lost."
+    where, share = "/".join(path.parts[-6:-3]), f"{100 * kept / spans:.2f}" if spans else "–"
+    return row([where, f"{len(pairs):,}", f"{spans:,}", f"{kept:,}", share, f"{lost:,}"])
+
+
+def tell_catalogues(report: Report, paths: Sequence[Path], model: transduce.Transducer) -> None:
+    report.tell("", *columns("| texts of | with spans | spans | kept | kept, % | told as lost |"))
+    for path in paths:
+        report.tell(kept_in_catalogue(path, model))
 
 
 COLUMNS = (
@@ -482,7 +490,7 @@ def main(
     report: Report,
     run: Path | None = None,
     *,
-    train: Path,
+    train: Path | None = None,
     pairs: Path | None = None,
     count: int = 300,
     aligner: Annotated[Path | None, "another run, whose aligner is measured, too"] = None,
@@ -492,6 +500,12 @@ def main(
     catalogue: Annotated[Sequence[Path], "files of gettext"] = (),
     show: Annotated[int, "print this many wrong spans of each way"] = 0,
 ) -> None:
+    if run is not None and pairs is None and catalogue:
+        report.tell(*titled("Protected spans in catalogues of messages"), runs=[run])
+        tell_catalogues(report, catalogue, transduce.load(run, device="cpu"))
+        return
+    if train is None:
+        raise UserError("give --train TRAIN.tsv, the pairs of the run's training")
     known = read(train)
     if write_marks is not None:
         write_marked(known, write_marks)
@@ -543,8 +557,8 @@ def main(
         report.runs.append(learned)
         tell(f"marks, learned (a run of BLEU {before:.2f})", by_marks(marked, every, False), before=before)
         tell("marks, learned and required", by_marks(marked, every, True), before=before)
-    for path in catalogue:
-        report.tell("", kept_in_catalogue(path, model))
+    if catalogue:
+        tell_catalogues(report, catalogue, model)
 
 
 def read(path: Path) -> list[tuple[str, str]]:
