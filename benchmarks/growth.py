@@ -25,7 +25,8 @@ SHORT = "training.schedule.warmup=50"  # of all systems, because the budget is s
 UNITS = 'data.units={joint={type="bpe", size=2000}}'
 FROM_NOTHING = [UNITS, "model.encoder.dropout=0.4", "model.decoder.dropout=0.4", SHORT]
 GROWN = ["init.vocabulary=extend", SHORT]
-LOW_RANK = 'training.adapter={type="low-rank", rank=16, whole=["encoder.embedding", "decoder.embedding", "decoder.projection"]}'
+WHOLE = '["encoder.embedding", "decoder.embedding", "decoder.projection"]'
+LOW_RANK = f'training.adapter={{type="low-rank", rank=16, whole={WHOLE}}}'
 SYSTEMS: dict[str, list[str]] = {
     "from nothing": FROM_NOTHING,
     "grown": [*GROWN, "init.keep_old=0"],
