@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from transduce.answers.request import NO_EXTRAS, Extras, Request
-from transduce.core.errors import UserError
+from transduce.core.errors import MissingWingError, UserError
 from transduce.core.registry import service
 from transduce.wings.documents.document import Parts, Tag
 from transduce.wings.documents.inline import partners
@@ -27,8 +27,11 @@ def has_spans(text: str) -> bool:
 
 
 def without_spans(text: str) -> str:
-    """The text without what stands for itself in any language: tags, addresses, figures, names in programs."""
-    return str(_every().read(text).text)
+    """The text without what stands for itself in any language: tags, addresses, figures, names in programs. A server on
+    an engine alone cannot tell them, and gets the whole text.
+    """
+    every = _every()
+    return text if every is None else str(every.read(text).text)
 
 
 @cache
@@ -38,7 +41,10 @@ def _protection() -> Any:
 
 @cache
 def _every() -> Any:
-    return service("protection")()
+    try:
+        return service("protection")()
+    except MissingWingError:  # it needs PyTorch
+        return None
 
 
 def places_spans(transducer: Transducer) -> bool:
