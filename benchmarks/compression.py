@@ -10,8 +10,9 @@ The second system drops a word if it was dropped in most of the training pairs t
 counts as "most" and the smallest number of times are the best ones on the validation pairs.
 
 The last table tells how far two editors agree, which no model can be expected to pass. It has all sentences of the
-files that have several easier versions. The words that one version keeps are the output, and those of another version
-the reference. The versions of OneStopEnglish are not independent: the easiest one was often made from the middle one.
+files that have several easier versions. The words that one version keeps are the output, and the words that another
+version keeps are the reference. The versions of OneStopEnglish are not independent: the easiest one was often made
+from the middle one.
 """
 
 from __future__ import annotations

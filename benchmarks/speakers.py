@@ -2,7 +2,7 @@
 
 Each of the first test sources is answered once as each of the most frequent speakers, so that only the label differs.
 A classifier that learned the training replies of these speakers then names the speaker of each reply: TF-IDF of words
-and letters and a logistic regression, as in the benchmark ``simple``. By chance it is right for one reply of SPEAKERS.
+and letters and a logistic regression, as in the benchmark ``simple``. A guess is right for one reply in SPEAKERS.
 The last row has the test replies of the plays themselves, where some speakers speak more than others.
 
 "samples" are drawn at ``--temperature``. "samples, by speaker" takes one of ``--samples``: the one that the label makes
@@ -127,6 +127,6 @@ def main(
     )
     for system, found in systems.items():
         report.tell(shown(system, [reply for each in found for reply in each.values()], recognised(found, learned)))
-    own = [{speaker: text} for text, speaker in ((each.source, each.references[0]) for each in learned.test)]
+    own = [{each.references[0]: each.source} for each in learned.test]
     report.tell(shown("the plays", [text for each in own for text in each.values()], recognised(own, learned)))
     print("", *(f"{name}: {reply}" for name, reply in systems["samples, by speaker"][0].items()), sep="\n")

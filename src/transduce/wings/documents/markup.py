@@ -27,11 +27,11 @@ def has_spans(text: str) -> bool:
 
 
 def without_spans(text: str) -> str:
-    """The text without what stands for itself in any language: tags, addresses, figures, names in programs. A server on
-    an engine alone cannot tell them, and gets the whole text.
+    """The text without what stands for itself in any language: tags, addresses, figures, names in programs. The whole
+    text where the distribution transduce-engine alone is installed, because that has no wing ``protection``.
     """
-    every = _every()
-    return text if every is None else str(every.read(text).text)
+    protection = _of_all_kinds()
+    return text if protection is None else str(protection.read(text).text)
 
 
 @cache
@@ -40,10 +40,10 @@ def _protection() -> Any:
 
 
 @cache
-def _every() -> Any:
+def _of_all_kinds() -> Any:
     try:
         return service("protection")()
-    except MissingWingError:  # it needs PyTorch
+    except MissingWingError:
         return None
 
 
