@@ -117,6 +117,15 @@ def put_back(source: str, target: str, links: str, **options: Any) -> str:
         ("_Datei", ["_"]),
         ("_zwei Wörter_ a_b", []),
         ("Toll 😀! 👩\u200d👧🇩🇪 1\ufe0f\u20e3 Datei → Neu ™", ["😀", "👩\u200d👧🇩🇪", "1\ufe0f\u20e3", "→", "™"]),
+        ("**Achtung:** ~~rot~~ ***x*** 2**3 a * b 这是**重**点",
+         ["**", "**", "~~", "~~", "***", "***", "2", "3", "**", "**"]),
+        ("getUserName, user.firstName, std::vector, a->b(), x=5, k=\"a b\", $HOME/bin, ${A}/b, z.B. meine Frau, a -> b",
+         ["getUserName", "user.firstName", "std::vector", "a->b()", "x=5", 'k="a b"', "$HOME/bin", "${A}/b"]),
+        ("x.com:8080, ::1, fe80::1%eth0, 例え.jp, <<name>>, (030) 123 45 67, 0800 123 4567, (555) 123-4567",
+         ["x.com:8080", "::1", "fe80::1%eth0", "例え.jp", "<<name>>", "(030) 123 45 67", "0800 123 4567",
+          "(555) 123-4567"]),
+        ("5'10\", 45°30'N, 5pm, 7:30am, 5 am Tag, 9 p.m. 5,- € oder 5.–, 12 m3",
+         ["5'10\"", "45°30'N", "5pm", "7:30am", "5", "9 p.m.", "5,- €", "5.–", "12 m3"]),
         ("", []),
     ],
 )  # fmt: skip
@@ -214,6 +223,7 @@ def test_what_the_model_reads(source: str, text: str) -> None:
         ("<p>a</p>", "A.", "0-0", "<p>A.</p>"),
         ("a<br/>", "A.", "0-0", "A.<br/>"),
         ("<br/><b>a b</b>", "B A.", "0-1 1-0", "<br/><b>B A.</b>"),
+        ("**a b** c ~~d~~", "C D A B", "0-2 1-3 2-0 3-1", "C ~~D~~ **A B**"),
         # a sign that only the output has is not in a pair
         ("b <i>a</i>", "B A.", "0-0 1-1 1-2", "B <i>A</i>."),
         # what stands beside a pair does not come into it, and may stand at its beginning

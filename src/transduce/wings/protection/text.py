@@ -28,6 +28,7 @@ QUOTED = {
 }
 VOID = {"br", "hr", "img", "input", "wbr", "area", "base", "col", "embed", "link", "meta", "source", "track"}
 BREAKING = {"br", "hr", "p", "div", "li", "tr", "td", "th", "option", "img", "input"}
+STRONG = {"**", "***", "~~"}  # of Markdown
 _LETTER = re.compile(f"[{UNSPACED}]")
 _SIGNS = re.compile(r"[\s,;:.!?/|+*=&–—-]*")
 _APART_BEFORE = re.compile(r"\s?([,–—])\s?$")
@@ -116,7 +117,7 @@ class ProtectedText:
                 text = _join(text, source[place:start], pieces[-1] if pieces else None)
             before, after = source[start - 1 : start], source[end : end + 1]
             spaced = (not before or before.isspace(), not after or after.isspace())
-            name, role = _tag(span)
+            name, role = _tag(span, source)
             pieces.append(
                 Piece(span, source[start:end], len(text.rstrip()), role, name, spaced, (before, after), joined)
             )
@@ -133,7 +134,7 @@ class ProtectedText:
         found: list[str | None] = [None]
         for one, other in pairwise(self.spans):
             between = self.source[one.end : other.start]
-            alone = _tag(one)[1] == _tag(other)[1] == "alone"
+            alone = _tag(one, self.source)[1] == _tag(other, self.source)[1] == "alone"
             together = not between.strip() or (alone and _SIGNS.fullmatch(between))
             found.append(between if together else None)
         return found[: len(self.spans)]
@@ -151,7 +152,7 @@ class ProtectedText:
             least = found[first - 1][1] if first else 0
             most = self.spans[last + 1].start if last + 1 < len(self.spans) else len(source)
             start, end = found[first][0], found[last][1]
-            if _tag(self.spans[first])[1] == _tag(span)[1] == "alone":
+            if _tag(self.spans[first], source)[1] == _tag(span, source)[1] == "alone":
                 while start > least and end < most and source[end] in QUOTED.get(source[start - 1], ""):
                     start, end = start - 1, end + 1
                 if (before := _APART_BEFORE.search(source, least, start)) and (
@@ -192,8 +193,10 @@ def _join(text: str, following: str, piece: Piece | None) -> str:
     return text.rstrip() + gap + here
 
 
-def _tag(span: Span) -> tuple[str, str]:
+def _tag(span: Span, source: str) -> tuple[str, str]:
     """The name of a tag, and whether it opens or closes something; "" and alone for anything else."""
+    if span.kind == "markup" and span.text in STRONG:  # the second one closes what the first one opens
+        return span.text, "close" if source.count(span.text, 0, span.start) % 2 else "open"
     if span.kind == "markup" and (span.text == "[" or span.text.startswith("](")):  # a link of Markdown
         return "](", "open" if span.text == "[" else "close"
     found = _TAG.fullmatch(span.text) if span.kind == "markup" else None
