@@ -146,6 +146,17 @@ TRACKS = {
         "exact",
         ("training.steps=12000", 'training.optimizer={type="adam",rate=2e-3}', "training.schedule.warmup=200"),
     ),
+    "characters": Track(
+        "ptb-characters",
+        {"data.origin.folder": "lm_ptb"},
+        "bits_per_character",
+        (
+            "training.steps=1900",
+            'training.optimizer={type="adam",rate=2e-3}',
+            "training.schedule.warmup=300",
+            "model.decoder.dropout=0.1",
+        ),
+    ),
 }
 WIKTIONARY = files("g2p_wikipron_eng/{split}.tsv.gz", train="train", valid="valid", test="test")
 TRACKS |= {  # the same settings on data that no step was chosen by
