@@ -40,12 +40,23 @@ FORMATS = {
     ".sdlxliff": "xliff:parse",
     ".mqxliff": "xliff:parse",
     ".mxliff": "xliff:parse",
+    ".json": "messages:parse_json",
+    ".arb": "messages:parse_arb",
+    ".properties": "messages:parse_properties",
+    ".strings": "messages:parse_strings",
+    ".xml": "resources:parse_android",
+    ".resx": "resources:parse_resx",
+    ".ts": "resources:parse_qt",
+    ".ttml": "web:parse",
+    ".dfxp": "web:parse",
+    ".sbv": "subtitles:parse",
+    ".ass": "subtitles:parse_ass",
+    ".ssa": "subtitles:parse_ass",
 }
 LINES = (".tsv", ".jsonl", ".txt", ".md")  # also files of lines, each of which may be a source of its own
 FOREIGN = (
     *(".doc", ".xls", ".xlsb", ".ppt", ".rtf", ".pdf", ".pages", ".numbers", ".key", ".idml", ".tex", ".rst", ".adoc"),
-    *(".json", ".xml", ".yaml", ".yml", ".properties", ".strings", ".resx", ".arb", ".mo"),
-    *(".ass", ".ssa", ".sbv", ".sub", ".ttml", ".dfxp"),
+    *(".yaml", ".yml", ".mo", ".stringsdict", ".plist", ".sub", ".ipynb"),
 )
 """Endings of documents that nobody reads here; their lines are no sources."""
 COLUMNS = ("column_documents", "memory_documents")

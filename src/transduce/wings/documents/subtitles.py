@@ -1,4 +1,6 @@
-"""Subtitles (.srt, .vtt): captions with their times. The lines of a caption are one text, and are divided again."""
+"""Subtitles (.srt, .vtt, .sbv, .ass): captions with their times. The lines of a caption are one text, which is divided
+again.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ from transduce.core.errors import DataError
 from transduce.wings.documents.document import Document, Edit, Parts, Role, Spliced, Tag, Unit, has_words, joined
 from transduce.wings.documents.encoded import decoded
 
-TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+")
+TIMES = re.compile(r"\s*(?:\d+:)?\d+:\d+[.,]\d+\s*-->\s*(?:\d+:)?\d+:\d+[.,]\d+|\d+:\d+:\d+\.\d+,\d+:\d+:\d+\.\d+\s*$")
+DIALOGUE = re.compile(r"Dialogue:(?:[^,\n]*,){8}[^,\n]*,(?P<text>[^\r\n]+)", re.MULTILINE)  # of ASS: ten columns
 TAG = re.compile(r"<(/?)([A-Za-z]\w*)[^<>\n]*>|\{\\[^}\n]*\}|<[\d:.]+>")
+DRAWING = re.compile(r"\{[^}]*\\p[1-9]")
 SPEAKER = re.compile(r"\s*(?:(?:<[^>]*>)*[-–—]\s*\S|<v[ .\t])")  # a line of another speaker begins
 VOICE = re.compile(r"\s*<v(?:\.[\w.]+)?(?:\s[^<>]*)?>(?!.*</v>)", re.DOTALL)  # with no end
 
@@ -24,6 +28,23 @@ def parse(content: bytes, name: str) -> Document:
         edits += _edits(start, lines)
     if not captions and text.strip():
         raise DataError(f"{name} has no caption (00:00:01,000 --> 00:00:02,000 and its text): are these subtitles?")
+    return Spliced(text, edits, encode)
+
+
+def parse_ass(content: bytes, name: str) -> Document:
+    """The document of subtitles of Advanced SubStation Alpha: the text of each dialogue. Drawings stay. Raises
+    DataError if there is no dialogue.
+    """
+    text, encode = decoded(content, name)
+    found = list(DIALOGUE.finditer(text))
+    if not found and text.strip():
+        raise DataError(f"{name} has no line that begins with Dialogue: and has ten columns: are these subtitles?")
+    edits = list[Edit]()
+    for match in found:
+        raw = match["text"]
+        parts = _parts(re.sub(r"\\[Nn]", "\n", raw))
+        if has_words(parts) and not DRAWING.search(raw):
+            edits.append(Edit(match.start("text"), match.end("text"), [_unit(parts, 1 + raw.count("\\N"), "\\N")]))
     return Spliced(text, edits, encode)
 
 

@@ -111,8 +111,8 @@ def _marked(inner: Sequence[Token]) -> Iterator[Sequence[Token]]:
         yield inner[start + 1 : end_of(inner, start)]
 
 
-def runs(text: str, inner: Sequence[Token]) -> list[Run]:
-    """The texts and tags of a source. Elements of codes are one tag each, with their content."""
+def runs(text: str, inner: Sequence[Token], codes: Sequence[str] = CODES) -> list[Run]:
+    """The texts and tags of a source. Elements of ``codes`` are one tag each, with their content."""
     found, place, literal = list[Run](), 0, False
     while place < len(inner):
         token = inner[place]
@@ -124,7 +124,7 @@ def runs(text: str, inner: Sequence[Token]) -> list[Run]:
         elif token.kind == "text":
             found.append(Run(token.start, token.end, raw if literal else text_of(raw)))
         else:
-            if token.kind == "open" and token.name in CODES:
+            if token.kind == "open" and token.name in codes:
                 end = end_of(inner, place)
             found.append(_tag(text, token, inner[end].end))
         place = end + 1
@@ -136,7 +136,7 @@ def _tag(text: str, token: Token, end: int) -> Run:
     if token.kind in ("open", "empty") and token.name in (*OPENING, *CLOSING):
         number = next((token.attributes[each] for each in IDS if each in token.attributes), "")
         tag = replace(tag, role="open" if token.name in OPENING else "close", name=f"#{number}")
-    elif token.kind in ("open", "close") and token.name not in CODES:
+    elif token.kind in ("open", "close") and token.name not in CODES and end == token.end:
         tag = replace(tag, role=token.kind, name=token.name)
     return Run(token.start, end, tag)
 
