@@ -12,6 +12,7 @@ from torch import nn
 from installed import of_hall
 from transduce.core import config
 from transduce.core.protocols import Chain, Model, Parallel, Regressor, can
+from transduce.core.registry import model_name
 from transduce.core.types import EOS, SPECIALS, Facts, Padded
 from transduce.data.pairs import Pairs, Ragged
 from transduce.training.counted import Counted, PartlyCounted
@@ -275,6 +276,8 @@ INSTANT: config.Table = {"type": "transformer", "layers": 2, "heads": 2, "feedfo
 
 LINEAR: config.Table = {"type": "linear-classifier", "pieces": [1, 3]}
 
+LINEAR_TAGGER: config.Table = {"type": "linear-tagger", "minimum_count": 1}
+
 PARALLEL: dict[str, config.Table] = {
     "instant, transformer, tied": instant(transformer()["encoder"], INSTANT, tie="all"),
     "instant, gru to mixed layers, post-norm": instant(
@@ -319,6 +322,12 @@ PARALLEL: dict[str, config.Table] = {
             "models": [{"type": "classifier", "encoder": recurrent("plain", cell="gru")["encoder"]}] * 2,
         },
         "counted": LINEAR,
+    },
+    "tagger, linear": LINEAR_TAGGER,
+    "tagger, linear, beside a network": {
+        "type": "labels-with-counts",
+        "model": {"type": "tagger", "encoder": recurrent("plain", cell="gru")["encoder"]},
+        "counted": LINEAR_TAGGER,
     },
     "classifier, hidden Markov models": {"type": "hmm-classifier", "states": 3, "emission": "gaussian"},
 }
@@ -581,9 +590,10 @@ def series_pairs(generator: np.random.Generator) -> Pairs:
 
 def token_rows(model: Any, generator: np.random.Generator) -> list[tuple[list[int], list[int]]]:
     """Random sources, and targets that depend on them. A chain has one target token for each source token, a parallel
-    model one in all, and another model zero to two for each source token.
+    model one in all unless it is a tagger, and another model zero to two for each source token.
     """
-    shares = [0.0, 1.0, 0.0] if can(type(model), Chain) else [0.2, 0.6, 0.2]
+    tags = can(type(model), Chain) or model_name(type(model)) == LINEAR_TAGGER["type"]
+    shares = [0.0, 1.0, 0.0] if tags else [0.2, 0.6, 0.2]
     rows = []
     for _ in range(200):
         source = generator.integers(4, FACTS.source_vocabulary, generator.integers(1, 7))
@@ -591,7 +601,7 @@ def token_rows(model: Any, generator: np.random.Generator) -> list[tuple[list[in
         target = [
             int(x + generator.integers(0, 3)) for x, times in zip(source, drawn, strict=True) for _ in range(times)
         ]
-        if can(type(model), Parallel):
+        if can(type(model), Parallel) and not tags:
             target = [int(source[0]) + int(generator.integers(0, 3))]
         rows.append(([*map(int, source), EOS], [*target, EOS]))
     return rows
@@ -615,13 +625,8 @@ def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
 
 def classifies(table: config.Table) -> bool:
     """True for a model that writes one label for each source, however long it is."""
-    return table["type"] in (
-        "classifier",
-        "hmm-classifier",
-        "linear-classifier",
-        "labels-with-counts",
-        "parallel-ensemble",
-    )
+    kinds = ("classifier", "hmm-classifier", "linear-classifier", "labels-with-counts", "parallel-ensemble")
+    return table["type"] in kinds and table.get("counted") != LINEAR_TAGGER
 
 
 def all_lengths(family: str) -> list[int]:

@@ -45,7 +45,7 @@ def bags(source: Padded, alphabet: int, words: Range, pieces: Range) -> tuple[Ba
 
 def _piece_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, pieces: Range) -> Bag:
     S = id_BS.shape[1]
-    symbol_BS, power_S = _mixed(id_BS), _powers(S, id_BS)
+    symbol_BS, power_S = mixed(id_BS), powers(S, id_BS)
     inside_BS = torch.ones_like(mark_BS)  # no mark strictly between the first and the last id
     hash_BS, rows, keys = torch.zeros_like(id_BS), [], []
     for n in range(1, min(pieces[1], S) + 1):
@@ -57,7 +57,7 @@ def _piece_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, pieces: Range)
             whole_BS = inside_BS[:, :places] & real_BS[:, n - 1 :]
             whole_BS = whole_BS & ~mark_BS if n == 1 else whole_BS
             rows.append(whole_BS.nonzero()[:, 0])
-            keys.append(_mixed(hash_BS[whole_BS] + n * SECOND))
+            keys.append(mixed(hash_BS[whole_BS] + n * SECOND))
     return _bag(rows, keys, id_BS)
 
 
@@ -70,18 +70,18 @@ def _word_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, words: Range) -
     word_BS = (begins_BS.flatten().cumsum(0) - 1).view(mark_BS.shape)  # over all rows
     row_N, place_N = begins_BS.nonzero(as_tuple=True)
     within_BS = torch.arange(id_BS.shape[1], device=id_BS.device) - place_N[word_BS.clamp(min=0)]
-    weighted_BS = _mixed(id_BS) * _powers(id_BS.shape[1] + 1, id_BS)[within_BS.clamp(min=0)]
+    weighted_BS = mixed(id_BS) * powers(id_BS.shape[1] + 1, id_BS)[within_BS.clamp(min=0)]
     hash_N = torch.zeros_like(row_N).index_add_(0, word_BS[piece_BS], weighted_BS[piece_BS])
     some_N = torch.zeros_like(row_N).index_add_(0, word_BS[piece_BS], torch.ones_like(word_BS[piece_BS])) > 0
-    row_N, hash_N = row_N[some_N], _mixed(hash_N[some_N])
+    row_N, hash_N = row_N[some_N], mixed(hash_N[some_N])
     gram_N, rows, keys = torch.zeros_like(hash_N), [], []
     for n in range(1, min(words[1], len(hash_N)) + 1):
         places = len(hash_N) - n + 1
-        gram_N = _mixed(gram_N[:places] * BASE + hash_N[n - 1 :])
+        gram_N = mixed(gram_N[:places] * BASE + hash_N[n - 1 :])
         if n >= words[0]:
             same_N = row_N[:places] == row_N[n - 1 :]
             rows.append(row_N[:places][same_N])
-            keys.append(_mixed(gram_N[same_N] - n * SECOND))
+            keys.append(mixed(gram_N[same_N] - n * SECOND))
     return _bag(rows, keys, id_BS)
 
 
@@ -97,14 +97,14 @@ def _bag(rows: Sequence[Tensor], keys: Sequence[Tensor], like: Tensor) -> Bag:
     return Bag(row_M[begin_K], key_M[begin_K], end_K - begin_K)
 
 
-def _mixed(x: Tensor) -> Tensor:
+def mixed(x: Tensor) -> Tensor:
     """A bijection of int64 that changes about half of the bits (after splitmix64)."""
     x = (x + 1) * FIRST
     x = (x ^ (x >> 29)) * SECOND
     return x ^ (x >> 32)
 
 
-def _powers(count: int, like: Tensor) -> Tensor:
+def powers(count: int, like: Tensor) -> Tensor:
     """BASE^0, BASE^1, ... [count], modulo 2^64."""
     ones = like.new_full((max(1, count),), BASE)
     ones[0] = 1

@@ -24,14 +24,19 @@ class AssembledTagger(nn.Module):
         return tokens(self.encoder(source))
 
     def emit(self, state: Padded, lengths: Tensor | None = None) -> Emission:
-        check_lengths(state.lengths, lengths)
-        if torch.compiler.is_compiling():  # a graph cannot read the longest length; the positions after it are padding
-            return Emission(state.values, state.lengths)
-        longest = int(state.lengths.max())
-        return Emission(state.values[:, : max(1, longest)], state.lengths)
+        return label_each(state, lengths)
 
     def readout(self, output: Tensor, candidates: Tensor | None = None) -> Tensor:
         return self.projection(output, candidates)
+
+
+def label_each(state: Padded, lengths: Tensor | None = None) -> Emission:
+    """The emission of one label for each token of ``state``. Raises UserError if ``lengths`` are others."""
+    check_lengths(state.lengths, lengths)
+    if torch.compiler.is_compiling():  # a graph cannot read the longest length; the positions after it are padding
+        return Emission(state.values, state.lengths)
+    longest = int(state.lengths.max())
+    return Emission(state.values[:, : max(1, longest)], state.lengths)
 
 
 class Tagger(AssembledTagger):
