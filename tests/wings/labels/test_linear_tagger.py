@@ -78,7 +78,7 @@ def test_a_source_without_marks_has_a_word_for_each_token() -> None:
 def trained(
     texts: Sequence[str], label: Callable[[int, list[str]], int], tokenizer: Any = UNIT, **options: Any
 ) -> LinearTagger:
-    model = LinearTagger(len(tokenizer) - tokenizer.words, 8, **options)
+    model = LinearTagger(len(tokenizer) - tokenizer.words, 8, tokenizer.words, **options)
     targets = [[label(t, text.split()) for t in range(len(text.split()))] for text in texts]
     counts = model.counts(paired([(row, [*own, 2]) for row, own in zip(tokenizer.encode(texts), targets, strict=True)]))
     before = counts.reestimate()
@@ -129,12 +129,12 @@ def test_counting_again_gives_the_same_weights() -> None:
 
 def test_wrong_options_and_targets_are_told() -> None:
     with pytest.raises(UserError, match="minimum_count"):
-        LinearTagger(9, 9, minimum_count=0)
+        LinearTagger(9, 9, 0, minimum_count=0)
     with pytest.raises(UserError, match="train it first"):
-        LinearTagger(9, 9).start(padded(["the"]))
+        LinearTagger(9, 9, 0).start(padded(["the"]))
     with pytest.raises(UserError, match="labels for a source"):
-        LinearTagger(9, 9).counts(paired([([4, 5, 2], [4, 2])])).store()
+        LinearTagger(9, 9, 0).counts(paired([([4, 5, 2], [4, 2])])).store()
     pairs = paired([([4, 2], [4, 2])])
     pairs.source.ids = pairs.source.ids.astype(float)
     with pytest.raises(UserError, match="numbers"):
-        LinearTagger(9, 9).counts(pairs)
+        LinearTagger(9, 9, 0).counts(pairs)

@@ -33,11 +33,14 @@ class LinearTagger(nn.Module):
     word are left out at random, always by the same seed. Raises UserError for a smaller ``minimum_count`` than 1.
     """
 
-    def __init__(self, source_vocabulary: int, target_vocabulary: int, minimum_count: int = 2) -> None:
+    def __init__(
+        self, source_vocabulary: int, target_vocabulary: int, source_words: int, minimum_count: int = 2
+    ) -> None:
         super().__init__()
         if minimum_count < 1:
             raise UserError(f"minimum_count = {minimum_count}: at least 1 was expected")
         self.alphabet, self.labels, self.minimum_count = source_vocabulary, target_vocabulary, minimum_count
+        self.wholes = source_words  # their marks are the ids from ``alphabet`` on
         self.keys = empty(torch.int64)  # ascending
         self.weight = empty(torch.float32, target_vocabulary)  # its last row has no feature: it is the bias
 
