@@ -142,10 +142,10 @@ def fitted(feature_NK: Tensor, label_N: Tensor, features: int, labels: int) -> T
     bias, missing = features, features + 1
     weight, squares = torch.zeros(features + 2, labels), torch.full((features + 2,), 1e-6)
     weight[bias] = NEVER
-    weight[bias, label_N.unique()] = 0.0
+    weight[bias, label_N] = 0.0
     draw = torch.Generator().manual_seed(SEED)
     of_N = torch.cat([feature_NK.masked_fill(feature_NK == bias, missing), label_N.new_full((N, 1), bias)], 1)
-    parts = [part for _ in range(EPOCHS) for part in torch.randperm(N, generator=draw).split(WORDS)]
+    parts = [part for _ in range(EPOCHS) for part in torch.split(torch.randperm(N, generator=draw), WORDS)]
     for update, part in enumerate(parts):
         feature_PK = of_N[part]
         feature_PK[:, :K].masked_fill_(torch.rand(len(part), K, generator=draw) < FORGOTTEN, missing)
