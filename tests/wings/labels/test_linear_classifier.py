@@ -34,6 +34,15 @@ def words_of(text: str) -> list[str]:
     return words + [" ".join(pair) for pair in itertools.pairwise(words)]
 
 
+def pairs_of(text: str) -> list[str]:
+    """Words, and pairs of neighbours and of words with one between them, with both ends of the text."""
+    words = ["^", *text.split(), "$"]
+    pairs = [
+        f"{one} {distance} {other}" for distance in (1, 2) for one, other in zip(words, words[distance:], strict=False)
+    ]
+    return words[1:-1] + pairs
+
+
 def pieces_of(text: str) -> list[str]:
     return [f" {word} "[at : at + n] for word in text.split() for n in (2, 3) for at in range(len(word) + 3 - n)]
 
@@ -49,8 +58,10 @@ def trained(labels: list[int] = LABELS, **options: Any) -> LinearClassifier:
 def test_features_are_the_ngrams_of_words_and_of_pieces_within_them() -> None:
     known = Spelled(Characters(), words=Symbols(minimum_count=2)).learn(TEXTS)
     for tokenizer in (UNIT, known):
-        of_words, of_pieces = bags(padded(TEXTS, tokenizer), len(tokenizer) - tokenizer.words, (1, 2), (2, 3))
-        for bag, split in ((of_words, words_of), (of_pieces, pieces_of)):
+        source, alphabet = padded(TEXTS, tokenizer), len(tokenizer) - tokenizer.words
+        of_words, of_pieces = bags(source, alphabet, (1, 2), (2, 3))
+        of_pairs, _ = bags(source, alphabet, (1, 1), (2, 3), apart=2)
+        for bag, split in ((of_words, words_of), (of_pieces, pieces_of), (of_pairs, pairs_of)):
             names: dict[int, set[str]] = {}
             for row, text in enumerate(TEXTS):
                 own = Counter(split(text))
@@ -96,7 +107,7 @@ def test_a_mixture_is_the_product_of_powers() -> None:
 
 
 def test_wrong_options_and_targets_are_told() -> None:
-    for options in ({"words": (2, 1)}, {"pieces": (0, 3)}, {"minimum_count": 0}):
+    for options in ({"words": (2, 1)}, {"pieces": (0, 3)}, {"minimum_count": 0}, {"apart": -1}):
         with pytest.raises(UserError, match=next(iter(options))):
             LinearClassifier(9, 9, **options)
     with pytest.raises(UserError, match="a classifier writes one"):

@@ -23,7 +23,8 @@ NEVER = -30.0  # the logit of special tokens and of labels without examples
 
 class LinearClassifier(nn.Module):
     """p(y | x) = softmax(W f(x) + b), where f(x) are the n-grams of words (``words``: the shortest and the longest n)
-    and the n-grams of pieces within words (``pieces``).
+    and the n-grams of pieces within words (``pieces``). With ``apart``, the pairs of words that stand 1 to ``apart``
+    places apart come to the n-grams of words; the beginning and the end of a source are words in them.
 
     The source's unit is "spelled"; its whole words count as spelled, too. A source without marks of words is read as
     one word. An n-gram that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln
@@ -40,15 +41,17 @@ class LinearClassifier(nn.Module):
         words: tuple[int, int] = (1, 2),
         pieces: tuple[int, int] = (2, 5),
         minimum_count: int = 1,
+        apart: int = 0,
     ) -> None:
         super().__init__()
         for name, (least, most) in (("words", words), ("pieces", pieces)):
             if not 1 <= least <= most:
                 raise UserError(f"{name} = {[least, most]}: the shortest and the longest n-gram were expected, from 1")
-        if minimum_count < 1:
-            raise UserError(f"minimum_count = {minimum_count}: at least 1 was expected")
+        for name, value, lowest in (("minimum_count", minimum_count, 1), ("apart", apart, 0)):
+            if value < lowest:
+                raise UserError(f"{name} = {value}: at least {lowest} was expected")
         self.alphabet, self.labels = source_vocabulary, target_vocabulary
-        self.words, self.pieces, self.minimum_count = words, pieces, minimum_count
+        self.words, self.pieces, self.minimum_count, self.apart = words, pieces, minimum_count, apart
         self.keys = empty(torch.int64)  # ascending, of the n-grams of words and of pieces
         self.rarity = empty()  # 1 + ln((1 + N) / (1 + d))
         self.weight = empty(torch.float32, target_vocabulary)
@@ -75,7 +78,7 @@ class LinearClassifier(nn.Module):
         return logits_BV
 
     def bags(self, source: Padded) -> tuple[Bag, Bag]:
-        return bags(source, self.alphabet, self.words, self.pieces)
+        return bags(source, self.alphabet, self.words, self.pieces, self.apart)
 
     def known(self, bag: Bag, rows: int) -> tuple[Tensor, Tensor, Tensor]:
         """The row, the number of the feature and its value, of the n-grams of a bag that are features."""

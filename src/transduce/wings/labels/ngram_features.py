@@ -29,9 +29,10 @@ class Bag:
     count_K: Tensor
 
 
-def bags(source: Padded, alphabet: int, words: Range, pieces: Range) -> tuple[Bag, Bag]:
+def bags(source: Padded, alphabet: int, words: Range, pieces: Range, apart: int = 0) -> tuple[Bag, Bag]:
     """The n-grams of words, and those of pieces, with the shortest and the longest n that ``words`` and ``pieces``
-    name.
+    name. To the n-grams of words come the pairs of words that stand 1 to ``apart`` places apart, where both ends of a
+    source are words.
 
     A word begins with its mark (tokenizers "spelled"): BOS, or an id from ``alphabet`` on, and all marks are one here.
     EOS is a mark, too. The n-grams of pieces lie within a word and may have the mark before and the mark after it. A
@@ -40,7 +41,7 @@ def bags(source: Padded, alphabet: int, words: Range, pieces: Range) -> tuple[Ba
     real_BS = source.mask
     mark_BS = real_BS & ((source.values == BOS) | (source.values == EOS) | (source.values >= alphabet))
     id_BS = torch.where(mark_BS, BOS, source.values)
-    return _word_grams(id_BS, mark_BS, real_BS, words), _piece_grams(id_BS, mark_BS, real_BS, pieces)
+    return _word_grams(id_BS, mark_BS, real_BS, words, apart), _piece_grams(id_BS, mark_BS, real_BS, pieces)
 
 
 def _piece_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, pieces: Range) -> Bag:
@@ -61,7 +62,7 @@ def _piece_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, pieces: Range)
     return _bag(rows, keys, id_BS)
 
 
-def _word_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, words: Range) -> Bag:
+def _word_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, words: Range, apart: int) -> Bag:
     """Each word is a sum over its pieces, weighted by their places in it."""
     begins_BS = mark_BS.clone()
     begins_BS[:, 0] = True
@@ -82,7 +83,22 @@ def _word_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, words: Range) -
             same_N = row_N[:places] == row_N[n - 1 :]
             rows.append(row_N[:places][same_N])
             keys.append(mixed(gram_N[same_N] - n * SECOND))
+    for distance in range(1, apart + 1):
+        row_M, key_M = _pairs(row_N, hash_N, len(id_BS), distance)
+        rows.append(row_M)
+        keys.append(mixed(key_M + distance))
     return _bag(rows, keys, id_BS)
+
+
+def _pairs(row_N: Tensor, hash_N: Tensor, rows: int, distance: int) -> tuple[Tensor, Tensor]:
+    """The row and a hash of each two words of a row, or ends of it, that stand so many places apart."""
+    row_R = torch.arange(rows, device=row_N.device)
+    row_M = torch.cat([row_R, row_N, row_R])
+    order = row_M.argsort(stable=True)  # the beginning of a row, its words, its end
+    row_M = row_M[order]
+    hash_M = torch.cat([torch.full_like(row_R, BOS), hash_N, torch.full_like(row_R, EOS)])[order]
+    same_M = row_M[:-distance] == row_M[distance:]
+    return row_M[:-distance][same_M], (mixed(hash_M[:-distance]) * BASE + hash_M[distance:])[same_M]
 
 
 def _bag(rows: Sequence[Tensor], keys: Sequence[Tensor], like: Tensor) -> Bag:
