@@ -63,7 +63,7 @@ def main(
     *before, texts, scores = predicted(served, sentences)
     with server(served) as (address, pid):
         asked = plain(sentences, texts)
-        same, (loop, model) = asyncio.run(closed_loop(clients, seconds, address, pid, asked))
+        same, (loop, model, rest) = asyncio.run(closed_loop(clients, seconds, address, pid, asked))
         after = predicted(served, sentences)
         rate, cost = (statistics.fmean(pair) for pair in zip(before, after[:2], strict=True))
         report.tell(
@@ -78,7 +78,7 @@ def main(
         report.tell(
             *throughput([("predict only", same), ("mixed", different)], rate),
             f"Milliseconds of the processor for a sentence: `predict` {1000 * cost:.2f}; the server's model "
-            f"{model:.2f}, its event loop {loop:.2f}.",
+            f"{model:.2f}, its event loop {loop:.2f}, its other threads {rest:.2f}.",
             "",
         )
         if requests:
@@ -220,26 +220,25 @@ def _streamed(text: str, body: bytes) -> bool:
     return "".join(event.get("text", "") for event in events) == text
 
 
-def spent(pid: int) -> tuple[float, float]:
-    """The processor time of a server in seconds: of its event loop, which is its first thread, and of all others."""
-    threads = {
-        each.name: int((each / "schedstat").read_text().split()[0]) for each in Path(f"/proc/{pid}/task").iterdir()
-    }
-    loop = threads.pop(str(pid))
-    return loop / 1e9, sum(threads.values()) / 1e9
+def spent(pid: int) -> dict[str, float]:
+    """The processor time of each thread of a server in seconds. The first thread, its event loop, has the name ``pid``.
+    """
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return {each.name: int((each / "schedstat").read_text().split()[0]) / 1e9 for each in threads}
 
 
 async def closed_loop(
     clients: int, seconds: float, address: str, pid: int, questions: Iterator[Question]
 ) -> tuple[Outcome, list[float]]:
     """The results of the clients for ``--seconds``, after a warm-up, and the milliseconds of the processor that each
-    sentence takes: of the server's event loop, and of its other threads.
+    sentence takes: of the server's event loop, of its busiest other thread, and of the rest.
     """
     await load(address, questions, clients, lambda count: count < 2 * clients)  # the first batches
     end, before = time.perf_counter() + seconds, spent(pid)
     outcome = await load(address, questions, clients, lambda _: time.perf_counter() < end)
-    pairs = zip(before, spent(pid), strict=True)
-    return outcome, [1000 * (two - one) / max(1, outcome.sentences) for one, two in pairs]
+    took = {name: 1000 * (after - before.get(name, 0.0)) for name, after in spent(pid).items()}
+    loop, *others = took.pop(str(pid)), *sorted(took.values(), reverse=True)
+    return outcome, [each / max(1, outcome.sentences) for each in (loop, others[0], sum(others[1:]))]
 
 
 def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:

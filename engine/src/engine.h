@@ -15,7 +15,7 @@
 
 /* The version of this interface. Raise it with every change of a structure or of a function's arguments, here and in
  * src/transduce_engine/library.py, which refuses a library of another version. */
-#define TRANSDUCE_ENGINE_VERSION 6
+#define TRANSDUCE_ENGINE_VERSION 7
 
 typedef struct TransduceEngine TransduceEngine;
 typedef struct TransduceRunning TransduceRunning; /* a search that sources enter and leave between its steps */
@@ -146,9 +146,10 @@ TRANSDUCE_EXPORT void transduce_engine_end(TransduceRunning* running);
 TRANSDUCE_EXPORT TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_t* keys, const int64_t* ids,
     const int64_t* ends, const TransduceWanted* wanted, int64_t count, char* message, uint64_t room);
 
-/* A step of all sources: the answers to those that have ended, which leave. A source without an output had numbers that are
- * not finite. After a null the search cannot go on. */
-TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_step(TransduceRunning* running, char* message, uint64_t room);
+/* Steps of all sources: one, and others until `ended` sources have ended, at most `most` steps in all. The answers to those that
+ * have ended, which leave. A source without an output had numbers that are not finite. After a null the search cannot go on. */
+TRANSDUCE_EXPORT const TransduceAnswers* transduce_engine_step(
+    TransduceRunning* running, int64_t ended, int64_t most, char* message, uint64_t room);
 
 /* The sources with these keys leave without an answer. */
 TRANSDUCE_EXPORT void transduce_engine_drop(TransduceRunning* running, const int64_t* keys, int64_t count);

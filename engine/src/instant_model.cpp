@@ -118,10 +118,9 @@ class Instant : public Model {
         std::vector<int64_t> ids(N * T);  // the places from the end
         for (int64_t n = 0; n < N; ++n)
             for (int64_t t = 0; t < lengths[n]; ++t) ids[n * T + t] = lengths[n] - 1 - t;
-        const std::vector<float> read = keys_and_values(*read_, memory, W);
+        const std::vector<std::vector<float>> read = keys_and_values(*read_, memory, W);
         std::vector<TransformerSource> sources;
-        for (int64_t b = 0; b < B; ++b)
-            sources.push_back({memory.lengths[b], read.data() + b * memory.longest * read_->outputs, nullptr, 0});
+        for (int64_t b = 0; b < B; ++b) sources.push_back({memory.lengths[b], read[b].data(), nullptr, 0});
         const TransformerMemory places = {B, memory.longest, sources.data()};
         std::vector<float> features(N * T * W);
         check(transduce_transformer_encode(&stack_, ids.data(), lengths.data(), N, T, &places, features.data()));

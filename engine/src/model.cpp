@@ -27,6 +27,23 @@ Batch::Batch(std::vector<const Steps*> rows) : signals(std::move(rows)) {
     ids.assign(signals.size() * longest, PAD);
 }
 
+// A part of a list that has something of each source, or nothing.
+template <class T>
+static std::vector<T> part_of(const std::vector<T>& every, int64_t first, int64_t last) {
+    return every.empty() ? every : std::vector<T>(every.begin() + first, every.begin() + last);
+}
+
+Batch Batch::part(int64_t first, int64_t last) const {
+    Batch found = *this;
+    found.lengths = part_of(lengths, first, last);
+    found.longest = *std::max_element(found.lengths.begin(), found.lengths.end());
+    found.ids = part_of(ids, first * longest, last * longest);
+    resize_rows(found.ids, longest, found.longest);
+    found.signals = part_of(signals, first, last);
+    found.wanted = part_of(wanted, first, last);
+    return found;
+}
+
 Memory Encoder::operator()(const Batch& batch) const {
     if (batch.signals.empty() == reads_signals())
         throw Refusal(reads_signals() ? "its sources are signals, and ids were given" : "its sources are no signals");

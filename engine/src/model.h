@@ -45,6 +45,9 @@ struct Batch {
     explicit Batch(const std::vector<const std::vector<int64_t>*>& rows);
     explicit Batch(std::vector<const Steps*> rows);
     int64_t sources() const { return static_cast<int64_t>(lengths.size()); }
+
+    // The sources first to last - 1.
+    Batch part(int64_t first, int64_t last) const;
 };
 
 // What an encoder made of a batch: states [B, S, E] with zeros past the end of a row, and a summary [B, F] of each source.

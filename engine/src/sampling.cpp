@@ -81,12 +81,12 @@ static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count) {
     return with_ids(static_cast<uint64_t>(seed), ids, count);
 }
 
-void Search::draw() {
+void Search::draw(SearchGroup& group) {
     const int64_t K = options_.size, V = model_.target_vocabulary();
     std::vector<float> q, sorted;
     const float* scores = logits_.data();
-    int64_t* last = last_.data();
-    for (Searched& source : sources_) {
+    int64_t* last = group.last.data();
+    for (Searched& source : group.sources) {
         q.resize(source.columns(V));
         source.ended = true;
         for (int64_t k = 0; k < K; ++k, ++last, scores += V) {

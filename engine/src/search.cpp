@@ -13,8 +13,9 @@ namespace transduce {
 
 const double NEVER = -std::numeric_limits<double>::infinity();
 const float IMPOSSIBLE_LOGIT = -std::numeric_limits<float>::infinity();
-const double STUCK = 1e6;    // penalty of an end where no token is allowed (search/next_tokens.py)
-const double MISSING = 1e6;  // penalty of an early end for each missing token (search/constraints/banks.py)
+const double STUCK = 1e6;       // penalty of an end where no token is allowed (search/next_tokens.py)
+const int64_t GROUP_ROWS = 48;  // of a group
+const double MISSING = 1e6;     // penalty of an early end for each missing token (search/constraints/banks.py)
 
 static uint64_t dice_of(int64_t seed, const int64_t* ids, int64_t count);  // sampling.cpp
 
@@ -24,9 +25,27 @@ static double total_of(const std::vector<double>& log_probs) {
 
 // ---------------------------------------------------------------- sources that enter, step and leave
 
-void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
-    // The first step needs one row for each source, so new sources do it before they join the others.
-    Search entering(model_, options_);
+void SearchGroup::keep(const std::vector<int64_t>& staying) {
+    if (staying.size() == sources.size()) return;
+    std::vector<Searched> found;
+    for (int64_t b : staying) found.push_back(std::move(sources[b]));
+    sources.swap(found);
+    gather(last, 1, rows_of(staying, each));
+    if (!staying.empty()) state->keep(staying);
+}
+
+void SearchGroup::join(SearchGroup& other) {
+    state->join(*other.state);
+    for (Searched& source : other.sources) sources.push_back(std::move(source));
+    last.insert(last.end(), other.last.begin(), other.last.end());
+}
+
+// The sources of a group at most.
+int64_t Search::most() const { return std::max<int64_t>(1, GROUP_ROWS / options_.size); }
+
+// A group that has not done its first step.
+SearchGroup Search::begun(const Batch& batch, const int64_t* keys) {
+    SearchGroup group;
     for (int64_t b = 0; b < batch.sources(); ++b) {
         const int64_t length = batch.lengths[b];
         Searched source = {
@@ -42,77 +61,98 @@ void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
             source.dice = dice_of(options_.seed, batch.ids.data() + b * batch.longest, length);
         for (size_t k = 1; k < source.active.size() && options_.kind == Options::BEAM; ++k)
             source.active[k].score = NEVER;  // of equal ones, the first counts
-        entering.sources_.push_back(std::move(source));
+        group.sources.push_back(std::move(source));
     }
-    entering.last_.assign(batch.sources(), BOS);
-    entering.state_ = model_.start(batch, options_.size);
-    entering.step();
+    group.last.assign(batch.sources(), BOS);
+    group.state = model_.start(batch, options_.size);
+    return group;
+}
 
-    for (auto& each : entering.ended_) ended_.push_back(std::move(each));
-    if (!entering.searching()) return;
-    if (searching())
-        state_->join(*entering.state_);
-    else
-        state_ = std::move(entering.state_);
-    each_ = options_.size;
-    for (Searched& each : entering.sources_) sources_.push_back(std::move(each));
-    last_.insert(last_.end(), entering.last_.begin(), entering.last_.end());
+void Search::enter(const Batch& batch, const std::vector<int64_t>& keys) {
+    // The first step needs one row for each source, so new sources do it before they join others.
+    const int64_t B = batch.sources(), parts = (B + most() - 1) / most();
+    const auto ended = static_cast<std::ptrdiff_t>(ended_.size());
+    std::vector<SearchGroup> entering;
+    try {
+        for (int64_t p = 0; p < parts; ++p) {
+            const int64_t first = p * B / parts, last = (p + 1) * B / parts;
+            entering.push_back(begun(parts == 1 ? batch : batch.part(first, last), keys.data() + first));
+            step(entering.back());
+        }
+    } catch (...) {  // then none enters
+        ended_.erase(ended_.begin() + ended, ended_.end());
+        throw;
+    }
+    for (SearchGroup& group : entering) {
+        if (group.sources.empty()) continue;
+        const auto has_room = [&](const SearchGroup& other) {
+            return static_cast<int64_t>(other.sources.size() + group.sources.size()) <= most();
+        };
+        const auto other = std::find_if(groups_.begin(), groups_.end(), has_room);
+        if (other == groups_.end())
+            groups_.push_back(std::move(group));
+        else
+            other->join(group);
+    }
 }
 
 void Search::step() {
-    if (!searching()) return;
-    const int64_t B = static_cast<int64_t>(sources_.size()), V = model_.target_vocabulary(), K = options_.size;
+    for (SearchGroup& group : groups_) step(group);
+    forget_empty();
+}
+
+void Search::step(SearchGroup& group) {
+    const int64_t B = static_cast<int64_t>(group.sources.size()), V = model_.target_vocabulary(), K = options_.size;
 
     // Each row reads its last token.
-    features_.resize(last_.size() * model_.width());
-    logits_.resize(last_.size() * V);
-    state_->step(last_.data(), features_.data());
-    read_out();
+    grow(features_, group.last.size() * model_.width());
+    grow(logits_, group.last.size() * V);
+    group.state->step(group.last.data(), features_.data());
+    read_out(group);
 
     // Each source chooses. A source's only row becomes K equal ones first.
-    if (options_.kind != Options::GREEDY) score_rows();
-    if (each_ != K) {
-        gather(logits_, V, repeated(B, K));
+    if (options_.kind != Options::GREEDY) score_rows(group);
+    if (group.each != K) {
+        grow(logits_, B * K * V);
+        for (int64_t n = B * K; n-- > 0;)  // from the last row, because row n / K is not written before it was read
+            if (n != n / K) std::copy_n(logits_.data() + n / K * V, V, logits_.data() + n * V);
         gather(penalties_, 1, repeated(B, K));
-        gather(last_, 1, repeated(B, K));
-        state_->spread(K);
-        each_ = K;
+        gather(group.last, 1, repeated(B, K));
+        group.state->spread(K);
+        group.each = K;
     }
     if (options_.kind == Options::GREEDY)
-        choose_best();
+        choose_best(group);
     else if (options_.kind == Options::BEAM)
-        choose_by_beam();
+        choose_by_beam(group);
     else
-        draw();
+        draw(group);
 
     // Those that have ended leave.
     std::vector<int64_t> staying;
     for (int64_t b = 0; b < B; ++b)
-        if (sources_[b].ended)
-            ended_.emplace_back(sources_[b].key, std::move(sources_[b].finished));
+        if (group.sources[b].ended)
+            ended_.emplace_back(group.sources[b].key, std::move(group.sources[b].finished));
         else
             staying.push_back(b);
-    if (options_.kind == Options::BEAM && !staying.empty()) state_->follow(follows_);
-    keep(staying);
+    if (options_.kind == Options::BEAM && !staying.empty()) group.state->follow(follows_);
+    group.keep(staying);
 }
 
 void Search::drop(const std::vector<int64_t>& keys) {
-    std::vector<int64_t> staying;
-    for (size_t b = 0; b < sources_.size(); ++b)
-        if (std::find(keys.begin(), keys.end(), sources_[b].key) == keys.end()) staying.push_back(static_cast<int64_t>(b));
-    keep(staying);
+    for (SearchGroup& group : groups_) {
+        std::vector<int64_t> staying;
+        for (size_t b = 0; b < group.sources.size(); ++b)
+            if (std::find(keys.begin(), keys.end(), group.sources[b].key) == keys.end())
+                staying.push_back(static_cast<int64_t>(b));
+        group.keep(staying);
+    }
+    forget_empty();
 }
 
-void Search::keep(const std::vector<int64_t>& staying) {
-    if (staying.size() == sources_.size()) return;
-    std::vector<Searched> found;
-    for (int64_t b : staying) found.push_back(std::move(sources_[b]));
-    sources_.swap(found);
-    gather(last_, 1, rows_of(staying, each_));
-    if (staying.empty())
-        state_.reset();
-    else
-        state_->keep(staying);
+void Search::forget_empty() {
+    const auto is_empty = [](const SearchGroup& group) { return group.sources.empty(); };
+    groups_.erase(std::remove_if(groups_.begin(), groups_.end(), is_empty), groups_.end());
 }
 
 Found Autoregressive::search(const Batch& batch, const Options& options) const {
@@ -142,21 +182,22 @@ void Searched::write(Active& own, int64_t token, double log_prob) const {
 }
 
 // The logits of each row. A source with a list is searched by the model restricted to it.
-void Search::read_out() {
+void Search::read_out(const SearchGroup& group) {
     const int64_t V = model_.target_vocabulary();
-    if (std::any_of(sources_.begin(), sources_.end(), [](const Searched& source) { return !source.readout; }))
-        model_.read_out(features_.data(), static_cast<int64_t>(last_.size()), logits_.data());
-    for (size_t b = 0; b < sources_.size(); ++b) {
-        const std::vector<int64_t>& listed = sources_[b].wanted.listed;
-        const size_t first = b * each_, L = listed.size();
-        if (sources_[b].readout) {
-            some_.resize(each_ * L);
+    const auto& sources = group.sources;
+    if (std::any_of(sources.begin(), sources.end(), [](const Searched& source) { return !source.readout; }))
+        model_.read_out(features_.data(), static_cast<int64_t>(group.last.size()), logits_.data());
+    for (size_t b = 0; b < sources.size(); ++b) {
+        const std::vector<int64_t>& listed = sources[b].wanted.listed;
+        const size_t first = b * group.each, L = listed.size();
+        if (sources[b].readout) {
+            some_.resize(group.each * L);
             transduce::check(transduce_multiply(
-                sources_[b].readout.get(), features_.data() + first * model_.width(), some_.data(), each_, NONE));
+                sources[b].readout.get(), features_.data() + first * model_.width(), some_.data(), group.each, NONE));
         }
-        for (size_t n = first; n < first + each_; ++n) {
+        for (size_t n = first; n < first + group.each; ++n) {
             float* logits = logits_.data() + n * V;
-            if (sources_[b].readout)
+            if (sources[b].readout)
                 std::copy_n(some_.data() + (n - first) * L, L, logits);
             else
                 for (size_t i = 0; i < L; ++i) logits[i] = logits[listed[i]];
@@ -191,11 +232,11 @@ static void choose_token(
     transduce_highest(logits, &chosen, 1, V, EOS, &token, &log_prob);
 }
 
-void Search::choose_best() {
+void Search::choose_best(SearchGroup& group) {
     const int64_t V = model_.target_vocabulary();
     float* logits = logits_.data();
-    for (size_t b = 0; b < sources_.size(); ++b, logits += V) {
-        Searched& source = sources_[b];
+    for (size_t b = 0; b < group.sources.size(); ++b, logits += V) {
+        Searched& source = group.sources[b];
         Active& own = source.active[0];
         double log_prob = 0;
         int64_t column;
@@ -209,10 +250,10 @@ void Search::choose_best() {
             };
             choose_token(logits, source.columns(V), source.must_end(), is_barred, column, log_prob);
         }
-        last_[b] = source.id(column);
-        source.write(own, last_[b], log_prob);
+        group.last[b] = source.id(column);
+        source.write(own, group.last[b], log_prob);
         ++source.written;
-        if (last_[b] != EOS) continue;
+        if (group.last[b] != EOS) continue;
         source.ended = true;
         own.log_prob = own.score = total_of(own.log_probs);
         source.finished.push_back(std::move(own));
@@ -223,12 +264,12 @@ void Search::choose_best() {
 
 // Log-probabilities [N, V] in place of logits, as scores: what may not come next has minus infinity. A prefix allows its
 // token alone.
-void Search::score_rows() {
-    const int64_t N = static_cast<int64_t>(last_.size()), stride = model_.target_vocabulary();
+void Search::score_rows(const SearchGroup& group) {
+    const int64_t N = static_cast<int64_t>(group.last.size()), stride = model_.target_vocabulary();
     penalties_.assign(N, 0.0);
     float* scores = logits_.data();
     for (int64_t n = 0; n < N; ++n, scores += stride) {
-        const Searched& source = sources_[n / each_];
+        const Searched& source = group.sources[n / group.each];
         const int64_t forced = source.forced(), V = source.columns(stride);
         transduce_log_softmax(scores, 1, V, EOS);
         const float ending = scores[EOS];
@@ -241,7 +282,7 @@ void Search::score_rows() {
         }
         if (!options_.unknown) scores[UNK] = IMPOSSIBLE_LOGIT;
         if (!source.may_end()) scores[EOS] = IMPOSSIBLE_LOGIT;
-        const bool some = bar(source, source.active[n % each_]);
+        const bool some = bar(source, source.active[n % group.each]);
         for (int64_t v = EOS; v < V && some; ++v)
             if (barred_[v]) scores[v] = IMPOSSIBLE_LOGIT;
         if ((some || !source.may_end()) && *std::max_element(scores, scores + V) == IMPOSSIBLE_LOGIT) {
@@ -349,12 +390,12 @@ static Continuations banked_continuations(
     return found;
 }
 
-void Search::choose_by_beam() {
+void Search::choose_by_beam(SearchGroup& group) {
     const int64_t K = options_.size, stride = model_.target_vocabulary();
     std::vector<double> before(K);
-    follows_.resize(last_.size());
-    for (size_t b = 0; b < sources_.size(); ++b) {
-        Searched& source = sources_[b];
+    follows_.resize(group.last.size());
+    for (size_t b = 0; b < group.sources.size(); ++b) {
+        Searched& source = group.sources[b];
         const int64_t row = static_cast<int64_t>(b) * K, V = source.columns(stride);
         const float* own = logits_.data() + row * stride;
         if (V != stride) {  // one row after the other
@@ -386,7 +427,7 @@ void Search::choose_by_beam() {
         for (int64_t k = 0; k < K; ++k) {
             const int64_t c = some.live[k];
             follows_[row + k] = row + some.origin[c];
-            last_[row + k] = source.id(some.column[c]);
+            group.last[row + k] = source.id(some.column[c]);
             const bool goes_on = some.column[c] != EOS && some.totals[c] != NEVER;
             next[k] = longer(c);
             if (!goes_on) next[k].score = NEVER;

@@ -2,6 +2,7 @@
 // the letters and the memory.
 
 #include <memory>
+#include <mutex>
 
 #include "model.h"
 #include "refusal.h"
@@ -10,6 +11,7 @@
 namespace transduce {
 
 const int64_t FIRST_CAPACITY = 16;  // positions; then twice as many each time
+const size_t MOST_HELD = 1 << 22;   // numbers that wait for other sources: 16 MB
 static const std::vector<std::string> ACTIVATIONS = {"none", "relu", "gelu", "swish", "tanh"};  // as in numbers.h
 
 static Relative read_relative(Parts& parts, const std::string& name, const Json& mixer, int64_t heads, int64_t features) {
@@ -102,16 +104,50 @@ class TransformerEncoder : public Encoder {
     TransformerStack stack_;
 };
 
+// Memory without zeros for the pasts of sources. That of sources that have left is for others: fresh memory costs a twentieth of
+// a search.
+class Pasts {
+  public:
+    struct Back {
+        Pasts* to;
+        size_t size;
+        void operator()(float* past) const { to->put(past, size); }
+    };
+    typedef std::unique_ptr<float[], Back> Past;
+
+    Past take(size_t size) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        for (auto each = free_.rbegin(); each != free_.rend(); ++each) {
+            if (each->first != size) continue;
+            Past found(each->second.release(), {this, size});
+            held_ -= size;
+            free_.erase(std::next(each).base());
+            return found;
+        }
+        return Past(new float[size], {this, size});
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<std::pair<size_t, std::unique_ptr<float[]>>> free_;
+    size_t held_ = 0;  // numbers
+
+    void put(float* past, size_t size) {
+        std::unique_ptr<float[]> own(past);
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (held_ + size > MOST_HELD) return;
+        free_.emplace_back(size, std::move(own));
+        held_ += size;
+    }
+};
+
 class TransformerState : public State {
   public:
-    // `memory` [B, S, L, 2, W] are the keys and values of the sources.
-    TransformerState(const TransformerStack& stack, const std::vector<int64_t>& lengths, int64_t longest,
-        const std::vector<float>& memory, int64_t places)
-        : stack_(stack), places_(places) {
-        for (size_t b = 0; b < lengths.size(); ++b) {
-            const auto first = memory.begin() + b * longest * size();
-            sources_.push_back({lengths[b], 0, 0, {first, first + lengths[b] * size()}, {}});
-        }
+    // `memory` [S, L, 2, W] are the keys and values of each source.
+    TransformerState(const TransformerStack& stack, Pasts& pasts, const std::vector<int64_t>& lengths,
+        std::vector<std::vector<float>> memory, int64_t places)
+        : stack_(stack), pasts_(pasts), places_(places) {
+        for (size_t b = 0; b < lengths.size(); ++b) sources_.push_back({lengths[b], 0, 0, std::move(memory[b]), {}});
         make_room();
     }
 
@@ -121,7 +157,7 @@ class TransformerState : public State {
         std::vector<int64_t> place;
         int64_t longest = 0;
         for (Source& each : sources_) {
-            sources.push_back({each.length, each.states.data(), each.past.data(), each.capacity});
+            sources.push_back({each.length, each.states.data(), each.past.get(), each.capacity});
             place.insert(place.end(), rows_, each.written++);
             longest = std::max(longest, each.length);
         }
@@ -157,10 +193,12 @@ class TransformerState : public State {
     // What belongs to a source alone. All its rows have written the same number of positions.
     struct Source {
         int64_t length, written, capacity;
-        std::vector<float> states, past;
+        std::vector<float> states;
+        Pasts::Past past;
     };
 
     const TransformerStack& stack_;
+    Pasts& pasts_;
     int64_t places_, rows_ = 1, capacity_ = 0;  // rows of each source; `capacity_` is the largest of all sources
     std::vector<Source> sources_;
     std::vector<int32_t> origin_;
@@ -173,16 +211,19 @@ class TransformerState : public State {
         return found;
     }
 
-    // Gives each source the memory for one more position.
+    // Gives each source the memory for one more position, without zeros: each position is written before it is read. An output
+    // is often as long as its source.
     void make_room() {
         for (Source& each : sources_) {
             if (each.written < each.capacity) continue;
             const int64_t before = each.capacity * size();
-            each.capacity = std::max(FIRST_CAPACITY, 2 * each.capacity);
-            if (before == 0)
-                each.past.resize(places_ * each.capacity * size());
-            else
-                resize_rows(each.past, before, each.capacity * size());
+            do each.capacity = std::max(FIRST_CAPACITY, 2 * each.capacity);
+            while (before == 0 && each.capacity < each.length);
+            const int64_t after = each.capacity * size();
+            Pasts::Past past = pasts_.take(places_ * after);
+            for (int64_t k = 0; k < places_ && before; ++k)
+                std::copy_n(each.past.get() + k * before, before, past.get() + k * after);
+            each.past = std::move(past);
         }
         const int64_t before = capacity_;
         capacity_ = std::max(capacity_, most_room());
@@ -193,14 +234,23 @@ class TransformerState : public State {
     }
 };
 
-// The keys and values [B, S, L * 2 * W] of all layers of a decoder.
-static std::vector<float> keys_and_values(const Matrix& matrix, const Memory& memory, size_t W) {
-    std::vector<float> read = of_real(matrix, memory.states.data(), memory.lengths, memory.longest);
-    if (memory.values.empty()) return read;
-    const std::vector<float> other =
-        of_real(matrix, memory.values.data(), memory.lengths, memory.longest);  // an encoder whose values are not its keys
-    for (size_t at = W; at < read.size(); at += 2 * W) std::copy(other.begin() + at, other.begin() + at + W, read.begin() + at);
-    return read;
+// The keys and values [S, L, 2, W] of each source, for all layers of a decoder.
+static std::vector<std::vector<float>> keys_and_values(const Matrix& matrix, const Memory& memory, size_t W) {
+    std::vector<std::vector<float>> found;
+    for (int64_t b = 0; b < memory.sources(); ++b) {
+        const auto read = [&](const std::vector<float>& states) {
+            std::vector<float> product(memory.lengths[b] * matrix.outputs);
+            check(transduce_multiply(
+                &matrix, states.data() + b * memory.longest * matrix.inputs, product.data(), memory.lengths[b], NONE));
+            return product;
+        };
+        found.push_back(read(memory.states));
+        if (memory.values.empty()) continue;
+        const std::vector<float> other = read(memory.values);  // an encoder whose values are not its keys
+        for (size_t at = W; at < other.size(); at += 2 * W)
+            std::copy(other.begin() + at, other.begin() + at + W, found.back().begin() + at);
+    }
+    return found;
 }
 
 class TransformerDecoder : public Decoder {
@@ -215,13 +265,14 @@ class TransformerDecoder : public Decoder {
     int64_t most_positions() const override { return stack_.embedding.most_positions; }
 
     std::unique_ptr<State> start(const Memory& memory, int64_t hypotheses) const override {
-        std::vector<float> read =
-            read_ == nullptr ? std::vector<float>() : keys_and_values(*read_, memory, stack_.embedding.width);
-        return std::make_unique<TransformerState>(stack_, memory.lengths, memory.longest, read, hypotheses);
+        std::vector<std::vector<float>> read(memory.lengths.size());
+        if (read_ != nullptr) read = keys_and_values(*read_, memory, stack_.embedding.width);
+        return std::make_unique<TransformerState>(stack_, pasts_, memory.lengths, std::move(read), hypotheses);
     }
 
   private:
     TransformerStack stack_;
+    mutable Pasts pasts_;
     const Matrix* read_ = nullptr;  // null without a source
 };
 

@@ -6,7 +6,7 @@ load(ENGLISH)("knowledge")    # or the path of a file of your own
 
 from pathlib import Path
 
-from transduce_engine.engine import Answer, Engine, Output, Running, Wanted, load
+from transduce_engine.engine import Answer, Ended, Engine, Output, Running, Wanted, load
 from transduce_engine.library import EngineError, MissingLibraryError
 from transduce_engine.signals import Picture, Recording, Steps
 
@@ -15,6 +15,7 @@ ENGLISH = Path(__file__).with_name("english.engine")  # pronounces English words
 __all__ = [
     "ENGLISH",
     "Answer",
+    "Ended",
     "Engine",
     "EngineError",
     "MissingLibraryError",

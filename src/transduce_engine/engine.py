@@ -436,16 +436,34 @@ class Running:
         without outputs is of a source for which the model's numbers are not finite. After an EngineError it cannot go
         on.
         """
-        found = told(self._functions.transduce_engine_step, self._running)
-        try:
-            answers = self._engine._read(found.contents, scored=False)
-            return list(zip(found.contents.keys[: len(answers)], answers, strict=True))
-        finally:
-            self._functions.transduce_engine_free(found)
+        ended = self.advance()
+        return list(zip(ended.keys, ended.answers, strict=True))
+
+    def advance(self, ended: int = 1, most: int = 1) -> Ended:
+        """The same for a thread that should go on at once, because another one may ask for the answers. It does a step,
+        and others until ``ended`` sources have ended, at most ``most`` steps in all.
+        """
+        numbers = whole(ended=ended, most=most)
+        return Ended(self._engine, told(self._functions.transduce_engine_step, self._running, *numbers))
 
     def drop(self, keys: Sequence[int]) -> None:
         """The sources with these keys leave without an answer."""
         self._functions.transduce_engine_drop(self._running, _address(array("q", keys)), len(keys))
+
+
+class Ended:
+    """The sources that have ended in a step, by their ``keys``. Their ``answers``, in the same order, are made when
+    they are asked for.
+    """
+
+    def __init__(self, engine: Engine, found: ctypes._Pointer[Answers]) -> None:
+        self._engine, self._found = engine, found
+        self.keys: list[int] = found.contents.keys[: found.contents.sources]
+        weakref.finalize(self, engine._functions.transduce_engine_free, found)
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        return self._engine._read(self._found.contents, scored=False)
 
 
 def load(file: str | Path | bytes, threads: int = 1) -> Engine:

@@ -15,7 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 FOLDER = Path(__file__).parent
 VARIANTS = ("_portable", "_avx2", "_avx512")  # by the number that transduce_processor returns
-VERSION = 6  # of the interface; engine.h has the same number
+VERSION = 7  # of the interface; engine.h has the same number
 ROOM = 1000  # bytes of a message
 
 
@@ -117,7 +117,7 @@ def open_library(path: Path) -> ctypes.CDLL:
         "begin": (c_void_p, [c_void_p, Options, *message]),
         "end": (None, [c_void_p]),
         "enter": (c_void_p, [c_void_p, c_void_p, *rows, POINTER(WantedRows), c_int64, *message]),
-        "step": (POINTER(Answers), [c_void_p, *message]),
+        "step": (POINTER(Answers), [c_void_p, c_int64, c_int64, *message]),
         "drop": (None, [c_void_p, c_void_p, c_int64]),
         "free": (None, [POINTER(Answers)]),
     }

@@ -113,6 +113,16 @@ static inline void attend(const TransformerStack& stack, const Relative& relativ
 
 const Relative NO_RELATIVE = {};  // of the attention to the memory
 
+// Asks for the keys and values of some positions, which the next row reads: they are many, far from each other, and wait in the
+// third cache or behind it.
+template <class Key>
+static inline void fetch(const TransformerStack& stack, int count, Key key) {
+    for (int s = 0; s < count; ++s) {
+        const float* at = key(s);
+        for (int i = 0; i < 2 * stack.embedding.width; i += SIXTEEN) __builtin_prefetch(at + i, 0, 2);
+    }
+}
+
 // The first half of a convolution that mixes positions: the gated inputs of all rows, to scratch.entered, and the weights
 // of their kernels, to scratch.hidden if they are dynamic.
 static void gate_rows(const TransformerStack& stack, const TransformerLayer& layer, int rows, TransformerScratch& scratch) {
@@ -156,11 +166,15 @@ static void read_memory(
     const TransformerLayer& layer = stack.layers[l];
     float *projected = scratch.projected.data(), *context = scratch.context.data();
     multiply(*layer.query, enter(stack, layer.memory_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
+    const auto key_of = [&](int64_t source) {
+        const float* states = memory.of[source].states + l * 2 * W;
+        return [=](int s) { return states + s * size; };
+    };
     for (int r = 0; r < rows; ++r) {
-        const TransformerSource& source = memory.of[scratch.source[r]];
-        const float* states = source.states + l * 2 * W;
-        const auto key = [=](int s) { return states + s * size; };
-        const int length = static_cast<int>(source.length);
+        const int64_t source = scratch.source[r], next = scratch.source[std::min(r + 1, rows - 1)];
+        if (next != source) fetch(stack, static_cast<int>(memory.of[next].length), key_of(next));
+        const auto key = key_of(source);
+        const int length = static_cast<int>(memory.of[source].length);
         attend(stack, NO_RELATIVE, 0, projected + r * W, context + r * W, length, scratch.energy.data(), key);
     }
     multiply(*layer.read_out, context, projected, rows, NONE, scratch.quantised);
@@ -237,14 +251,17 @@ struct Past {
 
     float* key(int64_t t) const { return source + origin[t] * place_size + t * size; }
 
+    static Past read(const TransformerStack& stack, const TransformerStep& step, int l, int64_t n) {
+        const TransformerSource& source = step.memory.of[n / (step.rows / step.memory.sources)];
+        const size_t size = position_size(stack), place_size = source.capacity * size;
+        float* own = source.past + static_cast<size_t>(l) * 2 * stack.embedding.width;
+        return {own, step.origin + n * step.capacity, place_size, size};
+    }
+
     // Notes that row n stores its next position in its own place.
     static Past of(const TransformerStack& stack, const TransformerStep& step, int l, int64_t n) {
-        const int64_t hypotheses = step.rows / step.memory.sources;
-        const TransformerSource& source = step.memory.of[n / hypotheses];
-        const size_t size = position_size(stack), place_size = source.capacity * size;
-        int32_t* origin = step.origin + n * step.capacity;
-        origin[step.place[n]] = static_cast<int32_t>(n % hypotheses);
-        return {source.past + static_cast<size_t>(l) * 2 * stack.embedding.width, origin, place_size, size};
+        step.origin[n * step.capacity + step.place[n]] = static_cast<int32_t>(n % (step.rows / step.memory.sources));
+        return read(stack, step, l, n);
     }
 };
 
@@ -289,11 +306,17 @@ static void decode(
         else
             multiply(*layer.project, enter(stack, layer.mixer_norm, rows, scratch), projected, rows, NONE, scratch.quantised);
         for (int r = 0; r < rows; ++r)
-            if (layer.kernel)
+            if (layer.kernel) {
                 mix_past(stack, step, l, first, r, scratch);
-            else
+            } else {
+                if (r + 1 < rows) {
+                    const Past next = Past::read(stack, step, l, first + r + 1);
+                    fetch(
+                        stack, static_cast<int>(step.place[first + r + 1]), [=](int t) -> const float* { return next.key(t); });
+                }
                 attend_to_past(stack, step, l, first + r, projected + static_cast<size_t>(r) * 3 * W,
                     context + static_cast<size_t>(r) * W, energy);
+            }
         multiply(*layer.out, context, projected, rows, NONE, scratch.quantised);
         leave(stack, layer.mixer_norm, rows, scratch);
         if (layer.query != nullptr) read_memory(stack, step.memory, l, rows, scratch);

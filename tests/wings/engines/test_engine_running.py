@@ -41,6 +41,46 @@ def test_each_source_has_its_answer_whenever_it_comes(name: str, search: str) ->
         assert [found[n] for n in range(len(rows))] == expected
 
 
+@pytest.mark.parametrize("name", ["transformer, pre-norm", "luong, gru, scaled dot, fed"])
+def test_many_sources_go_through_the_model_in_groups(name: str) -> None:
+    """A group has nine sources with a beam of five."""
+    engine = transduce_engine.load(content(TABLES[name], SEARCHES["beam 5"])[1])
+    rows = rows_of(sources([5, 1, 3, 8, 2, 7, 6, 4, 12, 9, 5, 3, 2, 1, 7, 8, 4, 6, 3, 5, 11, 2, 9]))
+    begun = [[5] * (n % 3) for n in range(len(rows))]
+    expected, wanted = alone(engine, rows, begun), Wanted(begun)
+    assert engine.search_ids(rows, "", wanted, batch=len(rows)) == expected
+    running = engine.running()
+    running.enter(range(20), rows[:20], Wanted(begun[:20]))
+    found = dict(running.step())
+    running.enter(range(20, 23), rows[20:], Wanted(begun[20:]))
+    while len(found) < len(rows):
+        found |= running.step()
+    assert [found[n] for n in range(len(rows))] == expected
+
+
+def test_several_steps_end_when_enough_sources_have_ended() -> None:
+    engine = transduce_engine.load(content(TABLES["transformer, pre-norm"], SEARCHES["beam 5"])[1])
+    rows = rows_of(SOME)
+    expected = alone(engine, rows, [[]] * len(rows))
+
+    def found(ended: int, most: int) -> list[list[int]]:
+        """The keys of the sources that each call returns."""
+        running, calls, answers = engine.running(), list[list[int]](), dict[int, Answer]()
+        running.enter(range(len(rows)), rows)
+        while len(answers) < len(rows):
+            some = running.advance(ended, most)
+            calls.append(some.keys)
+            answers |= zip(some.keys, some.answers, strict=True)
+        assert [answers[n] for n in range(len(rows))] == expected
+        return calls
+
+    single = found(1, 1)
+    threes = [{key for keys in single[n : n + 3] for key in keys} for n in range(0, len(single), 3)]
+    assert threes == [set(keys) for keys in found(len(rows), 3)]
+    assert all(len(each) >= 4 for each in found(4, 1000)[:-1])
+    assert len(found(len(rows), 1000)) == 1
+
+
 def test_sources_that_are_dropped_change_nothing() -> None:
     engine = transduce_engine.load(content(TABLES["luong, ssru"], SEARCHES["beam 5"])[1])
     rows = rows_of(SOME)

@@ -102,11 +102,11 @@ def test_a_late_request_is_given_up(alone: Transducer, gate: Gate) -> None:
 class Endless:
     """A running batch, and the work and the batches around it, whose searches end only when they are dropped."""
 
-    size = free = has_room = 1
+    size = free = has_room = small = 1
 
     def __init__(self) -> None:
         self.batches, self.dropped, self.left = self, list[str](), threading.Event()
-        self.sources, self.broken = dict[int, str](), False
+        self.sources, self.broken, self.patient = dict[int, str](), False, False
 
     def read(self, request: Request) -> str:
         return str(request.source)
@@ -121,8 +121,9 @@ class Endless:
         self.sources |= dict(zip(keys, sources, strict=True))
         return ()
 
-    def step(self) -> tuple[()]:
+    def step(self, patient: bool) -> tuple[()]:
         time.sleep(0.001)
+        self.patient = patient
         if self.broken:
             raise ZeroDivisionError("a bug")
         return ()
@@ -130,6 +131,29 @@ class Endless:
     def drop(self, keys: Any) -> None:
         self.dropped += map(self.sources.pop, keys)
         self.left.set()
+
+
+def test_a_batch_may_be_patient_while_others_wait_for_its_room_alone() -> None:
+    work = Endless()
+    held: Any = work
+
+    def becomes(patient: bool) -> bool:
+        end = time.monotonic() + PATIENCE
+        while work.patient != patient and time.monotonic() < end:
+            time.sleep(0.001)
+        return work.patient == patient
+
+    with RequestQueue[str](held, batch_size=1) as queue:
+        futures = [queue.submit(Request("a"))]
+        assert work.left.wait(0.05) is False
+        assert not work.patient
+        work.free = 0
+        futures.append(queue.submit(Request("b")))
+        assert becomes(True)
+        futures.append(queue.submit(Request("c", nbest=2)))
+        assert becomes(False)
+        for each in futures:
+            each.cancel()
 
 
 def test_requests_that_nobody_waits_for_leave_the_running_batch() -> None:

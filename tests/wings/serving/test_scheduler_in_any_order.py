@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import transduce
 from transduce import Constraints, Request
 from transduce.core.errors import BusyError, RequestError
+from transduce.wings.serving.request_queue import Aside
 from transduce.wings.serving.scheduler import Scheduler
 
 REQUESTS = [
@@ -27,13 +28,15 @@ QUEUE = 6
 
 
 class Stepped(Scheduler):
-    """A scheduler without a thread: ``step`` does one turn of a lane."""
+    """A scheduler without a thread: ``step`` does one turn of a lane, and ends when its answers are made."""
 
     turns = 0
 
     def step(self) -> None:
         self.turns = 1
         self._answer_all()
+        self._aside.close()
+        self._aside = Aside(self._work)
 
     def _wait(self) -> Any:
         if not self.turns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import transduce_engine
@@ -23,10 +24,12 @@ from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
 from transduce.wings.serving.work import Finished
 
-RUNNING = 24  # sources of a running batch: larger ones are no faster, and smaller ones have more steps in Python
+ROWS = 40  # of a running batch, one for each hypothesis: what more read and write does not fit the caches
+PATIENCE = 16  # steps in a row if nobody waits for their end
 HAS = ("prefix", "required", "forbidden", "terms", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
+Place = tuple[transduce_engine.Ended, int]  # of an answer among those of a step
 
 
 class EngineFile:
@@ -36,7 +39,7 @@ class EngineFile:
     token by token.
     """
 
-    searching = True
+    searching = small = True
     labels = None
 
     def __init__(self, model: EngineModel) -> None:
@@ -130,12 +133,12 @@ class EngineFile:
         return self._model.leads and request.target is None and full
 
     def running_batch(self, nbest: int | None, batch_size: int) -> EngineBatch:
-        """It has fewer sources if each has more outputs than the file's own search finds."""
-        size = max(1, min(batch_size, RUNNING) * self.size // max(self.size, nbest or 1))
-        return EngineBatch(self._model, nbest or 0, size)
+        """It has fewer sources if each has more hypotheses."""
+        return EngineBatch(self._model, nbest or 0, max(1, min(batch_size, ROWS // max(self.size, nbest or 1))))
 
-    def answer_found(self, request: Request, source: Sequence[int], found: transduce_engine.Answer) -> Answer:
-        return self._model.answer_found(request, found)
+    def answer_found(self, request: Request, source: Sequence[int], found: Place) -> Answer:
+        ended, place = found
+        return self._model.answer_found(request, told(lambda: ended.answers[place]))
 
     def keeps_spans(self, document: Document) -> bool:
         return False
@@ -196,10 +199,10 @@ class EngineBatch:
         self._active |= set(keys)
         return ()  # the next step returns those that need no step
 
-    def step(self) -> Finished:
-        finished: list[tuple[int, transduce_engine.Answer]] = told(self._running.step)
-        self._active -= {key for key, _ in finished}
-        return finished
+    def step(self, patient: bool) -> Finished:
+        ended = told(partial(self._running.advance, len(self._active), PATIENCE if patient else 1))
+        self._active.difference_update(ended.keys)
+        return [(key, (ended, place)) for place, key in enumerate(ended.keys)]
 
     def drop(self, keys: Sequence[int]) -> None:
         self._running.drop(keys)

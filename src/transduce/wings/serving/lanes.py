@@ -28,7 +28,7 @@ class Waiting(Generic[R]):
     deadline: float | None
     client: Hashable = None
     future: Future[Answer] = field(default_factory=Future)
-    source: R = field(init=False, repr=False)  # set by ``Work.read``
+    source: R | None = field(default=None, init=False, repr=False)  # what ``Work.read`` returns; None before
 
 
 class FairQueue(Generic[R]):

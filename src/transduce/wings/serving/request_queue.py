@@ -8,7 +8,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from transduce.answers.answer import Answer
@@ -23,7 +25,7 @@ EXPRESS = 4  # sources with one output, or as much work in other requests, that 
 
 
 class RequestQueue(Generic[R]):
-    """Answers requests in one thread.
+    """Answers requests in one thread. A second thread reads sources and makes answers meanwhile.
 
     A request that can share a running batch enters it at a step that has room, and leaves it when its search has
     finished. The others share short fixed batches. Each lane answers at most ``batch_size`` requests at a time, and at
@@ -51,6 +53,7 @@ class RequestQueue(Generic[R]):
         self._cancelled = False  # whether a request was, since the last look at all
         self._changed = threading.Condition()
         self._closed = False
+        self._aside = Aside(work)
         self._thread = threading.Thread(target=self._answer_all, name="transduce scheduler", daemon=True)
         self._thread.start()
 
@@ -96,6 +99,7 @@ class RequestQueue(Generic[R]):
                 self._work_of[client] += self._work_in(each.request)
                 each.future.add_done_callback(partial(self._answered, each))
             self._changed.notify()
+        self._aside.read(every)
         return [each.future for each in every]
 
     def answers(self, requests: Iterable[Request]) -> Iterator[Answer]:
@@ -114,6 +118,7 @@ class RequestQueue(Generic[R]):
             self._closed = True
             self._changed.notify()
         self._thread.join()
+        self._aside.close()
 
     def __enter__(self: Q) -> Q:
         return self
@@ -226,7 +231,8 @@ class RequestQueue(Generic[R]):
         if entering:
             self._enter(lane, entering)
         if lane.active:
-            self._finish(lane, lane.batch.step())
+            patient = lane.express and len(lane.waiting) > 0 and len(self._busy()) == 1
+            self._finish(lane, lane.batch.step(patient))
 
     def _admitted(self, lane: Lane[R]) -> list[Waiting[R]]:
         """The requests that enter the lane now."""
@@ -244,7 +250,8 @@ class RequestQueue(Generic[R]):
         read = []
         for each in some:
             try:
-                each.source = self._work.read(each.request)
+                if each.source is None:
+                    each.source = self._work.read(each.request)
                 read.append(each)
             except Exception as error:
                 _fail(each, error)
@@ -254,7 +261,7 @@ class RequestQueue(Generic[R]):
         assert lane.batch is not None
         keys = range(self._next_key, self._next_key + len(some))
         try:
-            finished = lane.batch.enter(keys, [each.request for each in some], [each.source for each in some])
+            finished = lane.batch.enter(keys, [each.request for each in some], _sources(some))
         except Exception as error:
             self._fail_alone(some, error, lambda alone: self._enter(lane, alone))
             return
@@ -263,19 +270,16 @@ class RequestQueue(Generic[R]):
         self._finish(lane, finished)
 
     def _finish(self, lane: Lane[R], finished: Finished) -> None:
-        batches = self._work.batches
         for key, found in finished:
             each = lane.active.pop(key)
-            assert batches is not None
-            try:
-                _succeed(each, batches.answer_found(each.request, each.source, found))
-            except Exception as error:  # such as extras that the model cannot give
-                _fail(each, error)
+            if each.request.extras:  # the model gives them, for one thread at a time
+                _answer_found(self._work, each, found)
+            else:
+                self._aside.answer(each, found)
 
     def _answer_apart(self, some: Sequence[Waiting[R]]) -> None:
-        requests, sources = [each.request for each in some], [each.source for each in some]
         try:
-            answers = self._work.answer(requests, sources, self._batch_size)
+            answers = self._work.answer([each.request for each in some], _sources(some), self._batch_size)
         except Exception as error:
             self._fail_alone(some, error, self._answer_apart)
             return
@@ -292,6 +296,57 @@ class RequestQueue(Generic[R]):
             return
         for each in some:
             again([each])
+
+
+def _sources(some: Sequence[Waiting[R]]) -> list[R]:
+    """The sources of requests that were read."""
+    return [each.source for each in some if each.source is not None]
+
+
+class Aside(Generic[R]):
+    """A thread that makes answers, and reads sources before they enter a batch, while the model computes."""
+
+    def __init__(self, work: Work[R]) -> None:
+        self._work = work
+        self._found, self._unread = deque[tuple[Waiting[R], Any]](), deque[Waiting[R]]()
+        self._signs = SimpleQueue[bool]()  # one for each that is in these; False ends the thread
+        self._thread = threading.Thread(target=self._do_all, name="transduce reader", daemon=True)
+        self._thread.start()
+
+    def read(self, some: Sequence[Waiting[R]]) -> None:
+        """Reads the sources, if they are small, so that many may wait. One that cannot be read stays unread."""
+        if self._work.small:
+            self._unread.extend(some)
+            for _ in some:
+                self._signs.put(True)
+
+    def answer(self, each: Waiting[R], found: object) -> None:
+        """Makes the answer to a request from what its search has found."""
+        self._found.append((each, found))
+        self._signs.put(True)
+
+    def close(self) -> None:
+        """Makes the answers that are asked for, then ends the thread."""
+        self._signs.put(False)
+        self._thread.join()
+
+    def _do_all(self) -> None:
+        while self._signs.get():
+            if self._found:  # somebody waits for it
+                _answer_found(self._work, *self._found.popleft())
+                continue
+            each = self._unread.popleft()
+            with suppress(Exception):  # the scheduler reads it again, and tells the error
+                each.source = self._work.read(each.request)
+
+
+def _answer_found(work: Work[R], each: Waiting[R], found: Any) -> None:
+    try:
+        assert work.batches is not None
+        assert each.source is not None
+        _succeed(each, work.batches.answer_found(each.request, each.source, found))
+    except Exception as error:  # such as extras that the model cannot give
+        _fail(each, error)
 
 
 def _succeed(each: Waiting[R], answer: Answer) -> None:

@@ -51,6 +51,10 @@ class PipelineWork:
         return max(1, getattr(self._search, "size", 1))
 
     @property
+    def small(self) -> bool:
+        return not self._pipeline.source_tokenizer.signal
+
+    @property
     def batches(self) -> PipelineWork:
         return self
 
@@ -102,7 +106,7 @@ class RunningBatch:
         with self._pipeline.computing():
             return self._batch.enter(source, keys, prefix)
 
-    def step(self) -> Finished:
+    def step(self, patient: bool) -> Finished:
         with self._pipeline.computing():
             return self._batch.step()
 

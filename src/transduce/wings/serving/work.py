@@ -30,8 +30,10 @@ class Running(Protocol[R_contra]):
         """Adds requests with their sources. Returns those that need no step."""
         ...
 
-    def step(self) -> Finished:
-        """Does a step of all requests. Returns those that have finished, which leave the batch."""
+    def step(self, patient: bool) -> Finished:
+        """Does a step of all requests. Returns those that have finished, which leave the batch. If it may be
+        ``patient``, others wait for room, and it may do some steps before it returns.
+        """
         ...
 
     def drop(self, keys: Sequence[int]) -> None:
@@ -51,7 +53,7 @@ class Batches(Protocol[R_contra]):
         ...
 
     def answer_found(self, request: Request, source: R_contra, found: Any) -> Answer:
-        """The answer from what a running batch has found."""
+        """The answer from what a running batch has found. For a request without extras it is called during steps."""
         ...
 
 
@@ -64,12 +66,19 @@ class Work(Protocol[R]):
         ...
 
     @property
+    def small(self) -> bool:
+        """True if a source takes little memory after it was read, so that all that wait may be read."""
+        ...
+
+    @property
     def batches(self) -> Batches[R] | None:
         """The running batches; None if the model answers whole batches only."""
         ...
 
     def read(self, request: Request) -> R:
-        """The source of a request. Raises RequestError for one that cannot be read."""
+        """The source of a request; never None. Several threads call it, also during a step. Raises RequestError for one
+        that cannot be read.
+        """
         ...
 
     def answer(self, requests: Sequence[Request], sources: Sequence[R], batch_size: int) -> list[Answer]:
