@@ -221,8 +221,7 @@ def _streamed(text: str, body: bytes) -> bool:
 
 
 def spent(pid: int) -> dict[str, float]:
-    """The processor time of each thread of a server in seconds. The first thread, its event loop, has the name ``pid``.
-    """
+    """The processor time of each thread of a server in seconds. The event loop is the thread with the name ``pid``."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return {each.name: int((each / "schedstat").read_text().split()[0]) / 1e9 for each in threads}
 

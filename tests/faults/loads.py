@@ -49,9 +49,9 @@ class FaultyBatch(RunningBatch):
     def __init__(self, batch: RunningBatch, work: FaultyWork) -> None:
         self._pipeline, self._batch, self._work = batch._pipeline, batch._batch, work
 
-    def step(self, patient: bool) -> Finished:
+    def step(self, most: int) -> Finished:
         self._work.fail_sometimes()
-        return super().step(patient)
+        return super().step(most)
 
 
 class Load:

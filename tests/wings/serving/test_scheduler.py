@@ -17,7 +17,7 @@ from transduce.core.errors import BusyError, RequestError, StoppedError, UserErr
 from transduce.search.exact import Exact
 from transduce.search.greedy import Greedy
 from transduce.wings.serving.lanes import TURN, FairQueue, Lane, Turns, Waiting
-from transduce.wings.serving.request_queue import RequestQueue
+from transduce.wings.serving.request_queue import ALONE, BESIDE, RequestQueue
 from transduce.wings.serving.scheduler import Scheduler
 
 PATIENCE = 60  # seconds, for a machine that is busy
@@ -106,7 +106,7 @@ class Endless:
 
     def __init__(self) -> None:
         self.batches, self.dropped, self.left = self, list[str](), threading.Event()
-        self.sources, self.broken, self.patient = dict[int, str](), False, False
+        self.sources, self.broken, self.most = dict[int, str](), False, 0
 
     def read(self, request: Request) -> str:
         return str(request.source)
@@ -121,9 +121,9 @@ class Endless:
         self.sources |= dict(zip(keys, sources, strict=True))
         return ()
 
-    def step(self, patient: bool) -> tuple[()]:
+    def step(self, most: int) -> tuple[()]:
         time.sleep(0.001)
-        self.patient = patient
+        self.most = most
         if self.broken:
             raise ZeroDivisionError("a bug")
         return ()
@@ -133,25 +133,24 @@ class Endless:
         self.left.set()
 
 
-def test_a_batch_may_be_patient_while_others_wait_for_its_room_alone() -> None:
+def test_a_full_batch_does_several_steps_in_a_turn_and_fewer_beside_others() -> None:
     work = Endless()
     held: Any = work
 
-    def becomes(patient: bool) -> bool:
+    def becomes(most: int) -> None:
         end = time.monotonic() + PATIENCE
-        while work.patient != patient and time.monotonic() < end:
+        while work.most != most and time.monotonic() < end:
             time.sleep(0.001)
-        return work.patient == patient
+        assert work.most == most
 
-    with RequestQueue[str](held, batch_size=1) as queue:
+    with RequestQueue[str](held) as queue:
         futures = [queue.submit(Request("a"))]
-        assert work.left.wait(0.05) is False
-        assert not work.patient
+        becomes(1)
         work.free = 0
         futures.append(queue.submit(Request("b")))
-        assert becomes(True)
+        becomes(ALONE)
         futures.append(queue.submit(Request("c", nbest=2)))
-        assert becomes(False)
+        becomes(BESIDE)
         for each in futures:
             each.cancel()
 

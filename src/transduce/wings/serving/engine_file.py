@@ -25,7 +25,6 @@ from transduce.wings.serving.answerer import Continued, Continuing, Inside, Want
 from transduce.wings.serving.work import Finished
 
 ROWS = 40  # of a running batch, one for each hypothesis: what more read and write does not fit the caches
-PATIENCE = 16  # steps in a row if nobody waits for their end
 HAS = ("prefix", "required", "forbidden", "terms", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
@@ -190,8 +189,8 @@ class EngineBatch:
 
     @property
     def has_room(self) -> bool:
-        """True if a quarter of the places is free: one source alone costs nearly as much to encode as two."""
-        return 4 * self.free >= self._size
+        """True if half of the places are free: one source alone costs nearly as much to encode as two."""
+        return 2 * self.free >= self._size
 
     def enter(self, keys: Sequence[int], requests: Sequence[Request], sources: Sequence[Sequence[int]]) -> Finished:
         wanted = self._model.wanted(requests)
@@ -199,8 +198,8 @@ class EngineBatch:
         self._active |= set(keys)
         return ()  # the next step returns those that need no step
 
-    def step(self, patient: bool) -> Finished:
-        ended = told(partial(self._running.advance, len(self._active), PATIENCE if patient else 1))
+    def step(self, most: int) -> Finished:
+        ended = told(partial(self._running.advance, len(self._active), most))
         self._active.difference_update(ended.keys)
         return [(key, (ended, place)) for place, key in enumerate(ended.keys)]
 

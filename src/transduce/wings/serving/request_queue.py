@@ -21,6 +21,7 @@ from transduce.wings.serving.lanes import Lane, Turns, Waiting
 from transduce.wings.serving.work import Finished, R, Work
 
 Q = TypeVar("Q", bound="RequestQueue[Any]")
+ALONE, BESIDE = 16, 3  # steps in a turn of a full batch, if no other lane is busy, and if one is
 EXPRESS = 4  # sources with one output, or as much work in other requests, that a client may have in the express lanes
 
 
@@ -231,8 +232,13 @@ class RequestQueue(Generic[R]):
         if entering:
             self._enter(lane, entering)
         if lane.active:
-            patient = lane.express and len(lane.waiting) > 0 and len(self._busy()) == 1
-            self._finish(lane, lane.batch.step(patient))
+            self._finish(lane, lane.batch.step(self._steps(lane)))
+
+    def _steps(self, lane: Lane[R]) -> int:
+        """The steps that a running batch may do in a turn. If requests wait for its room, it has none for others."""
+        if not len(lane.waiting):
+            return 1
+        return ALONE if lane.express and len(self._busy()) == 1 else BESIDE
 
     def _admitted(self, lane: Lane[R]) -> list[Waiting[R]]:
         """The requests that enter the lane now."""

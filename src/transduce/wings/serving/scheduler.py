@@ -106,7 +106,7 @@ class RunningBatch:
         with self._pipeline.computing():
             return self._batch.enter(source, keys, prefix)
 
-    def step(self, patient: bool) -> Finished:
+    def step(self, most: int) -> Finished:
         with self._pipeline.computing():
             return self._batch.step()
 

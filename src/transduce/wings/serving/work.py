@@ -30,10 +30,8 @@ class Running(Protocol[R_contra]):
         """Adds requests with their sources. Returns those that need no step."""
         ...
 
-    def step(self, patient: bool) -> Finished:
-        """Does a step of all requests. Returns those that have finished, which leave the batch. If it may be
-        ``patient``, others wait for room, and it may do some steps before it returns.
-        """
+    def step(self, most: int) -> Finished:
+        """Does a step of all requests, or up to ``most`` steps. Returns those that have finished, which leave."""
         ...
 
     def drop(self, keys: Sequence[int]) -> None:
