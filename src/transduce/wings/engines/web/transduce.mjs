@@ -7,7 +7,7 @@
 //
 // The search runs in C++, compiled to engine.wasm. Here are its memory, its errors, and the spelling of phrases.
 
-const VERSION = 6;  // of engine/src/engine.h
+const VERSION = 7;  // of engine/src/engine.h
 const EOS = 2, UNK = 3;
 const HIDDEN = [0, 1, EOS];  // padding, the beginning and the end are no text
 const ROOM = 4096;  // bytes of a message
