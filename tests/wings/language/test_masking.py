@@ -231,7 +231,7 @@ def test_a_tagger_starts_from_its_encoder_and_words(run: Path, tiny: dict[str, A
         "training.precision": "float32",
         "init.vocabulary": "source",
     }
-    found = api.train("tagging", tmp_path / "run", settings, device="cpu", progress=False, init=run)
+    found = api.train("tagging-network", tmp_path / "run", settings, device="cpu", progress=False, init=run)
     assert found.tokenizers.source.fingerprint == transduce.load(run).tokenizers.source.fingerprint
     assert set(found.tokenizers.target.entries[4:]) == {"D", "N", "V"}
     report = (tmp_path / "run" / "init.json").read_text()

@@ -80,7 +80,7 @@ def test_whole_words_of_a_tagger_get_vectors(tmp_path: Path) -> None:
         "training.freeze=['encoder.embedding.known']",
         *(f"data.{split}.path={tmp_path / 'x.conllu'}" for split in ("train", "valid", "test")),
     ]
-    transduce.train("tagging", tmp_path / "run", settings, progress=False, device="cpu")
+    transduce.train("tagging-network", tmp_path / "run", settings, progress=False, device="cpu")
     transducer = transduce.load(tmp_path / "run", device="cpu")
     table = transducer.model.encoder.embedding.known
     tokenizer: Any = transducer.source_tokenizer
