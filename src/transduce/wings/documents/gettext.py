@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from transduce.core.errors import DataError
 from transduce.wings.documents.document import Document, Edit, Parts, Spliced, Unit, has_words, joined
 from transduce.wings.documents.encoded import decoded
+from transduce.wings.documents.escapes import NAMES, escaped
 
 CHARSET = re.compile(rb"charset=(?!CHARSET)([A-Za-z0-9_.:\-]+)")
 KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr(?:\[\d+\])?)[ \t]*("(?:[^"\\\n]|\\.)*")[ \t]*\r?')
 MORE = re.compile(r'[ \t]*("(?:[^"\\\n]|\\.)*")[ \t]*\r?')
 FORMS = re.compile(r"nplurals\s*=\s*(\d+)")
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+ESCAPES = {**NAMES, "a": "\a", "b": "\b", "v": "\v"}
 MOST_FORMS = 10
 
 
@@ -107,5 +108,4 @@ def _read(quoted: str) -> str:
 
 
 def _written(text: str) -> str:
-    names = {letter: f"\\{name}" for name, letter in ESCAPES.items()} | {'"': '\\"', "\\": "\\\\"}
-    return "".join(names.get(letter, letter) for letter in text)
+    return escaped(text, '"\\', ESCAPES)

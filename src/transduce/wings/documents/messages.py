@@ -12,6 +12,7 @@ from functools import partial
 from transduce.core.errors import DataError
 from transduce.wings.documents.document import Document, Edit, Spliced, has_words, replaced
 from transduce.wings.documents.encoded import decoded
+from transduce.wings.documents.escapes import escaped, unescaped
 
 STRING = r'"(?:[^"\\]|\\.)*"'
 JSON = re.compile(rf"{STRING}|[\[\]{{}}:,]")
@@ -23,7 +24,6 @@ PROPERTY = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 ALONE = re.compile("[\ud800-\udfff]")  # half of a letter, which no encoding has
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 def parse_json(content: bytes, name: str) -> Document:
@@ -40,7 +40,7 @@ def parse_properties(content: bytes, name: str) -> Document:
     """The document of a .properties file: each value. A file of ASCII alone stays one: other letters become escapes."""
     text, encode = decoded(content, name)
     write = partial(_property, ascii_only=text.isascii())
-    return Spliced(text, [*_values(PROPERTY.finditer(text), _unescaped, write, quotes=False)], encode)
+    return Spliced(text, [*_values(PROPERTY.finditer(text), unescaped, write, quotes=False)], encode)
 
 
 def parse_strings(content: bytes, name: str) -> Document:
@@ -49,7 +49,7 @@ def parse_strings(content: bytes, name: str) -> Document:
     found = [match for match in APPLE.finditer(text) if match["value"]]
     if not found and APPLE.sub("", text).strip():
         raise DataError(f'{name} has no line such as "key" = "text"; was a .strings file of Apple expected?')
-    return Spliced(text, [*_values(iter(found), _unescaped, _apple, quotes=True)], encode)
+    return Spliced(text, [*_values(iter(found), unescaped, partial(escaped, signs='"\\'), quotes=True)], encode)
 
 
 def _json(content: bytes, name: str, apart: str | None) -> Document:
@@ -102,22 +102,9 @@ def _values(
             yield replaced(start, end, value, write)
 
 
-def _unescaped(raw: str) -> str:
-    """The text of a value: without the ends of lines that go on, and with the letters that escapes stand for."""
-    text = re.sub(r"\\(?:\r?\n[ \t\f]*|[uU]([0-9A-Fa-f]{4})|(.))", _letter, raw, flags=re.DOTALL)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes make one letter
-
-
-def _letter(match: re.Match[str]) -> str:
-    if match[1]:
-        return chr(int(match[1], 16))
-    return ESCAPES.get(match[2], match[2]) if match[2] else ""
-
-
 def _property(text: str, ascii_only: bool) -> str:
-    names = {letter: f"\\{name}" for name, letter in ESCAPES.items()} | {"\\": "\\\\"}
-    escaped = "".join(names.get(letter, letter) for letter in text)
-    return _units(escaped) if ascii_only else escaped
+    written = escaped(text, "\\")
+    return _units(written) if ascii_only else written
 
 
 def _units(text: str) -> str:
@@ -127,8 +114,3 @@ def _units(text: str) -> str:
         letter if letter.isascii() else "".join(f"\\u{hexed[at : at + 4]}" for at in range(0, len(hexed), 4))
         for letter, hexed in zip(text, halves, strict=True)
     )
-
-
-def _apple(text: str) -> str:
-    names = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-    return "".join(names.get(letter, letter) for letter in text)

@@ -9,13 +9,13 @@ from dataclasses import replace
 from transduce.core.errors import DataError
 from transduce.wings.documents.document import Document, Edit, Spliced, Unit, has_words
 from transduce.wings.documents.encoded import decoded
+from transduce.wings.documents.escapes import escaped, unescaped
 from transduce.wings.documents.inline import edit_of
 from transduce.wings.documents.xliff import runs
 from transduce.wings.documents.xml_tokens import DECLARED, Token, end_of, escape, text_of, tokens
 
 Elements = Callable[[str, Sequence[Token]], Iterator[Edit]]
 REFERENCE = re.compile(r"\s*[@?][\w:.+\-]*/?[\w.]*\s*")  # of Android, to another resource
-ESCAPES = {"n": "\n", "t": "\t"}
 
 
 def parse_android(content: bytes, name: str) -> Document:
@@ -92,19 +92,12 @@ def _android(text: str, every: Sequence[Token]) -> Iterator[Edit]:
 
 
 def _read_android(raw: str) -> str:
-    """The text of a string of Android: quotes around it only keep its spaces, and a backslash is before signs."""
-    return re.sub(r'\\u([0-9A-Fa-f]{4})|\\(.)|"', _letter, raw)
-
-
-def _letter(match: re.Match[str]) -> str:
-    if match[1]:
-        return chr(int(match[1], 16))
-    return ESCAPES.get(match[2], match[2]) if match[2] else ""
+    """The text of a string of Android. Quotes without a backslash only keep the spaces around it."""
+    return unescaped(re.sub(r'(\\.)|"', lambda found: found[1] or "", raw))
 
 
 def _written_android(text: str) -> str:
-    signs = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\t": "\\t"}
-    written = escape("".join(signs.get(letter, letter) for letter in text))
+    written = escape(escaped(text, "\\'\""))
     return f"\\{written}" if written[:1] in ("@", "?") else written
 
 

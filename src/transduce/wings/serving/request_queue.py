@@ -305,8 +305,10 @@ class RequestQueue(Generic[R]):
 
 
 def _sources(some: Sequence[Waiting[R]]) -> list[R]:
-    """The sources of requests that were read."""
-    return [each.source for each in some if each.source is not None]
+    """The sources of requests that were all read."""
+    sources = [each.source for each in some if each.source is not None]
+    assert len(sources) == len(some)
+    return sources
 
 
 class Aside(Generic[R]):
