@@ -40,7 +40,7 @@ def parse_properties(content: bytes, name: str) -> Document:
     """The document of a .properties file: each value. A file of ASCII alone stays one: other letters become escapes."""
     text, encode = decoded(content, name)
     write = partial(_property, ascii_only=text.isascii())
-    return Spliced(text, [*_values(PROPERTY.finditer(text), unescaped, write, quotes=False)], encode)
+    return Spliced(text, [*_values(PROPERTY.finditer(text), write, quotes=False)], encode)
 
 
 def parse_strings(content: bytes, name: str) -> Document:
@@ -49,7 +49,7 @@ def parse_strings(content: bytes, name: str) -> Document:
     found = [match for match in APPLE.finditer(text) if match["value"]]
     if not found and APPLE.sub("", text).strip():
         raise DataError(f'{name} has no line such as "key" = "text"; was a .strings file of Apple expected?')
-    return Spliced(text, [*_values(iter(found), unescaped, partial(escaped, signs='"\\'), quotes=True)], encode)
+    return Spliced(text, [*_values(iter(found), partial(escaped, signs='"\\'), quotes=True)], encode)
 
 
 def _json(content: bytes, name: str, apart: str | None) -> Document:
@@ -92,12 +92,10 @@ def _edits(text: str, apart: str | None, write: Callable[[str], str]) -> Iterato
                     yield replaced(match.start() + 1, match.end() - 1, value, write)
 
 
-def _values(
-    found: Iterator[re.Match[str]], read: Callable[[str], str], write: Callable[[str], str], quotes: bool
-) -> Iterator[Edit]:
+def _values(found: Iterator[re.Match[str]], write: Callable[[str], str], quotes: bool) -> Iterator[Edit]:
     for match in found:
         start, end = match.start("value") + quotes, match.end("value") - quotes
-        value = read(match.string[start:end])
+        value = unescaped(match.string[start:end])
         if has_words([value]):
             yield replaced(start, end, value, write)
 
