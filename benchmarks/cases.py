@@ -43,6 +43,7 @@ CASES = {  # the first line of a module says what it measures
         "most_frequent",
         "plain_loop",
         "protected_spans",
+        "reading",
         "replies",
         "robustness",
         "running_text",

@@ -179,6 +179,9 @@ def test_units_that_need_the_library_inside_are_refused() -> None:
     listed = SpelledTokenizer(Characters().learn(["a"]), lists=PhraseLists({"city": ["New York"]}))
     with pytest.raises(UserError, match="the source's words have lists of phrases: the native engine reads none"):
         tokenizer_notes(listed, "source")
+    asking = SpelledTokenizer(Characters().learn(["a"]), about_passages=True)
+    with pytest.raises(UserError, match="sources ask about a passage: the native engine reads none"):
+        tokenizer_notes(asking, "source")
     inner = {"type": "tagger", "encoder": spelled(LSTM | {"cell": "mut1"})}
     with pytest.raises(UserError, match=r"model\.encoder\.embedding\.encoder\.cell = 'mut1': the native engine runs"):
         check(config.resolve(inner, Model, PLAIN, "model"))

@@ -14,7 +14,7 @@ from test_laws import sources_alone
 from transduce.core import config
 from transduce.core.protocols import Encoder, Model
 from transduce.core.types import BOS, EOS, PAD, Facts, Padded
-from transduce.data.corpora import DataError
+from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.storage import load
 from transduce.data.tokenizers.text import Bpe, Bytes, Characters, Symbols
@@ -100,6 +100,34 @@ def test_lists_of_phrases_follow_the_shapes(tmp_path: Path) -> None:
     assert (again.fingerprint, again.encode([line])) == (tokenizer.fingerprint, [ids])
     grown = tokenizer.extended(again)
     assert grown.encode([line]) == [ids]
+    with pytest.raises(DataError, match="words in pieces can be extended by their like alone"):
+        tokenizer.extended(Spelled(Characters(), Symbols(), shapes=True).learn([line]))
+
+
+def test_words_of_a_question_are_marked_and_found_in_its_passage(tmp_path: Path) -> None:
+    """<Who> <Xx> <question> W h o: a tab divides the two, and case and punctuation marks do not count."""
+    (tmp_path / "name.txt").write_text("ann", encoding="utf-8")
+    unit = Spelled(
+        Characters(), Symbols(), shapes=True, lists={"name": str(tmp_path / "name.txt")}, about_passages=True
+    )
+    line = "Who wrote it ?\tAnn wrote this .\tIt ? is old"
+    tokenizer = unit.learn([line])
+    (ids,) = tokenizer.encode([line])
+    shown, marks = tokenizer.tokens(ids), {"<question>", "<asked>", "<name>"}
+    words: list[list[str]] = [[]]
+    for piece in shown[:-1]:
+        words += [[]] if piece.strip("<>") in line.split() and piece[0] == "<" else []
+        words[-1] += [piece] if piece in marks else []
+    assert words[1:] == [*[["<question>"]] * 4, ["<name>"], ["<asked>"], [], [], ["<asked>"], [], [], []]
+    assert tokenizer.decode(ids) == tokenizer.normalize(line) == "Who wrote it ?\tAnn wrote this . It ? is old"
+    assert len(tokenizer.spans(line)) == len(ids)
+    assert len(set(tokenizer.entries)) == len(tokenizer) == len(tokenizer.pieces)
+    tokenizer.save(tmp_path / "source.json")
+    again = load(tmp_path / "source.json")
+    assert (again.fingerprint, again.encode([line])) == (tokenizer.fingerprint, [ids])
+    assert tokenizer.extended(again).encode([line]) == [ids]
+    with pytest.raises(LineError, match="has no tab between a question and its passage"):
+        tokenizer.encode(["Who ?"])
     with pytest.raises(DataError, match="words in pieces can be extended by their like alone"):
         tokenizer.extended(Spelled(Characters(), Symbols(), shapes=True).learn([line]))
 

@@ -64,6 +64,9 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
     if recipe.startswith("compression"):  # the output has words of the source
         given = made_up({"source": "symbols"})
         return {}, [(text, " ".join(text.split()[::2])) for text, _ in given], "ab cab"
+    if recipe == "answers":  # the output is a part of the passage
+        given = [text for text, _ in made_up({"source": "symbols"})]
+        return {}, [(f"{text} ?\t{text} cab .", text.split()[-1]) for text in given], "ab ?\tab cab ."
     if recipe == "accents":
         return {}, [(text, text.upper()) for text, _ in made_up({"source": "characters"})], "ab cab"
     if recipe == "music-harmony":

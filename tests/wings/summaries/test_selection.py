@@ -18,7 +18,7 @@ from transduce.core import config
 from transduce.core.errors import UserError
 from transduce.core.protocols import Model
 from transduce.core.types import EOS, Example, Facts, Padded, Prediction
-from transduce.data.corpora import DataError
+from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.base import encoded
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.data.tokenizers.text import Characters, Words
@@ -125,6 +125,47 @@ def test_the_search_finds_the_best_of_all_outputs_within_the_limits(
         if (least, most) == (0, None):
             kept = (log_p_BTV[row, :length, KEPT_ID] - log_p_BTV[row, :length, LEFT_OUT_ID]).sigmoid() > threshold
             assert best.tokens[:-1] == tuple(KEPT_ID if keep else LEFT_OUT_ID for keep in kept.tolist())
+
+
+@pytest.mark.parametrize(("least", "most"), [(1, None), (1, 1), (2, 3), (9, None)])
+def test_parts_that_stand_together_are_the_best_such_output(least: int, most: int | None) -> None:
+    """Against all outputs; a source with fewer parts than ``least`` keeps all."""
+    facts = Facts(source_vocabulary=9, target_vocabulary=6)
+    table = {"type": "tagger", "encoder": recurrent("plain")["encoder"]}
+    model, source = config.build(table, Model, facts, "model").double().eval(), sources([6, 2, 4, 1])
+    emission = model.emit(model.start(source))
+    log_p_BTV = model.readout(emission.output).log_softmax(-1)
+    found = SelectionSearch(least, most, nbest=40, threshold=0.3, together=True)(model, source)
+    for row, length in enumerate([5, 1, 3, 0]):
+        few, many = min(least, length), length if most is None else most
+        expected = {
+            (*labels, EOS): sum(log_p_BTV[row, t, label].item() for t, label in enumerate(labels))
+            for labels in itertools.product((LEFT_OUT_ID, KEPT_ID), repeat=length)
+            if few <= labels.count(KEPT_ID) <= many
+            and len([each for each, _ in itertools.groupby(labels) if each == KEPT_ID]) == min(1, length)
+        }
+        assert {each.tokens: each.log_prob for each in found[row]} == pytest.approx(expected)
+        assert [each.score for each in found[row]] == sorted((each.score for each in found[row]), reverse=True)
+        (best,) = SelectionSearch(least, most, threshold=0.3, together=True)(model, source)[row]
+        assert best == found[row][0]
+
+
+def test_an_answer_is_marked_at_its_first_place_in_the_passage() -> None:
+    tokenizer = Selection("answer").learn([])
+    source = "is it big ?\tThe big dog and the big dog bark"
+    assert tokenizer.without_source("big dog", source) == "0 0 0 0 0 1 1 0 0 0 0 0"
+    assert tokenizer.with_source("0 0 0 0 0 1 1 0 0 0 0 0", source) == "big dog"
+    assert tokenizer.without_source("is it", source) == ""  # the question is no passage
+    assert tokenizer.without_source("dog bark and", source) == ""
+    with pytest.raises(LineError, match=r"set data\.columns\.labels to the question"):
+        tokenizer.without_source("dog", "a dog")
+    search = SelectionSearch(together=True)
+    marks = [[LEFT_OUT_ID, KEPT_ID, KEPT_ID, EOS], [KEPT_ID, LEFT_OUT_ID, KEPT_ID, EOS], [LEFT_OUT_ID] * 3 + [EOS]]
+    assert search.refused(sources([4, 4, 4]), Padded(torch.tensor(marks), torch.tensor([4, 4, 4])), 6) == [
+        *("", "together", "least")
+    ]
+    with pytest.raises(UserError, match="least = 0: parts that stand together are at least one"):
+        SelectionSearch(least=0, together=True)
 
 
 def test_limits_and_labels_that_do_not_fit_are_refused() -> None:

@@ -16,7 +16,7 @@ from rapidfuzz.distance import LCSseq
 LEFT_OUT, KEPT = "0", "1"
 MARKS = (LEFT_OUT, KEPT)
 
-Kind = Literal["words", "sentences"]
+Kind = Literal["words", "sentences", "answer"]
 Span = tuple[int, int]
 
 _END = re.compile(
@@ -47,11 +47,15 @@ def sentence_spans(text: str) -> list[Span]:
     return [*spans, (start, end)] if start < end else spans
 
 
-SPANS: dict[str, Callable[[str], list[Span]]] = {"words": word_spans, "sentences": sentence_spans}
+SPANS: dict[str, Callable[[str], list[Span]]] = {
+    "words": word_spans,
+    "sentences": sentence_spans,
+    "answer": word_spans,
+}
 
 
 def parts(text: str, kind: Kind) -> list[str]:
-    """The parts of a text: its words or its sentences, in order."""
+    """The parts of a text: its sentences, or its words for the other kinds, in order."""
     return [text[start:end] for start, end in SPANS[kind](text)]
 
 

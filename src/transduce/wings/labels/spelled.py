@@ -4,7 +4,7 @@ White space separates words. The mark "<s>", which no other unit writes into a s
 word's pieces may have any text unit. So predictions per word (labels, one for each word) do not depend on the pieces. A
 word that is also known as a whole has its own mark instead of "<s>": <dog> d o g <bark> b a r k. With shapes, the shape
 of the word follows the mark: <s> <Xx> D o g s. With lists of phrases, the lists that have the word come next: <s> <Xx>
-<city> P a r i s.
+<city> P a r i s. If a text is a question about a passage, <question> or <asked> comes then.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from transduce.data.tokenizers.base import Tokenizer, Unit, checked, shifted
 from transduce.data.tokenizers.json_records import Recorded
 from transduce.data.tokenizers.storage import from_record, record_of
 from transduce.wings.labels.phrase_lists import PhraseLists, read
+from transduce.wings.labels.questions import MARKS, QUESTION, asked
 from transduce.wings.labels.spans import Span, sentence_spans, word_spans
 
 SHAPES = ("x", "Xx", "XX", "9")
@@ -39,8 +40,9 @@ class SpelledTokenizer(Recorded):
 
     The mark is BOS. A word in the vocabulary of the tokenizer ``known`` has a mark of its own instead, whose id follows
     the pieces' ids. If ``shaped`` is True, the id of the word's shape follows the mark. Then come the marks of the
-    ``lists`` that have the word. The ids of lists come after the ids of pieces, then those of shapes and of words.
-    Raises DataError if one of the two tokenizers has numbers, labels, factors or whole words.
+    ``lists`` that have the word, and the mark of ``questions.asked`` if ``about_passages`` is True. The ids of lists
+    and of these marks come after the ids of pieces, then those of shapes and of words. Raises DataError if one of the
+    two tokenizers has numbers, labels, factors or whole words.
     """
 
     kind = "spelled"
@@ -56,6 +58,7 @@ class SpelledTokenizer(Recorded):
         known: Tokenizer | None = None,
         shaped: bool = False,
         lists: PhraseLists | None = None,
+        about_passages: bool = False,
     ) -> None:
         for of_text in filter(None, (pieces, known)):
             if of_text.numeric or of_text.labels or of_text.factors > 1 or of_text.words:
@@ -68,7 +71,8 @@ class SpelledTokenizer(Recorded):
         self._wholes = known.entries[len(SPECIALS) :] if known else ()
         self._shapes = SHAPES if shaped else ()
         self._lists = lists or PhraseLists({})
-        self._listed = self._lists.marks
+        self._about_passages = about_passages
+        self._listed = (*self._lists.marks, *(MARKS if about_passages else ()))
 
     def __len__(self) -> int:
         return self._first + self.words
@@ -94,15 +98,25 @@ class SpelledTokenizer(Recorded):
         words = list(dict.fromkeys(word for line in lines for word in line))
         cut = zip(words, self._marks(words), self._pieces.encode(words), strict=True)
         spelled = {word: ([mark, *self._shape(word)], ids[:-1]) for word, mark, ids in cut}
-        return [[*self._spelled(line, spelled), EOS] for line in lines]
+        return [[*self._spelled(text, line, spelled), EOS] for text, line in zip(texts, lines, strict=True)]
 
-    def _spelled(self, line: Sequence[str], spelled: Mapping[str, tuple[list[int], list[int]]]) -> Iterator[int]:
+    def _spelled(
+        self, text: str, line: Sequence[str], spelled: Mapping[str, tuple[list[int], list[int]]]
+    ) -> Iterator[int]:
         """Yields the ids of a line, between whose two parts for each word the marks of lists stand."""
-        for word, listed in zip(line, self._lists.found(line), strict=True):
+        for word, listed in zip(line, self._found(text, line), strict=True):
             before, after = spelled[word]
             yield from before
             yield from (len(self._pieces) + mark for mark in listed)
             yield from after
+
+    def _found(self, text: str, words: Sequence[str]) -> list[list[int]]:
+        """For each word of a text, its marks by their place in ``_listed``. Raises LineError as ``questions.asked``."""
+        found = self._lists.found(words)
+        if self._about_passages:
+            for own, mark in zip(found, asked(text), strict=True):
+                own += [] if mark is None else [len(self._lists.marks) + mark]
+        return found
 
     def _divided(self, text: str) -> list[str]:
         return [text[start:end] for start, end in self.spans_of(text)]
@@ -122,16 +136,20 @@ class SpelledTokenizer(Recorded):
         return i == BOS or i >= self._first
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The words of the ids, with one space between them. Marks begin words, and marks and shapes add no text: the
-        text of a word comes from its pieces. Raises DataError for an id outside the vocabulary.
+        """The words of the ids, with one space between them, and a tab between a question and its passage. Marks begin
+        words, and marks and shapes add no text: the text of a word comes from its pieces. Raises DataError for an id
+        outside the vocabulary.
         """
         words: list[list[int]] = []
+        question = 0  # words
         for i in checked(ids, len(self)):
             if self._is_mark(i) or not words:
                 words.append([])
             if i < len(self._pieces) and i != BOS:
                 words[-1].append(i)
-        return " ".join(filter(None, map(self._pieces.decode, words)))
+            question += self._about_passages and i == len(self._pieces) + len(self._lists.marks) + QUESTION
+        parts = (words[:question], words[question:]) if self._about_passages else (words,)
+        return "\t".join(" ".join(filter(None, map(self._pieces.decode, part))) for part in parts)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The pieces for people to read, one per id. The mark of a known word is "<word>", a shape is "<Xx>", and
@@ -150,12 +168,14 @@ class SpelledTokenizer(Recorded):
         """
         found: list[tuple[int, int]] = []
         places = self.spans_of(text)
-        for (start, end), listed in zip(places, self._lists.found(self._divided(text)), strict=True):
+        for (start, end), listed in zip(places, self._found(text, self._divided(text)), strict=True):
             marks = [(start, start)] * ((2 if self._shapes else 1) + len(listed))
             found += [*marks, *shifted(self._pieces.spans(text[start:end])[:-1], start)]
         return [*found, (len(text), len(text))]
 
     def normalize(self, text: str) -> str:
+        if self._about_passages:  # the tab has a meaning
+            return "\t".join(" ".join(map(self._pieces.normalize, part.split())) for part in text.split("\t", 1))
         return " ".join(map(self._pieces.normalize, self._divided(text)))
 
     @property
@@ -183,20 +203,24 @@ class SpelledTokenizer(Recorded):
             or (self._known is None) != (other._known is None)
             or self._shapes != other._shapes
             or self._lists.as_json() != other._lists.as_json()
+            or self._about_passages != other._about_passages
         ):
             raise DataError("words in pieces can be extended by their like alone; use the same units")
         known = self._known and other._known and self._known.extended(other._known)
-        return type(self)(self._pieces.extended(other._pieces), known, bool(self._shapes), self._lists)
+        pieces = self._pieces.extended(other._pieces)
+        return type(self)(pieces, known, bool(self._shapes), self._lists, self._about_passages)
 
     def as_json(self) -> Table:
         known = {"known": record_of(self._known)} if self._known else {}
         shapes, lists = {"shapes": True} if self._shapes else {}, self._lists.as_json()
-        return {"words": record_of(self._pieces), **known, **shapes, **({"lists": lists} if lists else {})}
+        about = {"about_passages": True} if self._about_passages else {}
+        return {"words": record_of(self._pieces), **known, **shapes, **({"lists": lists} if lists else {}), **about}
 
     @classmethod
     def from_json(cls, record: Table) -> SpelledTokenizer:
         known, lists = record.get("known"), PhraseLists(record.get("lists", {}))
-        return cls(from_record(record["words"]), known and from_record(known), record.get("shapes", False), lists)
+        shapes, about = record.get("shapes", False), record.get("about_passages", False)
+        return cls(from_record(record["words"]), known and from_record(known), shapes, lists, about)
 
 
 @dataclass(frozen=True)
@@ -213,12 +237,16 @@ class Spelled:
     has a phrase on each line. A word of such a phrase has one more piece: one for the first word of the phrase, and
     another for the others. Case does not matter, nor do "#" and "@" before a word. The run keeps the lists. ``learn``
     raises DataError for a file that is missing or empty.
+
+    If ``about_passages`` is True, each text is a question, a tab and a passage. A word of the question has a further
+    piece, and a word of the passage that the question has, too. Encoding raises LineError for a text without a tab.
     """
 
     pieces: Unit
     words: Unit | None = None
     shapes: bool = False
     lists: Mapping[str, str] | None = None
+    about_passages: bool = False
 
     signal = False
     tokenizer = SpelledTokenizer
@@ -226,7 +254,8 @@ class Spelled:
     def learn(self, texts: Iterable[str]) -> SpelledTokenizer:
         counts = Counter(word for text in texts for word in text.split())
         known = None if self.words is None else self.words.learn(counts.elements())
-        return SpelledTokenizer(self.pieces.learn(counts.elements()), known, self.shapes, read(self.lists or {}))
+        pieces, lists = self.pieces.learn(counts.elements()), read(self.lists or {})
+        return SpelledTokenizer(pieces, known, self.shapes, lists, self.about_passages)
 
 
 class SentencesTokenizer(SpelledTokenizer):

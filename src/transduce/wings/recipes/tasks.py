@@ -8,7 +8,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "Spelling and accents": ("spelling", "accents"),
     "Translation": ("translation", "multi30k", "phrase-based", "word-alignment", "denoising"),
     "Tags and labels for words or texts": ("tagging", "entities", "classification", "entailment", "labelled"),
-    "Summaries and shorter sentences": ("summaries", "compression"),
+    "Summaries, shorter sentences and answers": ("summaries", "compression", "answers"),
     "Syntax trees and code": ("parsing", "code"),
     "Conversation": ("replies",),
     "Language models": ("language-model", "masked", "ptb", "warpeace", "code-char"),

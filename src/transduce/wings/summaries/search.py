@@ -37,17 +37,21 @@ class SelectionSearch:
     that the model reaches (Lipton et al. 2014, theorem 1). Each kept part adds log((1 - threshold) / threshold) to an
     output's score.
 
+    If ``together`` is True, an output keeps parts that stand side by side: the answer to a question. ``least`` is at
+    least 1 then.
+
     The search is exact. For example, a single kept part is the part with the largest odds of being kept. A source with
     fewer than ``least`` parts keeps all. If there are fewer outputs than ``nbest``, all are returned. A hypothesis'
     log_prob is the model's own, which is not divided by the probability of outputs within the limits. Raises UserError
-    if ``least`` is negative or above ``most``, if ``nbest`` is below 1, or if ``threshold`` is not between 0 and 1.
-    Also raises it for a prefix, and for a vocabulary of another unit.
+    if ``least`` is negative or above ``most``, or 0 with ``together``, if ``nbest`` is below 1, or if ``threshold`` is
+    not between 0 and 1. Also raises it for a prefix, and for a vocabulary of another unit.
     """
 
     least: int = 1
     most: int | None = None
     nbest: int = 1
     threshold: float = 0.5
+    together: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold < 1:
@@ -57,6 +61,8 @@ class SelectionSearch:
             )
         if not 0 <= self.least <= (self.least if self.most is None else self.most):
             raise UserError(f"least = {self.least}, most = {self.most}: expected 0 <= least <= most")
+        if self.together and self.least < 1:
+            raise UserError("least = 0: parts that stand together are at least one; set search.least to 1 or more")
         LabelSearch(self.nbest)  # raises UserError for a wrong nbest
 
     @torch.inference_mode()
@@ -69,7 +75,8 @@ class SelectionSearch:
         mask_BT = emission.mask
         left_BT, kept_BT = log_probs_BTV[..., LEFT_OUT_ID], log_probs_BTV[..., KEPT_ID]
         gain = math.log((1 - self.threshold) / self.threshold)
-        labels_BKT, score_BK = _best(left_BT, kept_BT + gain, mask_BT, self.least, self.most, self.nbest)
+        best = _best_stretches if self.together and mask_BT.shape[1] else _best
+        labels_BKT, score_BK = best(left_BT, kept_BT + gain, mask_BT, self.least, self.most, self.nbest)
         kept_BK = ((labels_BKT == KEPT_ID) & mask_BT[:, None]).sum(2)
         each_BKT = log_probs_BTV.gather(2, labels_BKT.transpose(1, 2)).transpose(1, 2)
         best_BT, choice_BT = only_labels(log_probs_BTV).max(-1)
@@ -86,12 +93,17 @@ class SelectionSearch:
         return LabelSearch().force(model, source, target)
 
     def refused(self, source: Padded, target: Padded, vocabulary: int) -> list[str]:
-        """The targets that keep fewer parts than ``least``, though they have more, or more parts than ``most``."""
-        kept = ((target.values == KEPT_ID) & target.mask).sum(1).tolist()
+        """The targets that keep fewer parts than ``least``, though they have more, more parts than ``most``, or parts
+        that do not stand ``together``.
+        """
+        kept_BT = (target.values == KEPT_ID) & target.mask
+        begins_B = kept_BT[:, :1].sum(1) + (kept_BT[:, 1:] & ~kept_BT[:, :-1]).sum(1)
+        counts = zip(kept_BT.sum(1).tolist(), (target.lengths - 1).tolist(), begins_B.tolist(), strict=True)
         options = []
-        for count, parts in zip(kept, (target.lengths - 1).tolist(), strict=True):
+        for count, parts, stretches in counts:
             few, many = count < min(self.least, parts), self.most is not None and count > self.most
-            options.append("least" if few else "most" if many else "")
+            apart = self.together and stretches > 1
+            options.append("least" if few else "most" if many else "together" if apart else "")
         return options
 
     def resized(self, size: int | None = None, nbest: int | None = None) -> SelectionSearch:
@@ -136,6 +148,31 @@ def _best(
     allowed_BC = torch.arange(limit + 1, device=few_B.device) >= few_B[:, None]
     score_BK, place_BK = score_BCK.masked_fill(~allowed_BC[..., None], float("-inf")).flatten(1).topk(count)
     return marks_BCKT.flatten(1, 2).gather(1, place_BK[..., None].expand(-1, -1, T)), score_BK
+
+
+def _best_stretches(
+    left_BT: Tensor, kept_BT: Tensor, mask_BT: Tensor, least: int, most: int | None, count: int
+) -> tuple[Tensor, Tensor]:
+    """As ``_best``, of the sequences whose kept parts stand side by side. All of them are compared, T² of a row."""
+    B, T = left_BT.shape
+    odds_BT = torch.where(mask_BT, kept_BT - left_BT, 0.0).double()
+    sum_BT = torch.cat([odds_BT.new_zeros(B, 1), odds_BT.cumsum(1)], 1)
+    begin_E, end_E = torch.triu_indices(T + 1, T + 1, offset=1, device=left_BT.device)
+    size_E, length_B = end_E - begin_E, mask_BT.sum(1)
+    fewest_B1 = length_B.clamp(max=least)[:, None]
+    allowed_BE = (end_E <= length_B[:, None]) & (size_E >= fewest_B1)
+    if most is not None:
+        allowed_BE &= size_E <= most
+    gain_BE = (sum_BT[:, end_E] - sum_BT[:, begin_E]).masked_fill(~allowed_BE, float("-inf"))
+    found = min(count, len(size_E))
+    gain_BK, place_BK = gain_BE.topk(found, 1)
+    score_BK = gain_BK + torch.where(mask_BT, left_BT, 0.0).double().sum(1, keepdim=True)
+    place_T = torch.arange(T, device=left_BT.device)
+    kept_BKT = (place_T >= begin_E[place_BK][..., None]) & (place_T < end_E[place_BK][..., None])
+    empty_B1 = length_B[:, None] == 0  # such a row has one sequence, of no mark
+    first_K = torch.arange(found, device=left_BT.device) == 0
+    score_BK = torch.where(empty_B1, torch.where(first_K, 0.0, float("-inf")), score_BK)
+    return torch.where(kept_BKT, KEPT_ID, LEFT_OUT_ID), score_BK
 
 
 def _one_more(x_BCK: Tensor, fill: float) -> Tensor:

@@ -11,6 +11,7 @@ from transduce.data.corpora import DataError
 from transduce.data.tokenizers.base import Tokenizer, checked
 from transduce.data.tokenizers.json_records import Recorded
 from transduce.wings.labels import spans as selection
+from transduce.wings.labels.questions import answer_marks
 from transduce.wings.labels.spans import MARKS, Kind
 
 
@@ -19,8 +20,8 @@ class SelectionTokenizer(Recorded):
     is kept and "0" if not.
 
     ``without_source`` turns an output into marks, and ``with_source`` marks into an output (``Sourced``). ``kind_of``
-    is the kind of part, words or sentences. ``without_source`` marks at most ``most`` sentences of a source; ``most``
-    changes nothing for words.
+    is the kind of part, words or sentences, or "answer": the words of one place. ``without_source`` marks at most
+    ``most`` sentences of a source; ``most`` changes nothing for words.
     """
 
     kind = "selection"
@@ -51,10 +52,12 @@ class SelectionTokenizer(Recorded):
 
     def without_source(self, text: str, source: str) -> str:
         """The marks of the parts of ``source`` that are nearest to the output ``text``. No marks for an output of white
-        space alone.
+        space alone, and for an answer that its passage does not have.
         """
         if not text.strip():
             return ""
+        if self._kind_of == "answer":
+            return " ".join(answer_marks(source, text))
         parts = selection.parts(source, self._kind_of)
         if self._kind_of == "words":
             return " ".join(selection.word_marks(parts, text.split()))
@@ -107,13 +110,15 @@ class SelectionTokenizer(Recorded):
 @dataclass(frozen=True)
 class Selection:
     """A unit for outputs that are parts of their source. It has one mark for each part, so that a tagger chooses them:
-    compression by deletion if ``parts`` is "words", extractive summaries if it is "sentences".
+    compression by deletion if ``parts`` is "words", extractive summaries if it is "sentences", and answers to questions
+    about a passage if it is "answer".
 
     The data have outputs as texts. The unit finds the marks. Words are kept that are in the longest common subsequence
     of source and output. Sentences are kept that are nearest to the output (F1 of words), at most ``most``. So an
-    output of the data may also have words that its source does not have; a prediction never has. For "words" the unit
-    of the source is "spelled", for "sentences" it is "sentences". ``most`` changes nothing for words. Raises DataError
-    if ``most`` is below 1.
+    output of the data may also have words that its source does not have; a prediction never has. An answer stands in
+    its passage, which follows the question and a tab: its first place there is kept. Otherwise it has no marks, so that
+    ``data.lines.unequal`` decides about the pair. For words and answers the unit of the source is "spelled", for
+    "sentences" it is "sentences". ``most`` changes nothing for words. Raises DataError if ``most`` is below 1.
     """
 
     parts: Kind = "words"

@@ -140,6 +140,8 @@ def tokenizer_notes(tokenizer: Tokenizer, side: str) -> Table:
             raise UserError(
                 f"the source's words have lists of phrases: {ENGINE} reads none; predict with the run itself"
             )
+        if "about_passages" in record:
+            raise UserError(f"sources ask about a passage: {ENGINE} reads none; predict with the run itself")
         own = {"known": _own_notes(record["known"], side)} if "known" in record else {}
         own |= {"shapes": True} if tokenizer.shapes else {}
         return _own_notes(record["words"], side) | {"size": len(tokenizer), "spelled": own}
