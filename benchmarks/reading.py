@@ -186,7 +186,7 @@ def nearest(asked: Question, rarity: Mapping[str, float], choice: str) -> str:
 def any_phrase(asked: Question) -> str:
     """The longest stretch of the passage without a word of the question."""
     question = {word.lower() for word in asked[0].split()}
-    return " ".join(max(stretches(asked[1].split(), question), key=len, default=[]))
+    return " ".join(max([*stretches(asked[1].split(), question), []], key=len))
 
 
 def rarities(asked: Iterable[Question]) -> dict[str, float]:
