@@ -186,7 +186,8 @@ def nearest(asked: Question, rarity: Mapping[str, float], choice: str) -> str:
 def any_phrase(asked: Question) -> str:
     """The longest stretch of the passage without a word of the question."""
     question = {word.lower() for word in asked[0].split()}
-    return " ".join(max([*stretches(asked[1].split(), question), []], key=len))
+    longest = max([*stretches(asked[1].split(), question), []], key=len)
+    return " ".join(longest)
 
 
 def rarities(asked: Iterable[Question]) -> dict[str, float]:
