@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,18 +76,44 @@ def test_features_are_the_ngrams_of_words_and_of_pieces_within_them() -> None:
             assert all(names.values())  # a key means the same n-gram in all rows
 
 
+def values(text: str, split: Callable[[str], list[str]]) -> dict[str, float]:
+    """TF-IDF of the n-grams of a text, divided by its norm. An n-gram that TEXTS lack is as rare as their rarest."""
+    rarity = {
+        gram: 1 + np.log((1 + len(TEXTS)) / (1 + count))
+        for gram, count in Counter(gram for each in TEXTS for gram in set(split(each))).items()
+    }
+    rarest = max(rarity.values())
+    own = {gram: (1 + np.log(count)) * rarity.get(gram, rarest) for gram, count in Counter(split(text)).items()}
+    norm = np.sqrt(sum(value**2 for value in own.values()))
+    return {gram: value / norm for gram, value in own.items()}
+
+
+def features(text: str) -> dict[str, float]:
+    return values(text, pairs_of) | {f"<{gram}>": value for gram, value in values(text, pieces_of).items()}
+
+
 def test_probabilities_are_those_of_scikit_learn() -> None:
+    """Two labels have deviations alike, so scikit-learn's regression of scaled features is the same."""
     learn = pytest.importorskip("sklearn.linear_model")
-    text = pytest.importorskip("sklearn.feature_extraction.text")
-    blocks = [text.TfidfVectorizer(analyzer=split, sublinear_tf=True) for split in (words_of, pieces_of)]
-    x_NF = np.hstack([block.fit_transform(TEXTS).toarray() for block in blocks])
-    model = trained()
-    strength = float(model.strength)
-    regression = learn.LogisticRegression(C=1 / strength, tol=1e-8, max_iter=1000).fit(x_NF, LABELS)
-    new = ["the cat barks", "a dog bites", "unseen"]
-    wanted = regression.predict_log_proba(np.hstack([block.transform(new).toarray() for block in blocks]))
-    found = model.start(padded(new)).log_softmax(-1)[:, 4:7]
+    extraction = pytest.importorskip("sklearn.feature_extraction")
+    labels = [4 + (label > 4) for label in LABELS]
+    vectorizer = extraction.DictVectorizer(sparse=False)
+    x_NF = vectorizer.fit_transform([features(text) for text in TEXTS])
+    one_F, other_F = (1 + (x_NF[np.array(labels) == label] > 0).sum(0) for label in (4, 5))
+    ratio_F = np.abs(np.log(one_F / one_F.sum()) - np.log(other_F / other_F.sum()))
+    deviation_F = (ratio_F + ratio_F.mean()) / 2
+    model = trained(labels, words=(1, 1), minimum_count=2, apart=2, unknown=True)
+    regression = learn.LogisticRegression(C=2 / float(model.strength), tol=1e-8, max_iter=1000)
+    regression.fit(x_NF * deviation_F, labels)
+    new = ["the cat barks", "a dog bites", "dogs unseen"]
+    wanted = regression.predict_log_proba(vectorizer.transform([features(text) for text in new]) * deviation_F)
+    found = model.start(padded(new)).log_softmax(-1)[:, 4:6]
     assert np.abs(found.numpy() - wanted).max() < 0.02  # L-BFGS ends earlier in float32
+
+
+def test_one_label_and_no_known_ngram_have_probabilities() -> None:
+    assert trained([4] * len(TEXTS)).start(padded(["a dog", "xyz"])).isfinite().all()
+    assert trained(minimum_count=len(TEXTS) + 1).start(padded(["a dog"])).isfinite().all()
 
 
 def test_sources_without_a_label_are_left_out_of_the_regression() -> None:

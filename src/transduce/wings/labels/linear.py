@@ -29,9 +29,13 @@ class LinearClassifier(nn.Module):
     The source's unit is "spelled"; its whole words count as spelled, too. A source without marks of words is read as
     one word. An n-gram that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln
     ((1 + N) / (1 + d))) (TF-IDF). The n-grams of words and those of pieces are each divided by their Euclidean norm.
-    N-grams in fewer than ``minimum_count`` training sources are left out. W and b are a multinomial logistic
-    regression. The strength of its regularisation is chosen on a fifth of the training pairs. Then all pairs are used.
-    Raises UserError for other ranges.
+    N-grams in fewer than ``minimum_count`` training sources have no weight. With ``unknown`` they count in the norm, as
+    rare as the rarest known one, so a source with few known n-grams is labelled with less certainty.
+
+    W and b are a multinomial logistic regression. Its regularisation lets an n-gram have a larger weight for a label
+    the more often, or the more rarely, it occurs with that label than with others (after Wang and Manning 2012). The
+    strength of the regularisation is chosen on a fifth of the training pairs. Then all pairs are used. Raises UserError
+    for other ranges.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class LinearClassifier(nn.Module):
         pieces: tuple[int, int] = (2, 5),
         minimum_count: int = 1,
         apart: int = 0,
+        unknown: bool = False,
     ) -> None:
         super().__init__()
         for name, (least, most) in (("words", words), ("pieces", pieces)):
@@ -51,7 +56,8 @@ class LinearClassifier(nn.Module):
             if value < lowest:
                 raise UserError(f"{name} = {value}: at least {lowest} was expected")
         self.alphabet, self.labels = source_vocabulary, target_vocabulary
-        self.words, self.pieces, self.minimum_count, self.apart = words, pieces, minimum_count, apart
+        self.words, self.pieces, self.minimum_count = words, pieces, minimum_count
+        self.apart, self.unknown = apart, unknown
         self.keys = empty(torch.int64)  # ascending, of the n-grams of words and of pieces
         self.rarity = empty()  # 1 + ln((1 + N) / (1 + d))
         self.weight = empty(torch.float32, target_vocabulary)
@@ -88,9 +94,11 @@ class LinearClassifier(nn.Module):
         place_K = torch.searchsorted(self.keys, bag.key_K).clamp(max=len(self.keys) - 1)
         is_K = self.keys[place_K] == bag.key_K
         row_K, feature_K = bag.row_K[is_K], place_K[is_K]
-        value_K = (1 + bag.count_K[is_K].to(self.rarity).log()) * self.rarity[feature_K]
-        square_B = value_K.new_zeros(rows).index_add_(0, row_K, value_K.square())
-        return row_K, feature_K, value_K / square_B.sqrt()[row_K]
+        rarest = self.rarity.max() if self.unknown else self.rarity.new_zeros(())
+        rarity_K = torch.where(is_K, self.rarity[place_K], rarest)
+        value_K = (1 + bag.count_K.to(self.rarity).log()) * rarity_K
+        square_B = value_K.new_zeros(rows).index_add_(0, bag.row_K, value_K.square())
+        return row_K, feature_K, value_K[is_K] / square_B.sqrt()[row_K]
 
     def emit(self, state: Tensor, lengths: Tensor | None = None) -> Emission:
         return one_label(state, lengths)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import LBFGS
 
 STRENGTHS = tuple(2.0**-power for power in range(-1, 9))  # of the regularisation, strongest first
+EVEN = 0.5  # the share of a weight's deviation that is equal for all features and labels
 ITERATIONS, CHANGE = 150, 1e-5
 
 
@@ -46,38 +47,59 @@ def _compressed(row_K: Tensor, column_K: Tensor, value_K: Tensor, shape: tuple[i
 
 
 class Regression:
-    """min over W, b of -sum_n log softmax(x_n W + b)_{y_n} + strength / 2 |W|^2, by L-BFGS. Each call of ``fit`` begins
-    where the last one ended.
+    """min over W, b of -sum_n log softmax(x_n W + b)_{y_n} + strength / 2 |W / R|^2, by L-BFGS, where R are the
+    ``deviations`` of the examples. Each call of ``fit`` begins where the last one ended.
     """
 
     def __init__(self, examples: Examples, features: int, labels: int) -> None:
         self.label_N = examples.label_N
         self.x_NF, self.x_FN = examples.matrices(features)
-        self.weights = examples.value_K.new_zeros(features + 1, labels)  # the last row is b
+        self.deviation_FL = deviations(examples, features, labels)
+        self._scaled = examples.value_K.new_zeros(features + 1, labels)  # W / R, and b as the last row
+
+    @property
+    def weights(self) -> Tensor:
+        """W, and b as the last row."""
+        return torch.cat([self._scaled[:-1] * self.deviation_FL, self._scaled[-1:]])
 
     @torch.no_grad()
     def fit(self, strength: float) -> None:
-        weights = self.weights.requires_grad_()
+        scaled = self._scaled.requires_grad_()
         own_N = torch.arange(len(self.label_N))
 
         def closure() -> Tensor:
-            log_p_NL = (self.x_NF @ weights[:-1] + weights[-1]).log_softmax(-1)
+            log_p_NL = (self.x_NF @ (scaled[:-1] * self.deviation_FL) + scaled[-1]).log_softmax(-1)
             wrong_NL = log_p_NL.exp()
             wrong_NL[own_N, self.label_N] -= 1
-            gradient = torch.cat([self.x_FN @ wrong_NL + strength * weights[:-1], wrong_NL.sum(0, keepdim=True)])
-            weights.grad = gradient
-            return strength / 2 * weights[:-1].square().sum() - log_p_NL[own_N, self.label_N].sum()
+            gradient_FL = (self.x_FN @ wrong_NL) * self.deviation_FL + strength * scaled[:-1]
+            scaled.grad = torch.cat([gradient_FL, wrong_NL.sum(0, keepdim=True)])
+            return strength / 2 * scaled[:-1].square().sum() - log_p_NL[own_N, self.label_N].sum()
 
         least = CHANGE * len(self.label_N)
-        optimizer: Any = LBFGS([weights], 1, ITERATIONS, None, least, 0.0, line_search_fn="strong_wolfe")
+        optimizer: Any = LBFGS([scaled], 1, ITERATIONS, None, least, 0.0, line_search_fn="strong_wolfe")
         optimizer.step(closure)
-        self.weights = weights.detach()
+        self._scaled = scaled.detach()
 
     def log_prob(self, examples: Examples) -> float:
         """The sum over other examples, before the regularisation."""
-        x_NF, _ = examples.matrices(len(self.weights) - 1)
-        log_p_NL = (x_NF @ self.weights[:-1] + self.weights[-1]).log_softmax(-1)
+        weights = self.weights
+        x_NF, _ = examples.matrices(len(weights) - 1)
+        log_p_NL = (x_NF @ weights[:-1] + weights[-1]).log_softmax(-1)
         return float(log_p_NL.gather(1, examples.label_N[:, None]).double().sum())
+
+
+def deviations(examples: Examples, features: int, labels: int) -> Tensor:
+    """How far each weight may be from 0, [F, L]: the absolute log-count ratio of a feature and a label (Wang and
+    Manning 2012), averaged with the mean of all. The ratio is that of a feature's share among the features of a
+    label's examples and its share among those of all others; each count is one higher.
+    """
+    count_FL = examples.value_K.new_ones(features, labels)
+    place_K = examples.feature_K * labels + examples.label_N[examples.row_K]
+    count_FL.view(-1).index_add_(0, place_K, torch.ones_like(examples.value_K))
+    other_FL = count_FL.sum(1, keepdim=True) - count_FL
+    ratio_FL = (count_FL / count_FL.sum(0)).log() - (other_FL / other_FL.sum(0)).log()
+    distance_FL = ratio_FL.nan_to_num().abs()  # a single label has no others
+    return EVEN * distance_FL.mean() + (1 - EVEN) * distance_FL
 
 
 def chosen_strength(examples: Examples, features: int, labels: int, parts: int = 5) -> float:
