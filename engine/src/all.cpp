@@ -31,6 +31,7 @@
 #include "joint_ngram_model.cpp"
 #include "mixtures.cpp"
 #include "labels_model.cpp"
+#include "counted_labels.cpp"
 #include "chains_model.cpp"
 #include "frames_model.cpp"
 #include "instant_model.cpp"

@@ -37,8 +37,8 @@ std::unique_ptr<Decoder> read_decoder(Parts& parts, const Json& notes, const Enc
 // An encoder, and a decoder that reads its memory.
 class EncoderDecoder : public Autoregressive {
   public:
-    EncoderDecoder(Parts& parts, const Json& notes)
-        : encoder_(read_encoder(parts, notes)), decoder_(read_decoder(parts, notes, encoder_->sizes())) {}
+    EncoderDecoder(std::shared_ptr<const Encoder> encoder, std::unique_ptr<Decoder> decoder)
+        : encoder_(std::move(encoder)), decoder_(std::move(decoder)) {}
     int64_t source_vocabulary() const override { return encoder_->sizes().vocabulary; }
     int64_t target_vocabulary() const override { return decoder_->vocabulary(); }
     int64_t most_positions() const override { return encoder_->most_positions(); }
@@ -49,13 +49,49 @@ class EncoderDecoder : public Autoregressive {
     }
     const Matrix* readout() const override { return decoder_->readout(); }
     std::unique_ptr<State> start(const Batch& batch, int64_t hypotheses) const override {
-        return decoder_->start((*encoder_)(batch), hypotheses);
+        return read((*encoder_)(batch), hypotheses);
+    }
+    std::unique_ptr<State> read(const Memory& memory, int64_t hypotheses) const { return decoder_->start(memory, hypotheses); }
+
+  private:
+    std::shared_ptr<const Encoder> encoder_;
+    std::unique_ptr<Decoder> decoder_;
+};
+
+static std::unique_ptr<Autoregressive> read_encoder_decoder(Parts& parts, const Json& notes) {
+    std::shared_ptr<const Encoder> encoder = read_encoder(parts, notes);
+    return std::make_unique<EncoderDecoder>(encoder, read_decoder(parts, notes, encoder->sizes()));
+}
+
+// CTC token by token, as part of a mixture.
+static std::unique_ptr<Autoregressive> read_frames(Parts& parts, const Json& notes) {
+    std::shared_ptr<const Encoder> encoder = read_encoder(parts, notes);
+    return std::make_unique<EncoderDecoder>(encoder, std::make_unique<FrameWriter>(parts, notes, encoder->sizes()));
+}
+
+// A decoder and CTC over one encoder, whose log-probabilities are added with weights.
+class JointFrames : public Fusion {
+  public:
+    JointFrames(std::shared_ptr<const Encoder> encoder, std::vector<std::unique_ptr<Autoregressive>> both, double weight)
+        : Fusion(std::move(both), {1 - weight, weight}, false), encoder_(std::move(encoder)) {}
+    std::unique_ptr<State> start(const Batch& batch, int64_t hypotheses) const override {
+        const Memory memory = (*encoder_)(batch);
+        std::vector<std::unique_ptr<State>> states;
+        for (const auto& each : models_) states.push_back(static_cast<const EncoderDecoder&>(*each).read(memory, hypotheses));
+        return together(std::move(states), batch.sources());
     }
 
   private:
-    std::unique_ptr<Encoder> encoder_;
-    std::unique_ptr<Decoder> decoder_;
+    std::shared_ptr<const Encoder> encoder_;
 };
+
+static std::unique_ptr<Autoregressive> read_joint_frames(Parts& parts, const Json& notes) {
+    std::shared_ptr<const Encoder> encoder = read_encoder(parts, notes);
+    std::vector<std::unique_ptr<Autoregressive>> both;
+    both.push_back(std::make_unique<EncoderDecoder>(encoder, read_decoder(parts, notes, encoder->sizes())));
+    both.push_back(std::make_unique<EncoderDecoder>(encoder, std::make_unique<FrameWriter>(parts, notes, encoder->sizes())));
+    return std::make_unique<JointFrames>(encoder, std::move(both), notes.real_in("weight", 0, 1));
+}
 
 // A decoder without a source: each source is EOS alone.
 class LanguageModel : public Autoregressive {
@@ -79,18 +115,19 @@ class LanguageModel : public Autoregressive {
 };
 
 static const std::vector<std::string> AUTOREGRESSIVE_NAMES = {
-    "encoder-decoder", "ensemble", "fusion", "joint-ngram", "language-model", "seeds", "with-counts"};
-static const ReaderOf<Autoregressive> AUTOREGRESSIVE[] = {made<EncoderDecoder, Autoregressive>, read_ensemble, read_fusion,
-    read_joint_ngram, made<LanguageModel, Autoregressive>, read_ensemble, read_with_counts};
+    "ctc", "encoder-decoder", "ensemble", "fusion", "joint-ctc", "joint-ngram", "language-model", "seeds", "with-counts"};
+static const ReaderOf<Autoregressive> AUTOREGRESSIVE[] = {read_frames, read_encoder_decoder, read_ensemble, read_fusion,
+    read_joint_frames, read_joint_ngram, made<LanguageModel, Autoregressive>, read_ensemble, read_with_counts};
 
 std::unique_ptr<Autoregressive> read_autoregressive(Parts& parts, const Json& notes) {
     return AUTOREGRESSIVE[notes.choice("model", AUTOREGRESSIVE_NAMES)](parts, notes);
 }
 
-static const std::vector<std::string> OTHER_NAMES = {
-    "chain-fusion", "classifier", "crf", "ctc", "instant", "parallel-ensemble", "tagger"};
+static const std::vector<std::string> OTHER_NAMES = {"chain-fusion", "classifier", "crf", "ctc", "instant",
+    "labels-with-counts", "linear-classifier", "linear-tagger", "parallel-ensemble", "tagger"};
 static const ReaderOf<Model> OTHERS[] = {made<ChainFusion, Model>, made<Classifier, Model>, made<RandomField, Model>,
-    made<FrameModel, Model>, made<Instant, Model>, made<LabelEnsemble, Model>, made<Tagger, Model>};
+    made<FrameModel, Model>, made<Instant, Model>, read_labels_with_counts, made<LinearClassifier, Model>,
+    made<LinearTagger, Model>, made<LabelEnsemble, Model>, made<Tagger, Model>};
 
 std::unique_ptr<Model> read_model(Parts& parts, const Json& notes) {
     const auto found = std::find(OTHER_NAMES.begin(), OTHER_NAMES.end(), notes.text_of("model"));

@@ -171,16 +171,18 @@ class Classifier : public EncodedLabeller {
     Pooling pooling_;
 };
 
+static std::unique_ptr<Labeller> read_labeller(Parts& parts, const Json& notes) {
+    if (notes.choice("model", {"classifier", "tagger"})) return std::make_unique<Tagger>(parts, notes);
+    return std::make_unique<Classifier>(parts, notes);
+}
+
 // The mean of the probabilities of several taggers or classifiers (wings/labels/several.py).
 class LabelEnsemble : public Labeller {
   public:
     LabelEnsemble(Parts& parts, const Json& notes) {
         const std::vector<Json>& members = notes.at("members").items;
         for (size_t m = 0; m < members.size(); ++m)
-            models_.push_back(parts.within(std::to_string(m), [&]() -> std::unique_ptr<Labeller> {
-                if (members[m].choice("model", {"classifier", "tagger"})) return std::make_unique<Tagger>(parts, members[m]);
-                return std::make_unique<Classifier>(parts, members[m]);
-            }));
+            models_.push_back(parts.within(std::to_string(m), [&] { return read_labeller(parts, members[m]); }));
         if (models_.empty()) throw Refusal("members is empty: one model or more was expected");
         for (const auto& each : models_)
             if (each->target_vocabulary() != target_vocabulary() || each->source_vocabulary() != source_vocabulary() ||

@@ -68,7 +68,7 @@ class Mixture : public Autoregressive {
     std::unique_ptr<State> start(const Batch& batch, int64_t hypotheses) const override {
         std::vector<std::unique_ptr<State>> states;
         for (const auto& each : models_) states.push_back(each->start(batch, hypotheses));
-        return std::make_unique<MixtureState>(std::move(states), widths_, batch.sources());
+        return together(std::move(states), batch.sources());
     }
 
     void read_out(const float* features, int64_t rows, float* logits) const override {
@@ -95,6 +95,10 @@ class Mixture : public Autoregressive {
     // Adds the log-probabilities of model m to `mixed`, which has nothing before the first.
     virtual void mix(size_t m, bool first, const std::vector<float>& log_probs, float* mixed) const = 0;
     virtual void complete(int64_t, float*) const {}
+
+    std::unique_ptr<State> together(std::vector<std::unique_ptr<State>> states, int64_t sources) const {
+        return std::make_unique<MixtureState>(std::move(states), widths_, sources);
+    }
 
   private:
     std::vector<int64_t> widths_;

@@ -22,6 +22,7 @@ from families import (
     attending,
     build,
     convs2s,
+    ctc,
     editing,
     facts,
     recurrent,
@@ -73,6 +74,11 @@ TABLES: dict[str, config.Table] = {
     "convs2s to transformer": crossed(convs2s(), transformer()),
     "recurrent to transformer": crossed(recurrent("plain"), transformer()),
     "ensemble": FAMILIES["ensemble"],
+    "ctc beside attention": {
+        "type": "ensemble",
+        "models": [recurrent(attending("luong", "general")), ctc(recurrent("plain")["encoder"])],
+    },
+    "ctc and attention": FAMILIES["ctc and attention"] | {"stretch": 24},  # frames enough for each output
     "seeds of edits": FAMILIES["seeds of edits"],
     "fusion": FAMILIES["fusion"],
     "fusion, not renormalised": FAMILIES["fusion, not renormalised"],
@@ -309,9 +315,9 @@ def test_a_text_beyond_learned_positions_is_told_by_its_number() -> None:
     ("table", "message"),
     [
         ({"type": "hmm"}, r"type"),
-        ({"type": "ensemble", "models": [{"type": "ctc"}]}, r"models\[0\]\.type"),
+        ({"type": "ensemble", "models": [{"type": "crf"}]}, r"models\[0\]\.type"),
         ({"type": "chain-fusion", "models": [{"type": "tagger"}]}, r"models\[0\]\.type"),
-        ({"type": "joint-ctc"}, r"type"),
+        ({"type": "mask-predict"}, r"type"),
         (
             {"type": "with-counts", "model": transformer(), "counted": {"type": "ngram"}},
             r"counted\.type",

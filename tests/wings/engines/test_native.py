@@ -118,7 +118,6 @@ def test_no_sum_of_two_products_is_too_large_for_16_bits(inputs: int) -> None:
         ("classifier, transformer, attention", "model.pooling = 'attention'"),
         ("pointer over recurrent", "model.decoder.type = 'pointer'"),
         ("instant, lstm to dense", "model.decoder.type = 'dense': the native engine runs 'transformer' here"),
-        ("ctc and attention", "model.type = 'joint-ctc'"),
         ("hmm", "model.type = 'hmm'"),
     ],
 )

@@ -49,7 +49,7 @@ def pieces_of(text: str) -> list[str]:
 
 
 def trained(labels: list[int] = LABELS, **options: Any) -> LinearClassifier:
-    model = LinearClassifier(len(UNIT), 8, pieces=(2, 3), **options)
+    model = LinearClassifier(len(UNIT), 8, 0, pieces=(2, 3), **options)
     counts = model.counts(paired([(row, [label, 2]) for row, label in zip(UNIT.encode(TEXTS), labels, strict=True)]))
     counts.reestimate()
     counts.store()
@@ -129,15 +129,15 @@ def test_a_mixture_is_the_product_of_powers() -> None:
     emission = mixed.emit(mixed.start(padded(TEXTS)))
     found = mixed.readout(emission.output)[:, 0].log_softmax(-1)
     assert torch.allclose(found, wanted.log_softmax(-1), atol=1e-5)
-    empty = LabelsWithCounts(one, LinearClassifier(len(UNIT), 8))
+    empty = LabelsWithCounts(one, LinearClassifier(len(UNIT), 8, 0))
     assert torch.equal(empty.start(padded(TEXTS))[0], one.start(padded(TEXTS)))
 
 
 def test_wrong_options_and_targets_are_told() -> None:
     for options in ({"words": (2, 1)}, {"pieces": (0, 3)}, {"minimum_count": 0}, {"apart": -1}):
         with pytest.raises(UserError, match=next(iter(options))):
-            LinearClassifier(9, 9, **options)
+            LinearClassifier(9, 9, 0, **options)
     with pytest.raises(UserError, match="a classifier writes one"):
-        LinearClassifier(9, 9).counts(paired([([4, 2], [4, 5, 2])]))
+        LinearClassifier(9, 9, 0).counts(paired([([4, 2], [4, 5, 2])]))
     with pytest.raises(UserError, match="weight"):
         LabelsWithCounts(trained(), trained(), weight=1.5)

@@ -45,15 +45,15 @@ class AssembledJointCTC(nn.Module):
         self.encoder, self.mixture = encoder, mixture
 
     def frames(self, source: Padded) -> Padded:
-        return self._aligned.frames(self.encoder(source))
+        return self.aligned.frames(self.encoder(source))
 
     @property
     def weights(self) -> tuple[float, ...]:
         return self.mixture.weights
 
     def parts(self, source: Padded) -> tuple[Padded, AnyDecoder, object]:
-        memory, decoder = self.encoder(source), self._own
-        return self._aligned.frames(memory), decoder, decoder.start(memory)
+        memory, decoder = self.encoder(source), self.decoder
+        return self.aligned.frames(memory), decoder, decoder.start(memory)
 
     def start(self, source: Padded) -> object:
         return self.mixture.start(self.encoder(source))
@@ -65,11 +65,11 @@ class AssembledJointCTC(nn.Module):
         return self.mixture.readout(output, candidates)
 
     @property
-    def _own(self) -> AnyDecoder:
+    def decoder(self) -> AnyDecoder:
         return cast(AnyDecoder, self.mixture.models[0])
 
     @property
-    def _aligned(self) -> CTCDecoder:
+    def aligned(self) -> CTCDecoder:
         return cast(CTCDecoder, self.mixture.models[1])
 
 

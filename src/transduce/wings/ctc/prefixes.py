@@ -134,7 +134,9 @@ def _following(every: list[Prefixes]) -> Tensor:
     closed_NTV = never_V | beyond_NTV
     log_sums_NTV = torch.where(ids_V == EOS, end_NT1, log_sums_NTV.masked_fill(closed_NTV, float("-inf")))
     # finite for smoothed and mixed losses; too small for an average over one more token to compensate
-    return log_sums_NTV.log_softmax(-1).masked_fill(never_V, math.log(tiny)).masked_fill(beyond_NTV, HARDLY)
+    log_p_NTV = log_sums_NTV.log_softmax(-1)
+    impossible_NTV = beyond_NTV | (log_p_NTV < HARDLY / 2) & ~never_V
+    return log_p_NTV.masked_fill(never_V, math.log(tiny)).masked_fill(impossible_NTV, HARDLY)
 
 
 def _behind(x_NS: Tensor, first: float) -> Tensor:

@@ -42,6 +42,7 @@ class LinearClassifier(nn.Module):
         self,
         source_vocabulary: int,
         target_vocabulary: int,
+        source_words: int,
         words: tuple[int, int] = (1, 2),
         pieces: tuple[int, int] = (2, 5),
         minimum_count: int = 1,
@@ -56,6 +57,7 @@ class LinearClassifier(nn.Module):
             if value < lowest:
                 raise UserError(f"{name} = {value}: at least {lowest} was expected")
         self.alphabet, self.labels = source_vocabulary, target_vocabulary
+        self.wholes = source_words  # their marks are the ids from ``alphabet`` on
         self.words, self.pieces, self.minimum_count = words, pieces, minimum_count
         self.apart, self.unknown = apart, unknown
         self.keys = empty(torch.int64)  # ascending, of the n-grams of words and of pieces

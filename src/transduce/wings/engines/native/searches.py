@@ -17,13 +17,13 @@ from transduce.search.allocation.best import BestContinuations
 from transduce.search.constraints.automata import Automata
 from transduce.search.constraints.banks import Banks
 from transduce.search.constraints.forbidden import Forbidden
-from transduce.wings.engines.native.conversion.models import BY_TOKENS, ENGINE
+from transduce.wings.engines.native.conversion.models import BY_TOKENS, ENGINE, LINEAR
 from transduce.wings.engines.transformers import kind
 from transduce.wings.engines.translation import rows
 
 SEARCHES = {
     **dict.fromkeys(BY_TOKENS, ("greedy", "beam", "sampling")),
-    **dict.fromkeys(("classifier", "parallel-ensemble", "tagger"), ("labels",)),
+    **dict.fromkeys(("classifier", "labels-with-counts", *LINEAR, "parallel-ensemble", "tagger"), ("labels",)),
     **dict.fromkeys(("chain-fusion", "crf"), ("viterbi", "posterior")),
     "ctc": ("best-path", "prefix-beam"),
     "instant": ("length-beam",),
