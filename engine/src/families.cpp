@@ -14,10 +14,10 @@ static std::unique_ptr<Part> made(Parts& parts, const Json& notes, Arguments... 
     return std::make_unique<Own>(parts, notes, arguments...);
 }
 
-static const std::vector<std::string> ENCODER_NAMES = {"convs2s", "perceptron", "recurrent", "transformer"},
+static const std::vector<std::string> ENCODER_NAMES = {"convs2s", "multi-kernel", "perceptron", "recurrent", "transformer"},
                                       DECODER_NAMES = {"convs2s", "edits", "recurrent", "transformer"};
-static const ReaderOf<Encoder> ENCODERS[] = {made<ConvolutionEncoder, Encoder>, made<Perceptron, Encoder>,
-    made<RecurrentReader, Encoder>, made<TransformerEncoder, Encoder>};
+static const ReaderOf<Encoder> ENCODERS[] = {made<ConvolutionEncoder, Encoder>, made<KernelsEncoder, Encoder>,
+    made<Perceptron, Encoder>, made<RecurrentReader, Encoder>, made<TransformerEncoder, Encoder>};
 static const ReaderOf<Decoder, const Encoded&> DECODERS[] = {made<ConvolutionDecoder, Decoder, const Encoded&>,
     made<EditWriter, Decoder, const Encoded&>, made<RecurrentWriter, Decoder, const Encoded&>,
     made<TransformerDecoder, Decoder, const Encoded&>};

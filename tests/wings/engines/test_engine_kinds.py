@@ -35,6 +35,11 @@ TABLES: dict[str, config.Table] = {
     "tagger, convs2s": PARALLEL["tagger, convs2s"],
     "classifier, gru, last state": PARALLEL["classifier, gru, last state"],
     "classifier, convs2s, mean": {"type": "classifier", "encoder": convs2s()["encoder"], "pooling": "mean"},
+    "classifier, kernels": {
+        "type": "classifier",
+        "encoder": {"type": "multi-kernel", "kernels": [3, 1, 5], "width": 6, "layers": 2},
+        "pooling": "max",
+    },
     "classifier, lstm, max": {"type": "classifier", "encoder": recurrent("plain")["encoder"], "pooling": "max"},
     "crf, lstm": CHAINS["crf, lstm"],
     "two chains": CHAINS["two chains"],

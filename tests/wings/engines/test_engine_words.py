@@ -31,11 +31,13 @@ from transduce.wings.syntax.tokenizers.features import Features
 pytestmark = needs_engine
 
 LSTM = recurrent("plain")["encoder"]
+OF_KERNELS = {"type": "spelled", "encoder": {"type": "multi-kernel", "kernels": [3, 5], "layers": 1, "width": 6}}
 KNOWN = Facts(source_vocabulary=9, target_vocabulary=11, source_words=3)
 PLAIN = Facts(source_vocabulary=9, target_vocabulary=11)
 TABLES: dict[str, tuple[config.Table, Facts]] = {
     "tagger, known words": ({"type": "tagger", "encoder": spelled(LSTM, word_width=3)}, KNOWN),
     "tagger, means of pieces": ({"type": "tagger", "encoder": spelled(LSTM | {"cell": "gru"}, pooling="mean")}, PLAIN),
+    "tagger, kernels over pieces": ({"type": "tagger", "encoder": LSTM | {"embedding": OF_KERNELS}}, PLAIN),
     "luong over words": (recurrent(attending("luong", "dot")) | {"encoder": spelled(LSTM, pooling="max")}, PLAIN),
 }
 SEARCHES: dict[str, config.Table] = {

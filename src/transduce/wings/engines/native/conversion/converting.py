@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from transduce.core.config import TableView
-from transduce.wings.engines.native.conversion import convolution, models, recurrent, signals, transformer
+from transduce.wings.engines.native.conversion import convolution, models, multikernel, recurrent, signals, transformer
 from transduce.wings.engines.native.conversion.models import ENGINE
 from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import UnsupportedError, check_value
@@ -29,6 +29,7 @@ class Part:
 
 ENCODERS = {
     "convs2s": Part(convolution.check_convolution, convolution.add_encoder),
+    "multi-kernel": Part(multikernel.check_kernels, multikernel.add_kernels),
     "perceptron": Part(signals.check_perceptron, signals.add_perceptron),
     "recurrent": Part(recurrent.check_encoder, recurrent.add_encoder),
     "transformer": Part(transformer.check_transformer, transformer.add_encoder),

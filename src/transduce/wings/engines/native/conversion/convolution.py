@@ -28,16 +28,16 @@ def add_decoder(weights: Weights, decoder: ConvS2SDecoder, settings: TableView) 
 def _add_stack(weights: Weights, side: str, stack: ConvS2SEncoder | ConvS2SDecoder, settings: TableView) -> Notes:
     """Adds the tensors of a stack. Returns the notes that describe it."""
     for name in ("widen", "narrow"):
-        _add_convolution(weights, f"{side}.{name}", getattr(stack, name))
+        add_convolution(weights, f"{side}.{name}", getattr(stack, name))
     for number, layer in enumerate(stack.layers):
         for name, part in layer.named_modules():
             if isinstance(part, Convolution):
-                _add_convolution(weights, f"{side}.{number}.{name.removeprefix('gated.')}", part)
+                add_convolution(weights, f"{side}.{number}.{name.removeprefix('gated.')}", part)
     sizes: Notes = {"layers": len(stack.layers), "width": settings["width"], "kernel": settings["kernel"]}
     return weights.embedding(side, stack.embedding, stack.positions) | sizes
 
 
-def _add_convolution(weights: Weights, name: str, convolution: Convolution) -> None:
+def add_convolution(weights: Weights, name: str, convolution: Convolution) -> None:
     """Adds a convolution as a matrix [outputs, kernel * inputs] that reads a window [kernel, inputs]."""
     weight_OIK = convolution.weight * convolution.scale()[:, None, None]
     weights.matrix(name, weight_OIK.transpose(1, 2).flatten(1), convolution.bias)

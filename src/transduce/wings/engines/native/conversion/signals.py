@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from transduce.core.config import TableView
+from transduce.wings.engines.native.conversion.multikernel import add_kernels, check_kernels
 from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import UnsupportedError, check_value, inner, kind
 from transduce.wings.labels.spelling import SpelledWords
@@ -95,7 +96,9 @@ def add_spelled(weights: Weights, front: SpelledWords, settings: TableView, add_
     """An encoder of words in pieces, with its tensors below "front", and the vectors of whole words."""
     own = Weights(weights.integers)
     table = settings["embedding"]
-    encoder = {"type": "recurrent"} | add_encoder(own, front.encoder, table["encoder"])
+    name = kind(table["encoder"])
+    add = {"multi-kernel": add_kernels, "recurrent": add_encoder}[name]
+    encoder = {"type": name} | add(own, front.encoder, table["encoder"])
     weights.include("front", own)
     weights.product("front.out", front.projection)
     if front.known is not None:
@@ -117,8 +120,10 @@ def check_front(settings: TableView, side: str, engine: str, check_encoder: Chec
     check_value(f"{side}.embedding", kind(embedding), allowed, engine)
     if kind(embedding) == SPELLED:
         try:
-            check_value("encoder.type", kind(embedding["encoder"]), ("recurrent",), engine)
-            check_encoder({"type": INSIDE, "encoder": embedding["encoder"]}, "encoder", engine)
+            name = kind(embedding["encoder"])
+            check_value("encoder.type", name, ("multi-kernel", "recurrent"), engine)
+            check = check_kernels if name == "multi-kernel" else check_encoder
+            check({"type": INSIDE, "encoder": embedding["encoder"]}, "encoder", engine)
             check_value("pooling", kind(embedding["pooling"]), ("last", "max", "mean"), engine)
         except UnsupportedError as error:
             raise error.inside(f"{side}.embedding") from None
