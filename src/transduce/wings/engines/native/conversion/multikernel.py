@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from transduce.core.config import TableView
 from transduce.layers.encoders.multikernel import MultiKernelEncoder
 from transduce.wings.engines.native.conversion.convolution import add_convolution
@@ -17,8 +20,10 @@ def add_kernels(weights: Weights, encoder: MultiKernelEncoder, settings: TableVi
     for number, layer in enumerate(encoder.layers):
         weights.norm(f"encoder.{number}.norm", layer.get_submodule("norm"))
         weights.product(f"encoder.{number}.merge", layer.get_submodule("merge"))
-        for place, convolution in enumerate(layer.get_submodule("convolutions").children()):
+        convolutions: Iterable[Any] = layer.get_submodule("convolutions").children()
+        for place, convolution in enumerate(convolutions):
             add_convolution(weights, f"encoder.{number}.{place}", convolution)
     weights.norm("encoder.norm", encoder.norm)
     sizes: Notes = {"layers": len(encoder.layers), "kernels": list(settings["kernels"])}
-    return weights.embedding("encoder", encoder.embedding) | sizes
+    table: Any = encoder.embedding  # of tokens, as ``check_kernels`` wants it
+    return weights.embedding("encoder", table) | sizes

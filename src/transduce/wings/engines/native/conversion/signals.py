@@ -97,7 +97,7 @@ def add_spelled(weights: Weights, front: SpelledWords, settings: TableView, add_
     own = Weights(weights.integers)
     table = settings["embedding"]
     name = kind(table["encoder"])
-    add = {"multi-kernel": add_kernels, "recurrent": add_encoder}[name]
+    add: AddEncoder = add_kernels if name == "multi-kernel" else add_encoder
     encoder = {"type": name} | add(own, front.encoder, table["encoder"])
     weights.include("front", own)
     weights.product("front.out", front.projection)
