@@ -98,7 +98,7 @@ static Keys word_grams(const MarkedRow& row, Range words, int64_t apart) {
     }
     hashes.insert(hashes.begin(), BOS);
     hashes.push_back(EOS);
-    for (int64_t distance = 1; distance <= apart; ++distance)
+    for (int64_t distance = 1; distance <= std::min(apart, count + 1); ++distance)
         for (int64_t i = 0; i + distance < count + 2; ++i)
             found.push_back(mixed(plus(paired(hashes[i], hashes[i + distance]), distance)));
     return found;

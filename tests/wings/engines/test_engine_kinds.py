@@ -131,7 +131,8 @@ def test_no_number_depends_on_the_company(name: str, precision: str) -> None:
 STRANGE: dict[str, tuple[config.Table, config.Table, dict[str, str]]] = {
     "classifier, lstm, max": (TABLES["classifier, lstm, max"], {"type": "labels", "nbest": 3}, {}),
     "two chains": (TABLES["two chains"], {"type": "viterbi", "nbest": 3}, {}),
-    "two taggers": (TABLES["two taggers"], {"type": "labels", "nbest": 3}, {}),
+    "classifier, linear": (TABLES["classifier, linear"], {"type": "labels", "nbest": 3}, {}),
+    "tagger, linear, beside": (TABLES["tagger, linear, beside a network"], {"type": "labels", "nbest": 3}, {}),
     "ctc, transformer, stretched": (TABLES["ctc, transformer, stretched"], {"type": "prefix-beam", "size": 3}, {}),
     "instant": (TABLES["instant, gru to mixed layers"], {"type": "length-beam", "size": 3, "nbest": 2}, {}),
     "language model, transformer": (

@@ -32,6 +32,7 @@ KINDS = (
     "luong, gru, scaled dot, fed",
     "recurrent with counts",
     "fusion",
+    "ctc and attention",
 )
 WRONG: list[Any] = [0, -1, 1, 2, 3, 200_000, 2**40, 10**400, 0.5, float("nan"), True, None, "x", "", [], {}, [1], [{}]]
 ROWS = [[5, 6, 7, 2], [4, 2], [8, 8, 8, 8, 8, 8, 2]]
