@@ -19,7 +19,7 @@
 #include "parts.cpp"
 #include "model.cpp"
 #include "convolution_model.cpp"
-#include "kernels_model.cpp"
+#include "multikernel_model.cpp"
 #include "front_model.cpp"
 #include "recurrent_model.cpp"
 #include "transformer_model.cpp"

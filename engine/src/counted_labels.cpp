@@ -213,11 +213,6 @@ class LinearLabeller : public Labeller {
     void add(int64_t feature, float value, float* logits) const {
         for (int64_t v = 0; v < labels_; ++v) logits[v] += value * weight_[feature * labels_ + v];
     }
-
-    Places probable(std::vector<int64_t> lengths, int64_t longest, std::vector<float> logits) const {
-        transduce_log_softmax(logits.data(), static_cast<int64_t>(lengths.size()) * longest, labels_, 0);
-        return {std::move(lengths), longest, std::move(logits)};
-    }
 };
 
 class LinearClassifier : public LinearLabeller {

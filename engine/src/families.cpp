@@ -16,7 +16,7 @@ static std::unique_ptr<Part> made(Parts& parts, const Json& notes, Arguments... 
 
 static const std::vector<std::string> ENCODER_NAMES = {"convs2s", "multi-kernel", "perceptron", "recurrent", "transformer"},
                                       DECODER_NAMES = {"convs2s", "edits", "recurrent", "transformer"};
-static const ReaderOf<Encoder> ENCODERS[] = {made<ConvolutionEncoder, Encoder>, made<KernelsEncoder, Encoder>,
+static const ReaderOf<Encoder> ENCODERS[] = {made<ConvolutionEncoder, Encoder>, made<MultiKernelEncoder, Encoder>,
     made<Perceptron, Encoder>, made<RecurrentReader, Encoder>, made<TransformerEncoder, Encoder>};
 static const ReaderOf<Decoder, const Encoded&> DECODERS[] = {made<ConvolutionDecoder, Decoder, const Encoded&>,
     made<EditWriter, Decoder, const Encoded&>, made<RecurrentWriter, Decoder, const Encoded&>,

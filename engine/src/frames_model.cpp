@@ -195,7 +195,8 @@ class FrameState : public State {
                 last_[n] = tokens[n];
             }
             following.read(prefixes_[n], last_[n], log_probs(b), probabilities_.data() + b * frames_.longest * V, S);
-            for (int64_t v = 0; v < V; ++v) features[v] = static_cast<float>(following.can(v) ? following.log_prob(v) : HARDLY);
+            for (int64_t v = 0; v < V; ++v)
+                features[v] = static_cast<float>(following.can_follow(v) ? following.log_prob(v) : HARDLY);
         }
     }
     void spread(int64_t hypotheses) override {

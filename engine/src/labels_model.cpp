@@ -74,6 +74,12 @@ class Labeller : public Model {
 
     virtual Places place(const Batch& batch) const = 0;
 
+  protected:
+    Places probable(std::vector<int64_t> lengths, int64_t longest, std::vector<float> logits) const {
+        transduce_log_softmax(logits.data(), static_cast<int64_t>(lengths.size()) * longest, target_vocabulary(), 0);
+        return {std::move(lengths), longest, std::move(logits)};
+    }
+
   private:
     struct Way {
         double score;
@@ -127,11 +133,6 @@ class EncodedLabeller : public Labeller {
   protected:
     std::unique_ptr<Encoder> encoder_;
     const Matrix* labels_ = nullptr;
-
-    Places probable(std::vector<int64_t> lengths, int64_t longest, std::vector<float> logits) const {
-        transduce_log_softmax(logits.data(), static_cast<int64_t>(lengths.size()) * longest, target_vocabulary(), 0);
-        return {std::move(lengths), longest, std::move(logits)};
-    }
 };
 
 // One label for each token, without EOS.

@@ -84,8 +84,10 @@ class Following {
             if (sums_[v] > sums_[best]) best = v;
         return best;
     }
-    // False for a token that no alignment has after the prefix, unless no output has it at all.
-    bool can(int64_t token) const {
+
+    // False if no alignment goes on with this token. PAD and BOS, which are in no output, pass as long as the prefix is
+    // possible: prefixes.py gives them the probability that `log_prob` gives them here.
+    bool can_follow(int64_t token) const {
         return token == end_ ? !possible_ || sums_[end_] > 0 : possible_ && (token < first_token_ || sums_[token] > 0);
     }
     double log_prob(int64_t token) const {

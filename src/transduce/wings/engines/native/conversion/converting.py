@@ -29,7 +29,7 @@ class Part:
 
 ENCODERS = {
     "convs2s": Part(convolution.check_convolution, convolution.add_encoder),
-    "multi-kernel": Part(multikernel.check_kernels, multikernel.add_kernels),
+    "multi-kernel": Part(multikernel.check_multi_kernel, multikernel.add_multi_kernel),
     "perceptron": Part(signals.check_perceptron, signals.add_perceptron),
     "recurrent": Part(recurrent.check_encoder, recurrent.add_encoder),
     "transformer": Part(transformer.check_transformer, transformer.add_encoder),

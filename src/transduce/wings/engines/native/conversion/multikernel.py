@@ -12,11 +12,11 @@ from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import check_value, kind
 
 
-def check_kernels(settings: TableView, side: str, engine: str) -> None:
+def check_multi_kernel(settings: TableView, side: str, engine: str) -> None:
     check_value(f"{side}.embedding", kind(settings[side].get("embedding", "tokens")), ("tokens",), engine)
 
 
-def add_kernels(weights: Weights, encoder: MultiKernelEncoder, settings: TableView) -> Notes:
+def add_multi_kernel(weights: Weights, encoder: MultiKernelEncoder, settings: TableView) -> Notes:
     for number, layer in enumerate(encoder.layers):
         weights.norm(f"encoder.{number}.norm", layer.get_submodule("norm"))
         weights.product(f"encoder.{number}.merge", layer.get_submodule("merge"))
@@ -25,5 +25,5 @@ def add_kernels(weights: Weights, encoder: MultiKernelEncoder, settings: TableVi
             add_convolution(weights, f"encoder.{number}.{place}", convolution)
     weights.norm("encoder.norm", encoder.norm)
     sizes: Notes = {"layers": len(encoder.layers), "kernels": list(settings["kernels"])}
-    table: Any = encoder.embedding  # of tokens, as ``check_kernels`` wants it
+    table: Any = encoder.embedding  # of tokens, as ``check_multi_kernel`` wants it
     return weights.embedding("encoder", table) | sizes

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from transduce.core.config import TableView
-from transduce.wings.engines.native.conversion.multikernel import add_kernels, check_kernels
+from transduce.wings.engines.native.conversion.multikernel import add_multi_kernel, check_multi_kernel
 from transduce.wings.engines.native.conversion.weights import Notes, Weights
 from transduce.wings.engines.transformers import UnsupportedError, check_value, inner, kind
 from transduce.wings.labels.spelling import SpelledWords
@@ -97,7 +97,7 @@ def add_spelled(weights: Weights, front: SpelledWords, settings: TableView, add_
     own = Weights(weights.integers)
     table = settings["embedding"]
     name = kind(table["encoder"])
-    add: AddEncoder = add_kernels if name == "multi-kernel" else add_encoder
+    add: AddEncoder = add_multi_kernel if name == "multi-kernel" else add_encoder
     encoder = {"type": name} | add(own, front.encoder, table["encoder"])
     weights.include("front", own)
     weights.product("front.out", front.projection)
@@ -122,7 +122,7 @@ def check_front(settings: TableView, side: str, engine: str, check_encoder: Chec
         try:
             name = kind(embedding["encoder"])
             check_value("encoder.type", name, ("multi-kernel", "recurrent"), engine)
-            check = check_kernels if name == "multi-kernel" else check_encoder
+            check = check_multi_kernel if name == "multi-kernel" else check_encoder
             check({"type": INSIDE, "encoder": embedding["encoder"]}, "encoder", engine)
             check_value("pooling", kind(embedding["pooling"]), ("last", "max", "mean"), engine)
         except UnsupportedError as error:

@@ -5,14 +5,15 @@
 #include "layers.h"
 #include "model.h"
 #include "refusal.h"
+#include "refusal.h"
 
 namespace transduce {
 
-const float KERNELS_EPS = 1e-5f;  // of the norms
+const float MULTI_KERNEL_EPS = 1e-5f;  // of the norms
 
-class KernelsEncoder : public Encoder {
+class MultiKernelEncoder : public Encoder {
   public:
-    KernelsEncoder(Parts& parts, const Json& notes) : embedding_(parts.embedding(notes)) {
+    MultiKernelEncoder(Parts& parts, const Json& notes) : embedding_(parts.embedding(notes)) {
         const int64_t D = embedding_.width;
         for (double kernel : notes.reals_in("kernels", 1, 1001)) kernels_.push_back(static_cast<int64_t>(kernel));
         if (kernels_.empty()) throw Refusal("kernels is empty: one kernel or more was expected");
@@ -56,7 +57,7 @@ class KernelsEncoder : public Encoder {
         std::vector<float> x(size), seen(size), read(size * count), own(size);
         for (int s = 0; s < length; ++s) embed(embedding_, ids[s], s, x.data() + static_cast<size_t>(s) * D);
         for (const Layer& layer : layers_) {
-            normalise(layer.norm, KERNELS_EPS, x.data(), seen.data(), length, D);
+            normalise(layer.norm, MULTI_KERNEL_EPS, x.data(), seen.data(), length, D);
             for (size_t k = 0; k < count; ++k) {
                 const std::vector<float> found = windows(seen, length, kernels_[k]);
                 check(transduce_multiply(layer.kernels[k], found.data(), own.data(), length, RELU));
@@ -66,7 +67,7 @@ class KernelsEncoder : public Encoder {
             check(transduce_multiply(layer.merge, read.data(), own.data(), length, NONE));
             for (size_t i = 0; i < size; ++i) x[i] += own[i];
         }
-        normalise(norm_, KERNELS_EPS, x.data(), states, length, D);
+        normalise(norm_, MULTI_KERNEL_EPS, x.data(), states, length, D);
     }
 
     // The states around each position, with zeros outside: [length, kernel, D].
