@@ -323,6 +323,7 @@ PARALLEL: dict[str, config.Table] = {
         },
         "counted": LINEAR,
     },
+    "classifier, linear, of pairs": {"type": "linear-pair-classifier", "crossed": 2},
     "tagger, linear": LINEAR_TAGGER,
     "tagger, linear, beside a network": {
         "type": "labels-with-counts",
@@ -486,7 +487,7 @@ class Drawn(nn.Module):
 
 
 class Paired(nn.Module):
-    """An encoder of pairs. It cuts the row of ids into two halves, and gives the first half an EOS of its own."""
+    """An encoder of pairs, which reads ``halved`` rows of ids."""
 
     def __init__(self, encoder: Any) -> None:
         super().__init__()
@@ -494,12 +495,17 @@ class Paired(nn.Module):
         self.width, self.summary_widths = encoder.width, encoder.summary_widths
 
     def forward(self, source: Padded) -> Any:
-        first_B1 = (source.lengths // 2)[:, None]
-        places_1S = torch.arange(source.values.shape[1] + 1)[None]
-        longer_BS = torch.cat([source.values, source.values[:, :1]], 1)
-        taken_BS = (places_1S - (places_1S > first_B1).long()).expand(len(first_B1), -1)
-        values_BS = longer_BS.gather(1, taken_BS).masked_fill(places_1S == first_B1, EOS)
-        return self.encoder(Padded(values_BS, source.lengths + 1))
+        return self.encoder(halved(source))
+
+
+def halved(source: Padded) -> Padded:
+    """Pairs of sentences: the two halves of each row, of which the first half gets an EOS of its own."""
+    first_B1 = (source.lengths // 2)[:, None]
+    places_1S = torch.arange(source.values.shape[1] + 1)[None]
+    longer_BS = torch.cat([source.values, source.values[:, :1]], 1)
+    taken_BS = (places_1S - (places_1S > first_B1).long()).expand(len(first_B1), -1)
+    values_BS = longer_BS.gather(1, taken_BS).masked_fill(places_1S == first_B1, EOS)
+    return Padded(values_BS, source.lengths + 1)
 
 
 class DrawnEmissions(nn.Module):
@@ -557,6 +563,9 @@ def build(table: config.Table, seed: int = 0, dtype: torch.dtype = torch.float64
     if can(type(model), Counted):
         if facts(table) is SIGNAL:
             model.emission = DrawnEmissions(model.emission)
+        if table["type"] == "linear-pair-classifier":
+            of_pairs = model.bags
+            model.bags = lambda source: of_pairs(halved(source))
         count(model, seed)
     for part in model.counted_parts() if can(type(model), PartlyCounted) else ():
         count(part, seed)
@@ -625,8 +634,14 @@ def labels_of(table: config.Table, lengths: list[int]) -> list[int]:
 
 def classifies(table: config.Table) -> bool:
     """True for a model that writes one label for each source, however long it is."""
-    kinds = ("classifier", "hmm-classifier", "linear-classifier", "labels-with-counts", "parallel-ensemble")
-    return table["type"] in kinds and table.get("counted") != LINEAR_TAGGER
+    return table.get("counted") != LINEAR_TAGGER and table["type"] in (
+        "classifier",
+        "hmm-classifier",
+        "labels-with-counts",
+        "linear-classifier",
+        "linear-pair-classifier",
+        "parallel-ensemble",
+    )
 
 
 def all_lengths(family: str) -> list[int]:

@@ -35,6 +35,7 @@ NAMES: dict[str, dict[str, str]] = {
         "parallel-ensemble": "transduce.wings.labels.several:ParallelEnsemble",
         "labels-with-counts": "transduce.wings.labels.several:LabelsWithCounts",
         "linear-classifier": "transduce.wings.labels.linear:LinearClassifier",
+        "linear-pair-classifier": "transduce.wings.labels.linear_pairs:LinearPairClassifier",
         "linear-tagger": "transduce.wings.labels.linear_tagger:LinearTagger",
         "ctc": "transduce.wings.ctc.models:CTC",
         "joint-ctc": "transduce.wings.ctc.models:JointCTC",

@@ -83,7 +83,7 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
             ],
             " ".join(str(chord[0]) for chord in chords[0]),
         )
-    if recipe == "entailment":
+    if recipe.startswith("entailment"):
         given = made_up({"source": "symbols"})
         return {}, [(f"{text}\t{text[::-1]}", "yes" if len(text) % 2 else "no") for text, _ in given], "ab cab\tcab"
     if recipe.startswith("parsing"):

@@ -96,7 +96,7 @@ def test_both_sentences_are_found(tokenizer: PairTokenizer) -> None:
     expected = tokenizer.sentence.encode([line.split("\t")[side] for side in (0, 1) for line in LINES])
     assert [row[:length].tolist() for row, length in zip(found.values, found.lengths, strict=True)] == expected
     assert bool((found.values[~found.mask] == 0).all())
-    with pytest.raises(UserError, match="a source has one sentence, and the siamese encoder compares two"):
+    with pytest.raises(UserError, match="a source has one sentence, and this model compares two"):
         both(Padded.of([[5, 6, EOS]]))
 
 
@@ -111,7 +111,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "x.tsv").write_text("\n".join(f"{n}\t{a}\t{b}\t1\t{label}" for n, (a, b, label) in enumerate(words)))
     small = ["model.encoder.encoder.width=5", "model.encoder.encoder.embedding_width=6", "training.steps=2"]
     files = [f"data.{split}.path={folder / 'x.tsv'}" for split in ("train", "valid", "test")]
-    transduce.train("entailment", folder / "run", [*small, *files], progress=False, device="cpu")
+    transduce.train("entailment-network", folder / "run", [*small, *files], progress=False, device="cpu")
     return folder / "run"
 
 

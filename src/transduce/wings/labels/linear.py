@@ -1,8 +1,9 @@
-"""A linear classifier of sparse n-grams, estimated in seconds. B rows, K n-grams, F features, V labels."""
+"""Linear classifiers of sparse features, estimated in seconds. B rows, K features of a row, F features, V labels."""
 
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,50 +22,38 @@ LARGEST = 2**30  # weights
 NEVER = -30.0  # the logit of special tokens and of labels without examples
 
 
-class LinearClassifier(nn.Module):
-    """p(y | x) = softmax(W f(x) + b), where f(x) are the n-grams of words (``words``: the shortest and the longest n)
-    and the n-grams of pieces within words (``pieces``). With ``apart``, the pairs of words that stand 1 to ``apart``
-    places apart come to the n-grams of words; the beginning and the end of a source are words in them.
+class LinearLabels(nn.Module):
+    """The base of linear classifiers: p(y | x) = softmax(W f(x) + b), where f(x) are the ``bags`` of a source.
 
-    The source's unit is "spelled"; its whole words count as spelled, too. A source without marks of words is read as
-    one word. An n-gram that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln
-    ((1 + N) / (1 + d))) (TF-IDF). The n-grams of words and those of pieces are each divided by their Euclidean norm.
-    N-grams in fewer than ``minimum_count`` training sources have no weight. With ``unknown`` they count in the norm, as
-    rare as the rarest known one, so a source with few known n-grams is labelled with less certainty.
+    A feature that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln ((1 + N) /
+    (1 + d))) (TF-IDF). The features of each bag are divided by their Euclidean norm. Features in fewer than
+    ``minimum_count`` training sources have no weight. With ``unknown`` they count in the norm, as rare as the rarest
+    known one, so a source with few known features is labelled with less certainty.
 
-    W and b are a multinomial logistic regression. Its regularisation lets an n-gram have a larger weight for a label
+    W and b are a multinomial logistic regression. Its regularisation lets a feature have a larger weight for a label
     the more often, or the more rarely, it occurs with that label than with others (after Wang and Manning 2012). The
     strength of the regularisation is chosen on a fifth of the training pairs. Then all pairs are used. Raises UserError
-    for other ranges.
+    if ``minimum_count`` is below 1.
     """
 
+    what: ClassVar[str]  # the name for errors
+
     def __init__(
-        self,
-        source_vocabulary: int,
-        target_vocabulary: int,
-        source_words: int,
-        words: tuple[int, int] = (1, 2),
-        pieces: tuple[int, int] = (2, 5),
-        minimum_count: int = 1,
-        apart: int = 0,
-        unknown: bool = False,
+        self, source_vocabulary: int, target_vocabulary: int, source_words: int, minimum_count: int, unknown: bool
     ) -> None:
         super().__init__()
-        for name, (least, most) in (("words", words), ("pieces", pieces)):
-            if not 1 <= least <= most:
-                raise UserError(f"{name} = {[least, most]}: the shortest and the longest n-gram were expected, from 1")
-        for name, value, lowest in (("minimum_count", minimum_count, 1), ("apart", apart, 0)):
-            if value < lowest:
-                raise UserError(f"{name} = {value}: at least {lowest} was expected")
+        check_least("minimum_count", minimum_count, 1)
         self.alphabet, self.labels = source_vocabulary, target_vocabulary
         self.wholes = source_words  # their marks are the ids from ``alphabet`` on
-        self.words, self.pieces, self.minimum_count = words, pieces, minimum_count
-        self.apart, self.unknown = apart, unknown
-        self.keys = empty(torch.int64)  # ascending, of the n-grams of words and of pieces
+        self.minimum_count, self.unknown = minimum_count, unknown
+        self.keys = empty(torch.int64)  # ascending, of all bags
         self.rarity = empty()  # 1 + ln((1 + N) / (1 + d))
         self.weight = empty(torch.float32, target_vocabulary)
         self.bias = empty()
         self.strength = empty()  # of the regularisation, [1]
+
+    def bags(self, source: Padded) -> tuple[Bag, ...]:
+        raise NotImplementedError
 
     def counts(self, pairs: Pairs) -> LinearCounts:
         return LinearCounts(self, pairs)
@@ -78,18 +67,15 @@ class LinearClassifier(nn.Module):
     def start(self, source: Padded) -> Tensor:
         """The logits [B, V]. Raises UserError before training."""
         if not len(self.bias):
-            raise UserError("this linear classifier has not been counted: train it first")
+            raise UserError(f"this {self.what} has not been counted: train it first")
         logits_BV = self.bias.expand(len(source.lengths), -1).clone()
         for bag in self.bags(source):
             row_K, feature_K, value_K = self.known(bag, len(logits_BV))
             logits_BV.index_add_(0, row_K, value_K[:, None] * self.weight[feature_K])
         return logits_BV
 
-    def bags(self, source: Padded) -> tuple[Bag, Bag]:
-        return bags(source, self.alphabet, self.words, self.pieces, self.apart)
-
     def known(self, bag: Bag, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The row, the number of the feature and its value, of the n-grams of a bag that are features."""
+        """The row, the number of the feature and its value, of the keys of a bag that are features."""
         if not len(self.keys):
             none = bag.row_K[:0]
             return none, none, none.to(self.rarity)
@@ -109,11 +95,58 @@ class LinearClassifier(nn.Module):
         return output.clone() if candidates is None else output.index_select(-1, candidates)
 
 
+class LinearClassifier(LinearLabels):
+    """p(y | x) = softmax(W f(x) + b), where f(x) are the n-grams of words (``words``: the shortest and the longest n)
+    and the n-grams of pieces within words (``pieces``). With ``apart``, the pairs of words that stand 1 to ``apart``
+    places apart come to the n-grams of words; the beginning and the end of a source are words in them.
+
+    The source's unit is "spelled"; its whole words count as spelled, too. A source without marks of words is read as
+    one word. An n-gram that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln
+    ((1 + N) / (1 + d))) (TF-IDF). The n-grams of words and those of pieces are each divided by their Euclidean norm.
+    N-grams in fewer than ``minimum_count`` training sources have no weight. With ``unknown`` they count in the norm, as
+    rare as the rarest known one, so a source with few known n-grams is labelled with less certainty.
+
+    W and b are a multinomial logistic regression. Its regularisation lets an n-gram have a larger weight for a label
+    the more often, or the more rarely, it occurs with that label than with others (after Wang and Manning 2012). The
+    strength of the regularisation is chosen on a fifth of the training pairs. Then all pairs are used. Raises UserError
+    for other ranges.
+    """
+
+    what = "linear classifier"
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        source_words: int,
+        words: tuple[int, int] = (1, 2),
+        pieces: tuple[int, int] = (2, 5),
+        minimum_count: int = 1,
+        apart: int = 0,
+        unknown: bool = False,
+    ) -> None:
+        for name, (least, most) in (("words", words), ("pieces", pieces)):
+            if not 1 <= least <= most:
+                raise UserError(f"{name} = {[least, most]}: the shortest and the longest n-gram were expected, from 1")
+        check_least("apart", apart, 0)
+        super().__init__(source_vocabulary, target_vocabulary, source_words, minimum_count, unknown)
+        self.words, self.pieces, self.apart = words, pieces, apart
+
+    def bags(self, source: Padded) -> tuple[Bag, ...]:
+        return bags(source, self.alphabet, self.words, self.pieces, self.apart)
+
+
+def check_least(name: str, value: int, lowest: int) -> None:
+    """Raises UserError if the ``value`` of the setting ``name`` is smaller than ``lowest``."""
+    if value < lowest:
+        raise UserError(f"{name} = {value}: at least {lowest} was expected")
+
+
 class LinearCounts(OnePass):
     """The features of the training sources, and their regression."""
 
-    def __init__(self, model: LinearClassifier, pairs: Pairs) -> None:
-        check_tokens("a linear classifier", pairs.source, pairs.target)
+    def __init__(self, model: LinearLabels, pairs: Pairs) -> None:
+        check_tokens(f"a {model.what}", pairs.source, pairs.target)
         check_one(torch.as_tensor(pairs.target_lengths) - 1)
         super().__init__(2 * len(pairs), len(pairs), model.labels - UNK - 1)
         self.model, self.pairs = model, pairs
@@ -124,8 +157,8 @@ class LinearCounts(OnePass):
         keys = self._learn_keys()
         if keys * model.labels > LARGEST:
             raise UserError(
-                f"{keys:,} n-grams for each of {model.labels:,} labels are too many weights: set model.minimum_count = "
-                f"{model.minimum_count + 1} or more, or take shorter n-grams"
+                f"{keys:,} features for each of {model.labels:,} labels are too many weights: set "
+                f"model.minimum_count = {model.minimum_count + 1} or more, or take fewer features"
             )
         examples, kinds = self._examples()
         strength = chosen_strength(examples, keys, len(kinds))
@@ -134,11 +167,11 @@ class LinearCounts(OnePass):
         model.weight.data = torch.zeros(keys, model.labels).index_copy_(1, kinds, regression.weights[:-1])
         model.bias.data = torch.full((model.labels,), NEVER).index_copy_(0, kinds, regression.weights[-1])
         model.strength.data = torch.tensor([strength])
-        self.report = (f"{keys:,} n-grams, regularised with a strength of {strength:g}",)
+        self.report = (f"{keys:,} features, regularised with a strength of {strength:g}",)
         model.to(where)
 
     def _learn_keys(self) -> int:
-        """Gives the model its n-grams and their rarity. Returns their number."""
+        """Gives the model its features and their rarity. Returns their number."""
         found = [bag.key_K for batch in self.pairs.in_turn(BATCH) for bag in self.model.bags(batch.source)]
         keys, count = torch.unique(torch.cat(found), return_counts=True)
         kept = count >= self.model.minimum_count

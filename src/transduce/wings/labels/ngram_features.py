@@ -59,7 +59,7 @@ def _piece_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, pieces: Range)
             whole_BS = whole_BS & ~mark_BS if n == 1 else whole_BS
             rows.append(whole_BS.nonzero()[:, 0])
             keys.append(mixed(hash_BS[whole_BS] + n * SECOND))
-    return _bag(rows, keys, id_BS)
+    return bag_of(rows, keys, id_BS)
 
 
 def _word_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, words: Range, apart: int) -> Bag:
@@ -84,24 +84,26 @@ def _word_grams(id_BS: Tensor, mark_BS: Tensor, real_BS: Tensor, words: Range, a
             rows.append(row_N[:places][same_N])
             keys.append(mixed(gram_N[same_N] - n * SECOND))
     for distance in range(1, apart + 1):
-        row_M, key_M = _pairs(row_N, hash_N, len(id_BS), distance)
+        row_M, key_M = word_pairs(row_N, hash_N, len(id_BS), distance)
         rows.append(row_M)
-        keys.append(mixed(key_M + distance))
-    return _bag(rows, keys, id_BS)
+        keys.append(key_M)
+    return bag_of(rows, keys, id_BS)
 
 
-def _pairs(row_N: Tensor, hash_N: Tensor, rows: int, distance: int) -> tuple[Tensor, Tensor]:
-    """The row and a hash of each two words of a row, or ends of it, that stand so many places apart."""
+def word_pairs(row_N: Tensor, hash_N: Tensor, rows: int, distance: int) -> tuple[Tensor, Tensor]:
+    """The row and the key of each two words of a row, or ends of it, that stand ``distance`` places apart."""
     row_R = torch.arange(rows, device=row_N.device)
     row_M = torch.cat([row_R, row_N, row_R])
     order = row_M.argsort(stable=True)  # the beginning of a row, its words, its end
     row_M = row_M[order]
     hash_M = torch.cat([torch.full_like(row_R, BOS), hash_N, torch.full_like(row_R, EOS)])[order]
     same_M = row_M[:-distance] == row_M[distance:]
-    return row_M[:-distance][same_M], (mixed(hash_M[:-distance]) * BASE + hash_M[distance:])[same_M]
+    key_M = mixed(mixed(hash_M[:-distance]) * BASE + hash_M[distance:] + distance)
+    return row_M[:-distance][same_M], key_M[same_M]
 
 
-def _bag(rows: Sequence[Tensor], keys: Sequence[Tensor], like: Tensor) -> Bag:
+def bag_of(rows: Sequence[Tensor], keys: Sequence[Tensor], like: Tensor) -> Bag:
+    """The bag of n-grams that are given by their rows and keys, in parts."""
     row_M, key_M = (torch.cat([like.new_empty(0), *parts]) for parts in (rows, keys))
     by_key = key_M.argsort(stable=True)
     order = by_key[row_M[by_key].argsort(stable=True)]

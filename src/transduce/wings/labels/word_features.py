@@ -69,7 +69,7 @@ def _hashes(source: Padded, words: Words) -> Iterator[Tensor]:
     The first piece is the shape of a word if the unit has shapes.
     """
     whole_N, first, last = _whole(source, words), *_ends(source, words)
-    known_N = torch.where(words.mark_N == BOS, whole_N, words.mark_N)  # a known word has one mark in large and small
+    known_N = _known(words, whole_N)
     yield known_N
     yield whole_N
     yield from first
@@ -87,6 +87,19 @@ def _hashes(source: Padded, words: Words) -> Iterator[Tensor]:
     yield _pair(ending_before, ending_N)
     yield _pair(ending_N, ending_after)
     yield _pair(shape_N, _pair(ending_before, ending_after))
+
+
+def words_and_hashes(source: Padded, alphabet: int) -> tuple[Words, Tensor]:
+    """The words of a source, as ``divided``, and a hash [N] of each. The hash of a word that the unit knows is the same
+    in all its spellings.
+    """
+    words = divided(source, alphabet)
+    return words, mixed(_known(words, _whole(source, words)))
+
+
+def _known(words: Words, whole_N: Tensor) -> Tensor:
+    """The marks of known words, which are the same in large and small letters, and the hashes of all others."""
+    return torch.where(words.mark_N == BOS, whole_N, words.mark_N)
 
 
 def _pair(one_N: Tensor, other_N: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ def both(pair: Padded) -> Padded:
     tracing = torch.compiler.is_compiling()  # a graph has no errors, and no shapes that follow from values
     if not tracing and int(second_B.min()) < 1:
         raise UserError(
-            'a source has one sentence, and the siamese encoder compares two: set data.units.source to "pair"; if the '
+            'a source has one sentence, and this model compares two: set data.units.source to "pair"; if the '
             "pair is longer than data.lines.max_source_length, raise this limit"
         )
     second_BS = pair.values.gather(1, (places_S + first_B[:, None]).clamp(max=size - 1))
