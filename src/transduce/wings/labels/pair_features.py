@@ -35,9 +35,9 @@ class Compared:
 
 
 def pair_bags(pair: Padded, alphabet: int, apart: int, crossed: int) -> tuple[Bag, ...]:
-    """The features of pairs of sentences, in seven bags. 1: words and pairs of words that both sentences share. 2: words
-    that only the first one has. 3: words that only the second one has. 4: the words of bags 2 and 3. 5: each word of
-    bag 2 with each of bag 3. 6: the same without their order. 7: numbers of words.
+    """The features of pairs of sentences, in seven bags. 1: words and pairs of words that both sentences share. 2: the
+    words that only the first one has. 3: the words that only the second one has. 4: the words of bags 2 and 3. 5: each
+    word of bag 2 with each of bag 3. 6: the same without their order. 7: numbers of words.
 
     The two words of a pair stand 1 to ``apart`` places apart, and both ends of a sentence count as words. A pair of
     sentences with more than ``crossed`` words in bag 2 or 3 has nothing in bags 5 and 6. Raises UserError as ``both``.
