@@ -36,6 +36,11 @@ def made_up(units: config.Table) -> list[tuple[str, str]]:
     return [(" ".join(sentence), " ".join(f"B-{word[0]}" for word in sentence)) for sentence in sentences]
 
 
+def factors(text: str) -> str:
+    """Gives each word three more factors."""
+    return " ".join(f"{word}|NOUN|{word[0]}|_" for word in text.split())
+
+
 def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str]] | None, str]:
     """Settings and pairs that replace the data of a recipe, and a source to answer (for sound: any recording)."""
     if recipe.startswith("digits"):
@@ -67,6 +72,9 @@ def data(recipe: str, folder: Path) -> tuple[dict[str, Any], list[tuple[str, str
     if recipe == "answers":  # the output is a part of the passage
         given = [text for text, _ in made_up({"source": "symbols"})]
         return {}, [(f"{text} ?\t{text} cab .", text.split()[-1]) for text in given], "ab ?\tab cab ."
+    if recipe == "translation-tagged":
+        given = [text for text, _ in made_up({"source": "symbols"})]
+        return {}, [(factors(text), text) for text in given], factors("ab cab")
     if recipe == "accents":
         return {}, [(text, text.upper()) for text, _ in made_up({"source": "characters"})], "ab cab"
     if recipe == "music-harmony":

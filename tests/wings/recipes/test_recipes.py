@@ -281,7 +281,8 @@ def facts(units: config.Table) -> Facts:
         return Facts(1, 60, 1)
     source: Any = config.build(units, Units, path="units").source
     if source is None or not source.signal:
-        words = 9 if getattr(source, "words", None) else 0
-        return Facts(60, 60, source_words=words, placeholders=(4,) if units.get("target") == "tree-brackets" else ())
+        words, factors = 9 if getattr(source, "words", None) else 0, getattr(source, "factors", 1)
+        brackets = (4,) if units.get("target") == "tree-brackets" else ()
+        return Facts(60, 60, source_words=words, source_factors=factors, placeholders=brackets)
     step = source.channels * source.size
     return Facts(step, 60, step)
