@@ -33,6 +33,7 @@ CASES = {  # the first line of a module says what it measures
         "domains",
         "edits",
         "extrapolation",
+        "family_curves",
         "filters",
         "fitting",
         "forecasting",

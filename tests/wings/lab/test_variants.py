@@ -23,7 +23,9 @@ def test_the_variants_differ_and_their_recipes_have_the_settings(file: Path) -> 
     found = []
     for own in compared.variants.values():
         table = recipes.read(own.get("recipe", compared.recipe))
-        changed = recipes.change(table, [*compared.settings, *own.get("settings", [])])
+        changed = recipes.change(
+            table, [f"training.steps={compared.updates}", *compared.settings, *own.get("settings", [])]
+        )
         found.append((changed["data"]["units"], changed["model"], changed.get("init")))
     assert all(one != other for place, one in enumerate(found) for other in found[:place])
 
