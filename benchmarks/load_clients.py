@@ -41,6 +41,21 @@ class Outcome:
     sentences: int = 0
     wall: float = 0.0
 
+    @property
+    def speed(self) -> float:
+        """Sentences a second."""
+        return self.sentences / self.wall
+
+    def add(self, other: Outcome) -> None:
+        """Adds the results of another turn of the same clients."""
+        for kind, seconds in other.seconds.items():
+            self.seconds.setdefault(kind, []).extend(seconds)
+        self.statuses += other.statuses
+        self.different += other.different
+        self.lost += other.lost
+        self.sentences += other.sentences
+        self.wall += other.wall
+
     def percentiles(self, kind: str | None = None) -> tuple[float, float, float]:
         """The median, the 95th and the 99th percentile of the seconds, of one kind or of all."""
         every = [each for name, some in self.seconds.items() if kind in (None, name) for each in some]

@@ -5,10 +5,11 @@ server, ``predict`` and the clients are three processes on this machine. All use
 Each client sends one sentence, waits for its answer, compares it with the answer of ``predict``, and sends the next.
 The benchmark has five parts:
 
-1. ``predict`` over all sentences, again and again for at least ten seconds, without loading and the first pass; before
-   part 2 and after it, because machines change their speed. The means of both count.
-2. The clients for ``--seconds``, and the same with mixed requests (predict, 5-best, score, stream, several sentences).
-   Compare the processor time of a sentence if the machine is busy.
+1. ``predict`` over all sentences, again and again for at least five seconds, without loading and the first pass, and
+   the clients for a sixth of ``--seconds``: six turns of each, because machines change their speed within minutes. A
+   turn of the clients is compared with the mean of the two turns of ``predict`` beside it.
+2. The clients with mixed requests (predict, 5-best, score, stream, several sentences) for ``--seconds``. Compare the
+   processor time of a sentence if the machine is busy.
 3. The server's memory after each tenth of ``--requests`` requests, if this number is given.
 4. An overload: 256 clients with 16 sentences each for 15 seconds. Then the time to the next answer of one client.
 5. The seconds of one client with one sentence at a time: alone, and beside 8 clients with 128 sentences and 50 outputs
@@ -27,7 +28,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +42,8 @@ from transduce.data.preparation import examples
 from transduce.runs.manifest import find_export
 from transduce.runs.run import Run
 
-LEAST = 10.0  # seconds of predict
+LEAST = 5.0  # seconds of a turn of predict
+TURNS = 6  # of the clients, each between two of predict
 CROWD, SENTENCES, OVERLOAD = 256, 16, 15.0  # of an overload: clients, sentences of a request, seconds
 GREEDY, MANY, OUTPUTS, SHORT = 8, 128, 50, 200  # clients, sentences and outputs of a request; short requests
 KINDS = ("predict", "5-best", "score", "stream", "4 sentences")
@@ -60,25 +62,29 @@ def main(
 ) -> None:
     served = Served(run, engine, file, report.threads, batch_size)
     sentences = [example.source for example in _examples(run)]
-    *before, texts, scores = predicted(served, sentences)
+    speed, cost, texts, scores = predicted(served, sentences)
+    turns = Turns([speed], [cost])
     with server(served) as (address, pid):
-        asked = plain(sentences, texts)
-        same, (loop, model, rest) = asyncio.run(closed_loop(clients, seconds, address, pid, asked))
-        after = predicted(served, sentences)
-        rate, cost = (statistics.fmean(pair) for pair in zip(before, after[:2], strict=True))
+        for _ in range(TURNS):
+            outcome, took = asyncio.run(closed_loop(clients, seconds / TURNS, address, pid, plain(sentences, texts)))
+            turns.add(outcome, took, *predicted(served, sentences)[:2])
+        rate, (loop, model, rest) = statistics.fmean(turns.speeds), map(statistics.fmean, zip(*turns.took, strict=True))
         report.tell(
             *titled(f"Server under load: {run.name}, engine {'in one file' if file else engine or 'its own'}"),
             f"{clients} clients, {report.threads} threads, batches of {batch_size}, {len(sentences):,} "
-            f"sentences; predict: {before[0]:.1f} and {after[0]:.1f} sentences a second",
+            f"sentences; predict: {min(turns.speeds):.1f} to {max(turns.speeds):.1f} sentences a second",
+            "",
+            f"The server's share of `predict` in {TURNS} turns: {', '.join(f'{each:.0f}' for each in turns.shares)} %; "
+            f"median {statistics.median(turns.shares):.0f} %.",
             "",
             runs=[run] if find_export(run, None) is None else [],
         )
         mixed_questions = mixed(sentences, texts, scores, _streams(served))
         different, _ = asyncio.run(closed_loop(clients, seconds, address, pid, mixed_questions))
         report.tell(
-            *throughput([("predict only", same), ("mixed", different)], rate),
-            f"Milliseconds of the processor for a sentence: `predict` {1000 * cost:.2f}; the server's model "
-            f"{model:.2f}, its event loop {loop:.2f}, its other threads {rest:.2f}.",
+            *throughput([("predict only", turns.outcome), ("mixed", different)], rate),
+            f"Milliseconds of the processor for a sentence: `predict` {1000 * statistics.fmean(turns.costs):.2f}; the "
+            f"server's model {model:.2f}, its event loop {loop:.2f}, its other threads {rest:.2f}.",
             "",
         )
         if requests:
@@ -98,6 +104,27 @@ class Served:
     file: Path | None
     threads: int
     batch_size: int
+
+
+@dataclass
+class Turns:
+    """Turns of ``predict``, its sentences a second and seconds of the processor, and of the clients between them: all
+    outcomes as one, and what the server's threads took for a sentence.
+    """
+
+    speeds: list[float]
+    costs: list[float]
+    outcome: Outcome = field(default_factory=Outcome)
+    took: list[list[float]] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
+
+    def add(self, outcome: Outcome, took: list[float], speed: float, cost: float) -> None:
+        """Adds a turn of the clients, and the turn of ``predict`` after it."""
+        self.outcome.add(outcome)
+        self.took.append(took)
+        self.speeds.append(speed)
+        self.costs.append(cost)
+        self.shares.append(100 * outcome.speed / statistics.fmean(self.speeds[-2:]))
 
 
 def _examples(run: Path) -> Any:
@@ -251,11 +278,10 @@ def throughput(parts: list[tuple[str, Outcome]], rate: float) -> list[str]:
     for name, outcome in parts:
         answered = outcome.statuses[200]
         others = sum(outcome.statuses.values()) - answered
-        speed = outcome.sentences / outcome.wall
         times = " | ".join(f"{1000 * each:.0f}" for each in outcome.percentiles())
         lines.append(
-            f"| {name} | {answered:,} | {outcome.lost} | {others} | {outcome.different} | {speed:.1f} "
-            f"| {100 * speed / rate:.0f} % | {times} |"
+            f"| {name} | {answered:,} | {outcome.lost} | {others} | {outcome.different} | {outcome.speed:.1f} "
+            f"| {100 * outcome.speed / rate:.0f} % | {times} |"
         )
         if len(outcome.seconds) > 1:
             for kind in sorted(outcome.seconds):

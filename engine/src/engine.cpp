@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "file.h"
 #include "models.h"
@@ -510,13 +511,45 @@ struct TransduceRunning {
         int64_t all, read, unknown;
     };
 
+    // A source that starts with the next step, so that whoever adds it does not wait for the model.
+    struct Waiting {
+        int64_t key;
+        Row row;
+        Wanted wanted;
+    };
+
     const TransduceEngine& engine;
     const Options options;
     const std::unique_ptr<Search> search;
     std::map<int64_t, Entered> entered;
+    std::vector<Waiting> waiting;
 
     TransduceRunning(const TransduceEngine& engine, const Options& options)
         : engine(engine), options(options), search(engine.model->begin(options)) {}
+
+    void step() {
+        if (!waiting.empty()) start(std::exchange(waiting, {}));
+        search->step();
+    }
+
+    void start(const std::vector<Waiting>& sources) {
+        std::vector<int64_t> keys;
+        Targets rows;
+        for (const Waiting& each : sources) {
+            keys.push_back(each.key);
+            rows.push_back(&each.row);
+        }
+        Batch batch(rows);
+        for (const Waiting& each : sources) batch.wanted.push_back(&each.wanted);
+        search->enter(batch, keys);
+    }
+
+    void drop(const std::vector<int64_t>& keys) {
+        const auto dropped = [&](const Waiting& each) { return std::find(keys.begin(), keys.end(), each.key) != keys.end(); };
+        waiting.erase(std::remove_if(waiting.begin(), waiting.end(), dropped), waiting.end());
+        search->drop(keys);
+        for (int64_t key : keys) entered.erase(key);
+    }
 };
 
 TransduceRunning* transduce_engine_begin(
@@ -535,14 +568,11 @@ TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_
         asked.check_wanted();
         const std::vector<int64_t> lengths = asked.cut_rows();
         asked.add_lists();
-        Targets rows;
-        for (const Row& row : asked.rows) rows.push_back(&row);
-        Batch batch(rows);
-        for (const Wanted& each : asked.wanted) batch.wanted.push_back(&each);
-        if (count) running->search->enter(batch, std::vector<int64_t>(keys, keys + count));
+        asked.wanted.resize(count);
         for (int64_t b = 0; b < count; ++b) {
-            const Row& row = asked.rows[b];
+            Row& row = asked.rows[b];
             running->entered[keys[b]] = {lengths[b], static_cast<int64_t>(row.size()), std::count(row.begin(), row.end(), UNK)};
+            running->waiting.push_back({keys[b], std::move(row), std::move(asked.wanted[b])});
         }
         return running;
     });
@@ -551,9 +581,9 @@ TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_
 const TransduceAnswers* transduce_engine_step(
     TransduceRunning* running, int64_t ended, int64_t most, char* message, uint64_t room) {
     return told(message, room, [=]() -> const TransduceAnswers* {
-        running->search->step();
+        running->step();
         for (int64_t step = 1; step < most && running->search->ended() < ended && running->search->searching(); ++step)
-            running->search->step();
+            running->step();
         std::unique_ptr<Kept> kept(new Kept());
         for (const auto& each : running->search->take_ended()) {
             const TransduceRunning::Entered& source = running->entered.at(each.first);
@@ -569,8 +599,7 @@ const TransduceAnswers* transduce_engine_step(
 }
 
 void transduce_engine_drop(TransduceRunning* running, const int64_t* keys, int64_t count) {
-    running->search->drop(std::vector<int64_t>(keys, keys + count));
-    for (int64_t i = 0; i < count; ++i) running->entered.erase(keys[i]);
+    running->drop(std::vector<int64_t>(keys, keys + count));
 }
 
 void transduce_engine_free(const TransduceAnswers* answers) {

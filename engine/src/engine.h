@@ -141,8 +141,8 @@ TRANSDUCE_EXPORT TransduceRunning* transduce_engine_begin(
     const TransduceEngine* engine, TransduceOptions options, char* message, uint64_t room);
 TRANSDUCE_EXPORT void transduce_engine_end(TransduceRunning* running);
 
-/* Adds sources, rows of ids that end with EOS. Source b gets the key keys[b], which no other source in the search has. `wanted`
- * may be null. Returns `running`. After a null the search goes on without these sources. */
+/* Adds sources, rows of ids that end with EOS, which start with the next step. Source b gets the key keys[b], which no other
+ * source in the search has. `wanted` may be null. Returns `running`. After a null the search goes on without these sources. */
 TRANSDUCE_EXPORT TransduceRunning* transduce_engine_enter(TransduceRunning* running, const int64_t* keys, const int64_t* ids,
     const int64_t* ends, const TransduceWanted* wanted, int64_t count, char* message, uint64_t room);
 

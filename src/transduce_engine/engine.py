@@ -424,8 +424,8 @@ class Running:
         weakref.finalize(self, self._functions.transduce_engine_end, self._running)
 
     def enter(self, keys: Sequence[int], rows: Sequence[Ids], wanted: Wanted | None = None) -> None:
-        """Adds sources, rows of ids with the end. Each has a key that no other source in the search has. Raises
-        EngineError for a row or something wanted that does not fit; then none enters.
+        """Adds sources, rows of ids with the end, which start with the next step. Each has a key that no other source
+        in the search has. Raises EngineError for a row or something wanted that does not fit; then none enters.
         """
         given = None if wanted is None else wanted.described(len(rows))
         named = _address(array("q", keys))

@@ -131,10 +131,12 @@ def open_library(path: Path) -> ctypes.CDLL:
     for name, (result, arguments) in signatures.items():
         function = getattr(functions, f"transduce_engine_{name}")
         function.restype, function.argtypes = result, arguments
-    # One that is quick keeps the lock of the interpreter, for which a thread of a server would wait afterwards.
-    quick = ctypes.PyDLL(str(path)).transduce_engine_free
-    quick.restype, quick.argtypes = signatures["free"]
-    functions.__dict__["transduce_engine_free"] = quick
+    # Quick ones keep the lock of the interpreter, for which a thread of a server would wait afterwards.
+    quick = ctypes.PyDLL(str(path))
+    for name in ("enter", "free"):
+        function = getattr(quick, f"transduce_engine_{name}")
+        function.restype, function.argtypes = signatures[name]
+        functions.__dict__[f"transduce_engine_{name}"] = function
     functions.transduce_set_threads.argtypes = [c_int32]
     functions.transduce_set_threads.restype = None
     return functions

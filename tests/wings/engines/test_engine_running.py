@@ -87,12 +87,13 @@ def test_sources_that_are_dropped_change_nothing() -> None:
     running, found = engine.running(), dict[int, Answer]()
     running.enter(range(5), rows[:5])
     found |= running.step()
-    running.drop([0, 3, 99])
+    running.enter([8, 9], rows[7:9])
+    running.drop([0, 3, 9, 99])  # and one that has not started
     running.enter([3], rows[6:7])
     for _ in range(12):
         found |= running.step()
-    assert found.keys() >= {1, 2, 3, 4}
-    assert 0 not in found
+    assert found.keys() >= {1, 2, 3, 4, 8}
+    assert not found.keys() & {0, 9}
     assert found[3] == engine.answer_ids(rows[6:7])[0]
     assert running.step() == []
 
