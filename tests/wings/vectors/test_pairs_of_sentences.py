@@ -20,9 +20,11 @@ from transduce.data.corpora import DataError, LineError
 from transduce.data.tokenizers.storage import load, save
 from transduce.data.tokenizers.text import Words
 from transduce.wings.labels.encoders.siamese import both
+from transduce.wings.labels.linear_pairs import LinearPairClassifier
 from transduce.wings.labels.pairs import Pair, PairTokenizer
+from transduce.wings.labels.several import ParallelEnsemble
 from transduce.wings.labels.tokenizer import Labels
-from transduce.wings.vectors.representations.sentences import sentence_vectors, stacked
+from transduce.wings.vectors.representations.sentences import sentence_vectors, stacked, with_encoder
 from transduce.wings.vectors.representations.tables import open_vectors, vectors_of
 
 SMALL = Path(__file__).parent / "word_vectors" / "small.vec"
@@ -105,13 +107,13 @@ def test_both_sentences_are_found(tokenizer: PairTokenizer) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run that was trained on pairs of sentences."""
+    """A small run that was trained on pairs of sentences: a network beside counts."""
     folder = tmp_path_factory.mktemp("pairs")
     words = [("a man sings", "a man is singing", "same"), ("no dog runs", "a dog runs", "other")] * 20
     (folder / "x.tsv").write_text("\n".join(f"{n}\t{a}\t{b}\t1\t{label}" for n, (a, b, label) in enumerate(words)))
-    small = ["model.encoder.encoder.width=5", "model.encoder.encoder.embedding_width=6", "training.steps=2"]
+    small = [f"model.model.encoder.encoder.{name}" for name in ("width=5", "embedding_width=6")]
     files = [f"data.{split}.path={folder / 'x.tsv'}" for split in ("train", "valid", "test")]
-    transduce.train("entailment-network", folder / "run", [*small, *files], progress=False, device="cpu")
+    transduce.train("entailment", folder / "run", ["training.steps=2", *small, *files], progress=False, device="cpu")
     return folder / "run"
 
 
@@ -134,12 +136,23 @@ def test_a_run_embeds_sentences(run: Path) -> None:
         transducer("alone")
 
 
+def test_several_encoders_have_no_one_vector(run: Path) -> None:
+    network = transduce.load(run, device="cpu").model.models[0]
+    with pytest.raises(
+        RequestError, match=r"this parallel-ensemble model has several encoders, .* give a run with one"
+    ):
+        with_encoder(ParallelEnsemble([network, network]))
+    with pytest.raises(RequestError, match=r"has no encoder, .* give a run with one encoder"):
+        with_encoder(LinearPairClassifier(20, 6, 9))
+
+
 def test_a_run_has_word_vectors(run: Path) -> None:
     transducer = transduce.load(run, device="cpu")
     table = open_vectors(run)
     assert {"man", "dog", "singing"} <= set(table.words)
     ids = transducer.source_tokenizer.sentence.encode(["man"])[0]  # type: ignore[attr-defined]
-    weight = transducer.model.encoder.embedding.weight.detach().numpy()
+    (network,) = transducer.model.members()
+    weight = network.encoder.embedding.weight.detach().numpy()
     assert np.array_equal(table.matrix_VD[table.index["man"]], weight[ids[0]])
     assert open_vectors(run, words=["DOG"]).words == ("dog",)
     states = open_vectors(run, words=["man", "zebra"], table="states")

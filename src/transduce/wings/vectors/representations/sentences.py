@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from transduce.answers.shares import telling
 from transduce.answers.transducer import Transducer
 from transduce.core import tree
 from transduce.core.errors import RequestError, UserError
-from transduce.core.protocols import ComparesSentences, can
+from transduce.core.protocols import ComparesSentences, Model, Several, can
 from transduce.core.registry import model_name
 from transduce.core.types import Memory, Padded
 from transduce.data.tokenizers.base import cut
@@ -36,8 +36,8 @@ def sentence_vectors(
     mean of a Transformer's states. "own" is the model's own way: the pooling of a siamese encoder or of a classifier,
     otherwise the mean. A text longer than the run's limit is cut. A run of pairs reads each text as one sentence.
 
-    Raises RequestError if the run has no encoder, reads numbers or signals, or reads pairs and ``pooling`` is not
-    "own". Raises UserError for an unknown ``pooling``.
+    Raises RequestError if the run has no encoder or several, reads numbers or signals, or reads pairs and ``pooling``
+    is not "own". Raises UserError for an unknown ``pooling``.
     """
     if pooling not in POOLINGS:
         raise UserError(f"pooling = {pooling!r}: expected one of {', '.join(POOLINGS)}")
@@ -67,11 +67,9 @@ def _encode(transducer: Transducer, pooling: Pooling) -> Callable[[Iterable[list
 
 def vectors_by(transducer: Transducer, pooling: Pooling) -> Callable[[Padded], Tensor]:
     """The function that maps a batch of sentences to vectors [B, D]. Raises RequestError as ``sentence_vectors``."""
-    model = transducer.model
-    encoder = getattr(model, "encoder", None)
+    model = with_encoder(transducer.model)
     name = f"this {model_name(type(model))} model"
-    if encoder is None:
-        raise RequestError(f"{name} has no encoder, and a sentence's vector comes from one: give a run with an encoder")
+    encoder = model.encoder
     if transducer.source_tokenizer.numeric:
         raise RequestError(f"{name} reads numbers or signals, and embed reads text: give a run with a text source")
     if can(type(encoder), ComparesSentences):
@@ -88,10 +86,32 @@ def vectors_by(transducer: Transducer, pooling: Pooling) -> Callable[[Padded], T
     return lambda source: pooler(encoder(source))
 
 
+def members_with(model: Any, part: str) -> list[Any]:
+    """The members of a model that have an "encoder" or a "decoder", such as the network beside counts; of a model
+    without members, itself.
+    """
+    members = model.members() if can(type(model), Several) else [model]
+    return [member for member in members if getattr(member, part, None) is not None]
+
+
+def with_encoder(model: Model) -> Any:
+    """The only one of ``members_with`` an encoder. Raises RequestError if there is none, or if there are several."""
+    found = members_with(model, "encoder")
+    if len(found) != 1:
+        number = "several encoders" if found else "no encoder"
+        raise RequestError(
+            f"this {model_name(type(model))} model has {number}, and a sentence's vector comes from one: give a run "
+            "with one encoder"
+        )
+    return found[0]
+
+
 def own_pooling(transducer: Transducer) -> bool:
-    """True if the model reduces sentences to vectors itself: a siamese encoder, or a classifier's pooling."""
-    model = transducer.model
-    return can(type(getattr(model, "encoder", None)), ComparesSentences) or hasattr(model, "pooling")
+    """True if the model reduces sentences to vectors itself: a siamese encoder, or a classifier's pooling. Raises
+    RequestError as ``with_encoder``.
+    """
+    model = with_encoder(transducer.model)
+    return can(type(model.encoder), ComparesSentences) or hasattr(model, "pooling")
 
 
 def stacked(vectors: Iterable[Floats]) -> Floats:

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from transduce.answers.transducer import Transducer
 from transduce.core.errors import UserError
+from transduce.core.protocols import Model
 from transduce.core.types import SPECIALS
 from transduce.data.tokenizers.base import Tokenizer
 from transduce.data.tokenizers.text import SPACE
 from transduce.runs.loading import load
 from transduce.wings.vectors import files
-from transduce.wings.vectors.representations.sentences import sentence_vectors, stacked
+from transduce.wings.vectors.representations.sentences import members_with, sentence_vectors, stacked
 from transduce.wings.vectors.table import Vectors
 
 Table = Literal["source", "target", "states"]
@@ -89,7 +90,10 @@ def spelled(tokenizer: Tokenizer) -> dict[str, int]:
     return {word: place for word, place in sorted(found.items(), key=lambda item: item[1]) if word}
 
 
-def _weight(model: object, part: str) -> Tensor | None:
-    """The table of the embedding of a model's encoder or decoder, a parameter [V, D]; None if there is none."""
-    embedding = getattr(getattr(model, part, None), "embedding", None)
+def _weight(model: Model, part: str) -> Tensor | None:
+    """The table of the embedding of a model's encoder or decoder, a parameter [V, D]; None if there is none, or if
+    several members have one.
+    """
+    members = members_with(model, part)
+    embedding = getattr(getattr(members[0], part), "embedding", None) if len(members) == 1 else None
     return getattr(embedding, "weight", None)
