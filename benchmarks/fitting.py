@@ -57,7 +57,7 @@ SETS = {
     "tags": Set("tagging", ("gum/{split}.conllu.gz",), "accuracy"),
     "entities": Set("entities", ("ner_wnut17/{split}.conll.gz",), "entity_f1"),
     "captions, 1,000": Set(
-        "translation", ("multi30k/{split}.de.gz", "multi30k/{split}.en.gz"), "bleu", 1000, "test_2016_flickr"
+        "translation-small", ("multi30k/{split}.de.gz", "multi30k/{split}.en.gz"), "bleu", 1000, "test_2016_flickr"
     ),
     "captions, 29,000": Set(
         "translation", ("multi30k/{split}.de.gz", "multi30k/{split}.en.gz"), "bleu", None, "test_2016_flickr"
