@@ -51,7 +51,7 @@ SETS = {
     "German, 100": Set("inflection-small", (GERMAN,), "exact", train="train-low"),
     "German, 1,000": Set("inflection-medium", (GERMAN,), "exact", train="train-medium"),
     "German, 10,000": Set("inflection", (GERMAN,), "exact", train="train-high"),
-    "misspellings": Set("spelling", ("spelling/birkbeck.{split}.tsv.gz",), "exact"),
+    "misspellings": Set("spelling-channel", ("spelling/birkbeck.{split}.tsv.gz",), "exact"),
     "questions": Set("classification", ("text_classification/trec6.{split}.tsv.gz",), "accuracy"),
     "opinions": Set("classification", ("text_classification/mr.{split}.tsv.gz",), "accuracy"),
     "tags": Set("tagging", ("gum/{split}.conllu.gz",), "accuracy"),
