@@ -25,15 +25,8 @@ NEVER = -30.0  # the logit of special tokens and of labels without examples
 class LinearLabels(nn.Module):
     """The base of linear classifiers: p(y | x) = softmax(W f(x) + b), where f(x) are the ``bags`` of a source.
 
-    A feature that occurs c times in a source and in d of N training sources has the value (1 + ln c)(1 + ln ((1 + N) /
-    (1 + d))) (TF-IDF). The features of each bag are divided by their Euclidean norm. Features in fewer than
-    ``minimum_count`` training sources have no weight. With ``unknown`` they count in the norm, as rare as the rarest
-    known one, so a source with few known features is labelled with less certainty.
-
-    W and b are a multinomial logistic regression. Its regularisation lets a feature have a larger weight for a label
-    the more often, or the more rarely, it occurs with that label than with others (after Wang and Manning 2012). The
-    strength of the regularisation is chosen on a fifth of the training pairs. Then all pairs are used. Raises UserError
-    if ``minimum_count`` is below 1.
+    ``LinearClassifier`` tells how features get their values and weights; each bag has a norm of its own. Raises
+    UserError if ``minimum_count`` is below 1.
     """
 
     what: ClassVar[str]  # the name for errors

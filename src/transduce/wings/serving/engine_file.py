@@ -24,7 +24,7 @@ from transduce.wings.serving.about import about
 from transduce.wings.serving.answerer import Continued, Continuing, Inside, Wanted
 from transduce.wings.serving.work import Finished
 
-ROWS = 80  # of a running batch, one for each hypothesis: with fewer its thread waits more often, with more caches miss
+ROWS = 80  # of a running batch, one for each hypothesis: with fewer, its thread waits more; more do not fit the caches
 HAS = ("prefix", "required", "forbidden", "terms", "nbest")  # what a request may ask for
 HERE = "the server has the file of an engine, which gives outputs with their scores and probabilities, and nothing else"
 INSTEAD = "serve the run itself, which needs PyTorch"
